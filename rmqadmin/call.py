@@ -431,12 +431,14 @@ class Call:
         if diagnostics.ask(question) != name:
             raise NotConfirmedError("nothing was changed", hint="Type the name, or pass --yes.")
 
-    def confirm_bulk(self, what: str, name: str, *, preview: Result | None = None) -> None:
+    def confirm_bulk(
+        self, what: str, name: str, *, preview: Result | None = None, namesrv_addr: str | None = None
+    ) -> None:
         """``confirm`` for actions of a command without a noun that need ``--yes`` all the same where nobody can be
         asked."""
         if not self.can_ask:
             self._refuse_without_yes(what)
-        self.confirm(what, name, preview=preview)
+        self.confirm(what, name, preview=preview, namesrv_addr=namesrv_addr)
 
     def _refuse_without_yes(self, what: str) -> None:
         """UsageError without ``--yes``."""

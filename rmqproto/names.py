@@ -80,6 +80,14 @@ def dlq_topic(group: str) -> str:
     return DLQ_PREFIX + group
 
 
+def group_in_topic(topic: str) -> str | None:
+    """The group whose retry or dead-letter topic this is; None for another name."""
+    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+        if topic.startswith(prefix):
+            return topic.removeprefix(prefix)
+    return None
+
+
 def reply_topic(cluster: str) -> str:
     """The topic of the replies to a cluster's requests."""
     return f"{cluster}_REPLY_TOPIC"

@@ -15,6 +15,7 @@ from types import TracebackType
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumerOffsetsBody
 from rmqproto.errors import NotFoundError, ProtocolError, StorageError
+from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.names import is_system_topic
 from rmqproto.perm import PERM_INHERIT
 from rmqproto.wire import fastjson
@@ -123,6 +124,17 @@ class StoreView:
         if found is None or queue.broker_name != self.broker_name:
             raise NotFoundError(f"{self.root} has no queue {queue.queue_id} of {queue.topic} on {queue.broker_name}")
         return found
+
+    def message(self, queue: MessageQueue, queue_offset: int) -> StoredMessage | None:
+        """The message at a queue offset; None if there is none, or it is damaged."""
+        unit = self._queue(queue).unit(queue_offset)
+        if unit is None or unit[0] < self._log_start:
+            return None
+        try:
+            found = decode_records_untrusted(self._store.log.read(unit[0], unit[1]))
+        except ProtocolError:
+            return None
+        return found[0] if found and found[0].queue_offset == queue_offset else None
 
     # -- partitions
 

@@ -14,6 +14,9 @@ from rmqadmin.options.message_options import ConditionOptions, Rate, StoredSince
 from rmqproto.times import Tell, TimeRange, time_range
 
 Before = Annotated[str | None, typer.Option("--to-time", "--until", metavar="TIME", help="Stored before.")]
+Ledger = Annotated[
+    str | None, typer.Option("--ledger", metavar="DIR", help="Directory of all jobs' plans and ledgers.")
+]
 Limit = Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="The first N by store time.")]
 OpenDlq = Annotated[
     bool, typer.Option("--open-dlq", help="Make dead letters readable (perm 6) at once if they are not.")
@@ -96,11 +99,13 @@ class DeliveryOptions(OptionGroup, frozen=True):
     """Where the messages go, in which order, and as what."""
 
     to: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--to", metavar="same|topic:NAME|group|file:PATH", help="Where to send; same is the origin topic."
+            "--to",
+            metavar="group|same|topic:NAME|file:PATH",
+            help="Where to send. Dead letters: by default group, the group that failed; same: the origin topic.",
         ),
-    ] = "same"
+    ] = None
     target_namesrv: Annotated[
         str | None, typer.Option("--target-name-server", metavar="HOST:PORT", help="Send to another cluster.")
     ] = None
@@ -133,9 +138,7 @@ class JobOptions(OptionGroup, frozen=True):
     execute: Annotated[bool, typer.Option("--execute", help="Send. Without it, the plan is only shown and kept.")] = (
         False
     )
-    ledger: Annotated[
-        str | None, typer.Option("--ledger", metavar="DIR", help="Directory of all jobs' plans and ledgers.")
-    ] = None
+    ledger: Ledger = None
     job: Annotated[
         str | None, typer.Option("--job", metavar="NAME", help="Name of the job; alone: a job already planned.")
     ] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -45,6 +46,7 @@ def run_job(
     from spark_tools.replay.entry import Runner
     from spark_tools.replay.jobs import open_jobs
     from spark_tools.replay.plans.request import default_ledger_root
+    from spark_tools.replay.sending.ledger import read_ledger
     from spark_tools.session import SessionOptions
 
     progress, stage = progress_for_here(pace.rate), StageLines()
@@ -54,12 +56,15 @@ def run_job(
         own_jobs.add(plan.job)
         on_plan(plan)
 
+    def has_begun(plan: Plan) -> bool:
+        return read_ledger(os.path.join(work.ledger or default_ledger_root(), plan.job)).begin is not None
+
     runner = Runner(
         ledger_root=work.ledger,
         session=session or SessionOptions(),
         run=_limits(call, pace, guards),
         sample=guards.sample,
-        hooks=_hooks(call, guards.sample, progress, stage, note_plan),
+        hooks=_hooks(call, guards.sample, progress, stage, note_plan, has_begun),
     )
     ledger = f" --ledger {work.ledger}" if work.ledger else ""
     limits = limits_text(pace.rate, pace.byte_rate)
@@ -107,7 +112,9 @@ def _hooks(
     progress: ProgressBar | ProgressLines,
     stage: StageLines,
     on_plan: Callable[[Plan], None],
+    has_begun: Callable[[Plan], bool],
 ) -> Hooks:
+    """``has_begun``: whether a plan has begun to send, so that its warnings were heard."""
     from spark_tools.replay.hooks import Hooks
 
     job = ""
@@ -123,16 +130,21 @@ def _hooks(
         progress.counts.planned = plan.shown.get("selected", 0)
         for text in _sample_lines(plan, sample):
             call.notice(text)
+        for text in _warnings(plan):
+            call.notice(text)
         on_plan(plan)
 
     def confirm(plan: Plan) -> None:
         what = plan.target.name if plan.target.kind == "file" else ", ".join(plan.target.topics)
         count = plan.shown.get("selected", 0)
-        question = f"This sends {counted(count, 'message')} to {what} (job {plan.job})."
+        warnings = _warnings(plan)
+        question = " ".join([f"This sends {counted(count, 'message')} to {what} (job {plan.job}).", *warnings])
         if plan.target.kind == "file":
-            call.confirm_local(question, plan.job, is_said=True)  # by --execute
+            call.confirm_local(question, plan.job, is_said=True)  # by --execute or --resume
+        elif warnings and not has_begun(plan):
+            call.confirm_bulk(question, _asked_name(plan), namesrv_addr=plan.target_name_server)
         else:
-            call.confirm(question, plan.job, namesrv_addr=plan.target_name_server, is_said=True)
+            call.confirm(question, _asked_name(plan), namesrv_addr=plan.target_name_server, is_said=True)
 
     def go_on(reached: ReplayProgress) -> None:
         stage.stop()
@@ -150,6 +162,29 @@ def _hooks(
         on_stage=begin, on_read=stage.read, on_plan=show, confirm=confirm, on_progress=go_on,
         on_service=progress.attach, on_canary=judge,
     )  # fmt: skip
+
+
+def _asked_name(plan: Plan) -> str:
+    """What is typed to go on: the group whose dead letters are sent, else the target topic."""
+    from rmqproto.names import group_in_topic
+
+    groups = [group for topic in plan.asked.topics if (group := group_in_topic(topic)) is not None]
+    return groups[0] if groups else ", ".join(plan.target.topics) or plan.job
+
+
+def _warnings(plan: Plan) -> list[str]:
+    """Who gets messages again that it has had, as far as that can be known. Each needs a yes of its own."""
+    found = []
+    if again := plan.shown.get("groups_again", []):
+        group = _asked_name(plan)
+        gets = "gets" if len(again) == 1 else "get"
+        found.append(f"{', '.join(again)} {gets} these messages again, not only {group}; --to group reaches it alone.")
+    if perhaps := plan.shown.get("perhaps_sent", {}):
+        jobs = ", ".join(f"{name} ({counted(count, 'message')})" for name, count in sorted(perhaps.items()))
+        found.append(
+            f"Perhaps some were sent before, by {jobs}: ledgers of earlier versions do not say of which cluster."
+        )
+    return found
 
 
 def _sample_lines(plan: Plan, count: int) -> list[str]:

@@ -27,7 +27,8 @@ from spark_tools.replay.plans.plan import Plan
 from spark_tools.replay.plans.planning import check_source, check_target, plan_replay
 from spark_tools.replay.plans.request import ReplayRequest, check_ledger_root, default_ledger_root, freeze
 from spark_tools.replay.sending.ledger import read_ledger
-from spark_tools.replay.sending.redriven import other_jobs_delivered
+from spark_tools.replay.sending.letter_source import letters_of
+from spark_tools.replay.sending.redriven import changed_queue, sent_before
 from spark_tools.session import SessionOptions, check_installed, find_java, spark_session
 
 if TYPE_CHECKING:
@@ -136,8 +137,8 @@ def _carry_out(
     with _all_must_answer():
         check(plan)
         check_target(plan, runner.run.cluster)
-        if (execute or resume) and plan.skip_redriven and read_ledger(directory).begin is None:
-            other_jobs_delivered(root, plan, strict=True)  # raises; `run_replay` asks again, under a lock
+        if execute or resume:
+            _check_letters(plan, root, runner.run)
         if planned is None and spark_only(plan) is None and plan.offset_count <= PLANNED_HERE_MAX:
             plan = planned = _counted(plan, _local_engine(plan, runner), directory, request, runner)
     if planned is not None:
@@ -155,6 +156,20 @@ def _carry_out(
         options = replace(runner.run, permit_host=engine.permit_host)
         result = run_replay(plan, directory, engine, options, hooks)
     return ReplayOutcome(plan, directory, result)
+
+
+def _check_letters(plan: Plan, root: str, options: RunOptions) -> None:
+    """PlanConflict if the source has other messages than those that were planned: it is another cluster under the same
+    address, or was made anew. UsageError as for ``sent_before``; ``run_replay`` asks again, under a lock."""
+    with letters_of(plan, options.cluster) as source:
+        changed = changed_queue(plan, source)
+        if changed is not None:
+            raise PlanConflict(
+                f"{changed} has other messages than those that job {plan.job} was planned with",
+                hint="is it another cluster, or made anew? Plan again under another --job name",
+            )
+        if plan.skip_redriven and read_ledger(os.path.join(root, plan.job)).begin is None:
+            sent_before(root, plan, source, strict=True)
 
 
 @contextmanager

@@ -9,21 +9,29 @@ from spark_tools.live import LiveCluster
 from spark_tools.replay.sending.ledger import Fence
 from spark_tools.replay.sending.target import read_fences, replay_ids_since
 
+TO_SAME = "--to same sends to the origin topic, which reaches every group that reads it"
+
 
 def refuse_orderly_group(cluster: LiveCluster, group: str) -> None:
-    """UsageError if a member of the group consumes orderly. A member that does not answer is passed over; if it
+    """UsageError if the group or a member of it consumes orderly. A member that does not answer is passed over; if it
     consumes orderly, ``came_back`` will show it."""
     for broker in cluster.admin.cluster_info().broker_addr_table.values():
         address = broker.master_addr
         if address is None:
             continue
         try:
+            config = cluster.admin.all_groups(address).subscription_group_table.get(group)
+            if config is not None and config.consume_message_orderly:
+                raise UsageError(
+                    f"group {group} consumes orderly (consumeMessageOrderly): its retry topic does not keep the order",
+                    hint=TO_SAME,
+                )
             for client_id in cluster.admin.consumer_ids(address, group):
                 info = cluster.admin.consumer_running_info(address, group, client_id)
                 if info.is_orderly:
                     raise UsageError(
                         f"group {group} consumes orderly: its retry topic leads back to its dead letters",
-                        hint="--to same sends to the origin topic, which reaches every group that reads it",
+                        hint=TO_SAME,
                     )
         except (RefusedError, RequestTimeoutError):
             continue

@@ -29,9 +29,10 @@ from spark_tools.replay.hooks import SILENT, Hooks, ReplayProgress
 from spark_tools.replay.lost_lines import has_lost_lines
 from spark_tools.replay.plans.plan import Plan
 from spark_tools.replay.sending.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
+from spark_tools.replay.sending.letter_source import letters_of
 from spark_tools.replay.sending.permit_service import PermitService
 from spark_tools.replay.sending.permits import PermitBook
-from spark_tools.replay.sending.redriven import other_jobs_delivered, root_lock
+from spark_tools.replay.sending.redriven import root_lock, sent_before
 from spark_tools.replay.sending.target import read_fences, settle_s
 
 SEND_TIMEOUT_MS_DEFAULT = 3000
@@ -151,10 +152,12 @@ def _begin(plan: Plan, ledger: Ledger, engine: Engine, options: RunOptions) -> N
     excluded = engine.duplicates(plan) if plan.dedup else OffsetSet()
     fences = _fences(plan, options) if plan.target.kind != "file" else []
     root = os.path.dirname(os.path.abspath(ledger.directory))
-    with root_lock(root):  # from here on other jobs see this one, and it has seen them
+    with letters_of(plan, options.cluster) as source, root_lock(root):
         if plan.skip_redriven:
-            excluded.update(other_jobs_delivered(root, plan, strict=True))
-        ledger.append(Begin(plan.identity, _now_ms(), excluded.to_json(), fences))
+            excluded.update(sent_before(root, plan, source, strict=True).places)
+        brokers = {each.queue.broker_name: source.broker(each.queue) for each in plan.ranges}
+        # From here on other jobs see this one, and it has seen them.
+        ledger.append(Begin(plan.identity, _now_ms(), excluded.to_json(), fences, brokers))
 
 
 def _fences_of_lost_lines(plan: Plan, ledger: Ledger, options: RunOptions) -> list[Fence]:
@@ -271,7 +274,7 @@ def _finish(wave: int, report: TaskReport, ledger: Ledger, result: ReplayResult,
         "stored": report.stored, "found": report.found, "excluded": report.excluded, "skipped": report.skipped,
         "rejected": len(report.failures), "doubtful": report.doubtful, "weak": report.weak,
     }  # fmt: skip
-    ledger.append(DoneLine(wave, report.delivered, counts))
+    ledger.append(DoneLine(wave, report.delivered, counts, report.marks))
     result.waves += 1
     for name, count in counts.items():
         setattr(result, name, getattr(result, name) + count)

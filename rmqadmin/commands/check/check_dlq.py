@@ -10,8 +10,9 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState
 from rmqadmin.core.health.thresholds import Quantity
-from rmqadmin.core.messages.dead_letters import count_between, dead_letter_groups
+from rmqadmin.core.messages.dead_letters import check_group, count_between, dead_letter_groups
 from rmqadmin.options.health_options import Critical, Groups, Warning, health_clients, limits
+from rmqadmin.options.replay_options import Ledger
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import dlq_topic, retry_topic
 from rmqproto.times import time_range
@@ -31,10 +32,11 @@ def check_dlq(
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Count only those before.")] = None,
     warning: Warning = None,
     critical: Critical = None,
+    ledger: Ledger = None,
 ) -> CheckResult:
-    """Thresholds are dead letters of one group (10). Default: -w 0, so one dead letter is a warning. Only retention
-    removes dead letters; --since ignores the old ones sooner. A group that no broker knows is UNKNOWN. Exit status 0
-    OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    """Thresholds are dead letters of one group (10) that were not redriven, by the ledgers of this machine. Default:
+    -w 0, so one dead letter is a warning. Only retention removes dead letters; --since ignores the old ones sooner. A
+    group that no broker knows is UNKNOWN. Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
     Examples:
       rmqadmin check dlq -g OrderGroup --since 1h -w 10 -c 100
@@ -45,17 +47,23 @@ def check_dlq(
     with health_clients(call) as (admin, _):
         existing = dead_letter_groups(admin)
         wanted = sorted({name.strip() for name in group}) if group else list(existing)
+        for name in wanted:
+            check_group(name)
 
         def look(name: str) -> CheckedThing:
             try:
                 if name not in existing:
                     _require_known(admin, name)
-                count = count_between(admin, dlq_topic(name), between) if name in existing else 0
-            except RocketMQError as error:
+                count, redriven = (0, 0)
+                if name in existing:
+                    count, redriven = count_between(admin, dlq_topic(name), between, ledger)
+            except (RocketMQError, OSError) as error:
                 return CheckedThing(name, PluginState.UNKNOWN, str(error))
+            left = count - redriven
             label = "dead letters" if len(group or ()) == 1 else f"{name} dead letters"
-            measure = Measure(label, count, "", below.get(Quantity.COUNT), above.get(Quantity.COUNT))
-            return CheckedThing(name, measure.state, counted(count, "dead letter"), [measure])
+            measure = Measure(label, left, "", below.get(Quantity.COUNT), above.get(Quantity.COUNT))
+            beside = f" left, {redriven:,} redriven" if redriven else ""
+            return CheckedThing(name, measure.state, counted(left, "dead letter") + beside, [measure])
 
         things = targets.ask_each(look, wanted)
     total = sum(measure.value for thing in things for measure in thing.measures)

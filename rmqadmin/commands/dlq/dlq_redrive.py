@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core.messages.dead_letters import check_group
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.options.letters_request import letters_request
 from rmqadmin.options.replay_options import GuardOptions, JobOptions, LetterOptions, Limit, OpenDlq, PaceOptions
@@ -34,8 +35,13 @@ def dlq_redrive(
         str | None, typer.Argument(metavar="[GROUP]", help="Whose dead letters. Not needed with --job or --resume.")
     ] = None,
     to: Annotated[
-        str, typer.Option("--to", metavar="same|group|topic:NAME", help="same: the origin topic; group: GROUP alone.")
-    ] = "same",
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="group|same|topic:NAME",
+            help="Default: group, GROUP alone. same: the origin topic, which reaches every group that reads it.",
+        ),
+    ] = None,
     limit: Limit = None,
     open_dlq: OpenDlq = False,
 ) -> Replayed:
@@ -45,9 +51,18 @@ def dlq_redrive(
 
     Examples:
       rmqadmin dlq redrive billing
-      rmqadmin dlq redrive billing --to group --jsonpath '$.type=refund' --execute --yes
+      rmqadmin dlq redrive billing --jsonpath '$.type=refund' --execute
+      rmqadmin dlq redrive billing --to same
     """
     from spark_tools.replay.entry import redrive
+
+    if group is not None:
+        check_group(group)
+    if to is not None and to.startswith("file:"):
+        raise UsageError(
+            "dlq redrive sends messages; it writes no file",
+            hint=f"`rmqadmin msg export '%DLQ%{group or 'GROUP'}' FILE` does, and spark-replay --to file:PATH",
+        )
 
     def propose_spark(plan: Plan) -> None:
         if plan.shown.get("selected", 0) > SPARK_IS_FASTER_MESSAGES:
@@ -67,7 +82,7 @@ def _request(
     letters: LetterOptions,
     pace: PaceOptions,
     guards: GuardOptions,
-    to: str,
+    to: str | None,
     limit: int | None,
 ) -> ReplayRequest:
     from spark_tools.replay.plans.plan import Transform, wave_messages_for

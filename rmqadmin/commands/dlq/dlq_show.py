@@ -8,23 +8,25 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.core.messages.dead_letters import no_dead_letters
+from rmqadmin.core.messages.dead_letters import check_group, no_dead_letters
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import places_of, readable_queues
+from rmqadmin.core.messages.redriven_letters import Place, place_of, redriven_before
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.time_order import in_time_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.targets import find_route
 from rmqadmin.options.command_options import LONG
-from rmqadmin.options.replay_options import LetterOptions
-from rmqproto.errors import NotFoundError, UsageError
+from rmqadmin.options.replay_options import Ledger, LetterOptions
+from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 from rmqproto.names import dlq_topic
 from rmqproto.wording import counted
 
 SHOWN_DEFAULT = 20
+_LOOKED_AT = "`rmqadmin dlq show GROUP` without conditions shows the oldest."
 
 
 class DeadLetterRow(StoredMessageRow, frozen=True):
@@ -37,7 +39,8 @@ class DeadLetterRow(StoredMessageRow, frozen=True):
     queue_offset: Annotated[int, doc("its place in the queue", wide=True)]
     body_size_bytes: Annotated[int, doc("size of the body, decompressed", wide=True)]
     origin_topic: Annotated[str, doc("topic that it was first sent to")]
-    redrives: Annotated[int, doc("how often it was redriven")]
+    redrives: Annotated[int, doc("how often it had been redriven before it failed again")]
+    redriven: Annotated[bool | None, doc("whether it was redriven since, by the ledgers of this machine")]
 
 
 class ShownLetters(Result, frozen=True):
@@ -45,6 +48,8 @@ class ShownLetters(Result, frozen=True):
 
     row_type: ClassVar[type[Row]] = DeadLetterRow
     letters: list[FoundMessage]
+    sent: set[Place] | None = None
+    """Those that were redriven; None if no ledger can tell."""
 
     def rows(self) -> Sequence[DeadLetterRow]:
         from spark_tools.replay.sending.redrive import origin_topic_of, round_of
@@ -54,6 +59,7 @@ class ShownLetters(Result, frozen=True):
                 **message_values(letter),
                 origin_topic=origin_topic_of(letter.properties, letter.stored.topic),
                 redrives=round_of(letter.properties),
+                redriven=None if self.sent is None else place_of(letter) in self.sent,
             )
             for letter in self.letters
         ]
@@ -66,6 +72,7 @@ def dlq_show(
     limit: Annotated[
         int, LONG, typer.Option("--limit", metavar="N", min=1, help="Show at most this many.")
     ] = SHOWN_DEFAULT,
+    ledger: Ledger = None,
 ) -> ShownLetters:
     """Nothing is consumed: no offset moves. If a broker does not answer, the other brokers' dead letters are shown.
 
@@ -73,6 +80,7 @@ def dlq_show(
       rmqadmin dlq show billing
       rmqadmin -o json dlq show billing --from -2h --jsonpath '$.type=refund' --limit 100
     """
+    check_group(group)
     topic, between = dlq_topic(group), letters.between(call.now_ms(), call.notice)
     conditions = MessageConditions(
         ids=letters.ids or [], start_time_ms=between.begin_ms, end_time_ms=between.end_ms, **letters.as_conditions()
@@ -95,6 +103,13 @@ def dlq_show(
     found = [letter for batch in in_time_order(reader, where) for letter in batch]
     if sieve.unreadable_count:
         call.notice(f"left out {counted(sieve.unreadable_count, 'dead letter')}: the body could not be unpacked")
+    if not found:
+        raise NotFoundError(f"none of the dead letters of {group} fits", hint=_LOOKED_AT)
     if len(found) > limit:
         call.notice(f"there are more than {limit}; --limit shows more")
-    return ShownLetters(found[:limit])
+    shown = found[:limit]
+    try:
+        return ShownLetters(shown, redriven_before(call.admin, shown, ledger))
+    except (StorageError, OSError) as error:
+        call.notice(f"not known what was redriven: {error}")
+        return ShownLetters(shown)

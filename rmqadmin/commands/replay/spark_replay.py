@@ -45,7 +45,7 @@ def spark_replay(
     'rmqadmin[spark]'.
 
     Examples:
-      rmqadmin spark-replay -n 127.0.0.1:9876 --dlq billing --to same
+      rmqadmin spark-replay -n 127.0.0.1:9876 --dlq billing
       rmqadmin spark-replay --execute --job billing-1 -n 127.0.0.1:9876 --dlq billing --to topic:invoices_again --yes
       rmqadmin spark-replay --resume --job billing-1
     """
@@ -130,7 +130,7 @@ def _transform(
         new_ids=delivery.new_ids,
         park_topic=guards.park_topic,
         delay_level=delivery.delay_level,
-        redrives_max=guards.redrives_max if source.dlq and not delivery.to.startswith("file:") else None,
+        redrives_max=guards.redrives_max if source.dlq and not _is_file(delivery.to) else None,
     )
 
 
@@ -159,8 +159,12 @@ def _keep_order(order: str | None) -> bool:
     return order == "queue"
 
 
-def _target_of_store(call: Call, store: str | None, to: str) -> str | None:
+def _is_file(to: str | None) -> bool:
+    return to is not None and to.startswith("file:")
+
+
+def _target_of_store(call: Call, store: str | None, to: str | None) -> str | None:
     """The name servers to send to: with --store, -n names the target."""
-    if store is None or to.startswith("file:") or not call.is_namesrv_given:
+    if store is None or _is_file(to) or not call.is_namesrv_given:
         return None
     return ";".join(call.namesrv_addrs)

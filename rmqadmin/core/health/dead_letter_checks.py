@@ -33,15 +33,17 @@ def dead_letter_topics(facts: ClusterFacts, *, of_all: bool) -> list[str]:
 def dead_letter_findings(admin: AdminClient, topics: Sequence[str], now_ms: int) -> Iterator[HealthFinding]:
     for topic, found in zip(topics, targets.ask_each(lambda name: read_dead_letters(admin, name), topics), strict=True):
         group = topic.removeprefix(DLQ_PREFIX)
-        if found.error is not None:
+        if found.error is not None and found.depth_count is None:
             yield HealthFinding(grade=Grade.WARNING, check=Check.DEAD_LETTERS, subject=group, what=found.error)
-        elif found.depth_count:
+        elif found.left_count:
             newest_ms = found.newest_ms or 0
+            beside = f" that were not redriven, and {found.redriven_count:,} that were" if found.redriven_count else ""
             is_recent = now_ms - newest_ms < RECENT_MS
             yield HealthFinding(
                 grade=Grade.WARNING if is_recent else Grade.NOTE,
                 check=Check.DEAD_LETTERS,
                 subject=group,
-                what=f"has {counted(found.depth_count, 'dead letter')}, the newest {units.age(newest_ms, now_ms)}",
+                what=f"has {counted(found.left_count, 'dead letter')}{beside}, the newest"
+                f" {units.age(newest_ms, now_ms)}",
                 fix=f"rmqadmin dlq show {group}",
             )

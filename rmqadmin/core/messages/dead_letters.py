@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqproto.errors import NotFoundError, RocketMQError
-from rmqproto.names import DLQ_PREFIX
+from rmqadmin.core.messages.redriven_letters import redriven_count
+from rmqproto.errors import NotFoundError, RocketMQError, StorageError, UsageError
+from rmqproto.names import DLQ_PREFIX, group_in_topic
 from rmqproto.times import TimeRange
 
 if TYPE_CHECKING:
@@ -17,12 +18,19 @@ if TYPE_CHECKING:
 
 
 class DeadLetters(msgspec.Struct, frozen=True):
-    """A group's dead-letter queue: how many messages it holds, and when the oldest and the newest were stored."""
+    """A group's dead-letter queue: how many messages it holds, how many of them were redriven, and when the oldest and
+    the newest were stored."""
 
     depth_count: int | None = None
+    redriven_count: int | None = None
     oldest_ms: int | None = None
     newest_ms: int | None = None
     error: str | None = None
+
+    @property
+    def left_count(self) -> int | None:
+        """How many were not redriven; all of them if no ledger can be read."""
+        return None if self.depth_count is None else self.depth_count - (self.redriven_count or 0)
 
 
 def no_dead_letters(group: str) -> NotFoundError:
@@ -31,36 +39,50 @@ def no_dead_letters(group: str) -> NotFoundError:
     )
 
 
+def check_group(name: str) -> None:
+    """UsageError for the name of a retry or dead-letter topic where the group's is asked for."""
+    if (group := group_in_topic(name)) is not None:
+        raise UsageError(f"{name} is a topic", hint=f"Name the group: {group}.")
+
+
 def dead_letter_groups(admin: AdminClient) -> dict[str, str]:
     """The groups that have a dead-letter topic, sorted, each with the topic's name."""
     topics = sorted(topic for topic in admin.topic_list() if topic.startswith(DLQ_PREFIX))
     return {topic[len(DLQ_PREFIX) :]: topic for topic in topics}
 
 
-def read_dead_letters(admin: AdminClient, topic: str) -> DeadLetters:
+def read_dead_letters(admin: AdminClient, topic: str, ledger: str | None = None) -> DeadLetters:
     """The contents of a dead-letter topic on all its brokers together. A failure is part of the result."""
     try:
         addrs = targets.selected_addrs(admin.topic_route(topic).broker_datas)
-        return joined([read_dead_letters_of(admin, addr, topic) for addr in addrs])
+        return joined([read_dead_letters_of(admin, addr, topic, ledger) for addr in addrs])
     except RocketMQError as error:
         return DeadLetters(error=str(error))
 
 
-def read_dead_letters_of(admin: AdminClient, broker_addr: str, topic: str) -> DeadLetters:
-    """The contents of a dead-letter topic on one broker."""
+def read_dead_letters_of(admin: AdminClient, broker_addr: str, topic: str, ledger: str | None = None) -> DeadLetters:
+    """The contents of a dead-letter topic on one broker. ``ledger``: the directory of all redrives' ledgers, if not the
+    default one; if they cannot be read, ``error`` says so."""
     depth, newest_ms, oldest = 0, 0, []
-    for queue, ends in admin.topic_stats(broker_addr, topic).offset_table.items():
+    table = admin.topic_stats(broker_addr, topic).offset_table
+    for queue, ends in table.items():
         depth += ends.max_offset - ends.min_offset
         newest_ms = max(newest_ms, ends.last_update_timestamp)
         if ends.max_offset > ends.min_offset:
             oldest.append(admin.earliest_store_time(broker_addr, topic, queue.queue_id))
-    return DeadLetters(depth, min((ms for ms in oldest if ms is not None), default=None), newest_ms or None)
+    oldest_ms = min((ms for ms in oldest if ms is not None), default=None)
+    try:
+        ranges = {queue: (ends.min_offset, ends.max_offset) for queue, ends in table.items()}
+        redriven = redriven_count(admin, ranges, ledger)
+    except (StorageError, OSError) as error:
+        return DeadLetters(depth, None, oldest_ms, newest_ms or None, f"not known what was redriven: {error}")
+    return DeadLetters(depth, redriven, oldest_ms, newest_ms or None)
 
 
-def count_between(admin: AdminClient, topic: str, between: TimeRange) -> int:
-    """How many messages of a dead-letter topic, of those that remain, were stored in a range of times; its end is not
-    part of it."""
-    count = 0
+def count_between(admin: AdminClient, topic: str, between: TimeRange, ledger: str | None = None) -> tuple[int, int]:
+    """How many messages of a dead-letter topic, of those that remain, were stored in a range of times, whose end is not
+    part of it; and how many of them were redriven. StorageError if the ledgers cannot be read."""
+    ranges = {}
     for addr in targets.selected_addrs(admin.topic_route(topic).broker_datas):
         for queue, ends in admin.topic_stats(addr, topic).offset_table.items():
             begin, end = ends.min_offset, ends.max_offset
@@ -70,8 +92,8 @@ def count_between(admin: AdminClient, topic: str, between: TimeRange) -> int:
                 begin = max(begin, admin.search_offset(addr, topic, queue.queue_id, between.begin_ms))
             if between.end_ms is not None and ends.last_update_timestamp >= between.end_ms:
                 end = admin.search_offset(addr, topic, queue.queue_id, between.end_ms)
-            count += max(0, end - begin)
-    return count
+            ranges[queue] = (begin, max(begin, end))
+    return sum(end - begin for begin, end in ranges.values()), redriven_count(admin, ranges, ledger)
 
 
 def joined(parts: Sequence[DeadLetters]) -> DeadLetters:
@@ -80,6 +102,8 @@ def joined(parts: Sequence[DeadLetters]) -> DeadLetters:
         return DeadLetters(error="no broker has the topic")
     return DeadLetters(
         sum(part.depth_count or 0 for part in parts),
+        None if any(part.redriven_count is None for part in parts) else sum(part.redriven_count or 0 for part in parts),
         min((part.oldest_ms for part in parts if part.oldest_ms is not None), default=None),
         max((part.newest_ms for part in parts if part.newest_ms is not None), default=None),
+        next((part.error for part in parts if part.error is not None), None),
     )

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.redriven_letters import Place, place_of
 from rmqadmin.core.messages.replayed import Replayed, ReplayTotals
 from rmqadmin.core.results import Result, Row, doc
-from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
 
@@ -33,9 +33,6 @@ SENT = "sent"
 LEFT_OUT = "left out: redriven before, or gone"
 NOT_CONFIRMED = "not confirmed yet"
 """Outcomes. A letter that is not confirmed may have been sent: a redrive that is resumed looks for it first."""
-
-Place = tuple[MessageQueue, int]
-"""Queue and queue offset."""
 
 
 class RedrivenLetter(Row, frozen=True):
@@ -72,22 +69,6 @@ class RedrivenLetters(Result, frozen=True):
         return sum(letter.outcome == SENT for letter in self.letters)
 
 
-def place_of(letter: FoundMessage) -> Place:
-    stored = letter.stored
-    return MessageQueue(stored.topic, letter.broker_name, stored.queue_id), stored.queue_offset
-
-
-def redriven_before(letters: Iterable[FoundMessage]) -> set[Place]:
-    """The letters that a redrive from this machine has sent, by its ledgers. The next redrive leaves them out."""
-    from spark_tools.offset_ranges import OffsetSet
-    from spark_tools.replay.plans.request import default_ledger_root
-    from spark_tools.replay.sending.redriven import delivered
-
-    places = {place_of(letter) for letter in letters}
-    sent = delivered(default_ledger_root(), list(OffsetSet.of_offsets(places)))
-    return {place for place in places if place in sent}
-
-
 def chosen_letters(
     name_server: str,
     group: str,
@@ -99,7 +80,7 @@ def chosen_letters(
     tls: TlsFiles | None,
     address_map: AddressMap,
 ) -> ReplayRequest:
-    """A request that redrives these dead letters of a group to their origin topics, with the default guards of ``dlq
+    """A request that redrives these dead letters of a group to the group alone, with the default guards of ``dlq
     redrive``. It names them by offset id, because copies of one message share its unique key."""
     from spark_tools.replay.plans.plan import Selection, Transform, wave_messages_for
     from spark_tools.replay.plans.request import ReplayRequest

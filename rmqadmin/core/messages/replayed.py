@@ -32,7 +32,14 @@ class ReplayTotals(Row, frozen=True):
     skipped: Annotated[int | None, doc("left out by --transform", sparse=True)] = None
     duplicates: Annotated[int | None, doc("duplicates left out by --dedup", sparse=True)] = None
     topics: Annotated[str | None, doc("messages by target topic, where there are several", sparse=True)] = None
+    redriven_by: Annotated[str | None, doc("jobs that sent the messages left out, with counts", sparse=True)] = None
+    perhaps_sent: Annotated[
+        str | None, doc("jobs of earlier versions that perhaps sent some of them, with counts", sparse=True)
+    ] = None
     groups: Annotated[str | None, doc("groups that read the target, and get the messages", sparse=True)] = None
+    groups_again: Annotated[
+        str | None, doc("those among them that did not fail, and get the messages again", sparse=True)
+    ] = None
     would_reject: Annotated[int | None, doc("messages that could not be sent as they are", sparse=True)] = None
     reject_reasons: Annotated[str | None, doc("why they could not be sent", sparse=True)] = None
     oldest_ms: Annotated[int | None, TIME, doc("when the oldest selected message was stored", sparse=True)] = None
@@ -84,7 +91,10 @@ class Replayed(Result, frozen=True):
             skipped=(result.skipped if result is not None else shown.get("skipped")) or None,
             duplicates=shown.get("duplicates") or None,
             topics=_counts(shown.get("topics", {})) if len(target.topics) > 1 else None,
+            redriven_by=_counts(shown.get("redriven_by", {})),
+            perhaps_sent=_counts(shown.get("perhaps_sent", {})),
             groups=", ".join(shown.get("groups", [])) or None,
+            groups_again=", ".join(shown.get("groups_again", [])) or None,
             would_reject=shown.get("would_reject") or None,
             reject_reasons=_counts(shown.get("reject_reasons", {})),
             oldest_ms=shown.get("oldest_ms"),

@@ -56,9 +56,7 @@ class RedriveScreen(ChangeScreen):
 
     def __init__(self, group: str, letters: Sequence[FoundMessage]):
         count = counted(len(letters), "dead letter")
-        super().__init__(
-            f"Redrive {count} of {group} to {'its' if len(letters) == 1 else 'their'} origin topics", group
-        )
+        super().__init__(f"Redrive {count} of {group} to {group} alone", group)
         self._group, self._letters = group, list(letters)
         self._planned: RedrivenLetters | None = None
         self._dial, self._speed = RateDial(None), SpeedGauge()
@@ -231,9 +229,14 @@ class RedriveScreen(ChangeScreen):
         if result.stopped is not None:
             return f"{result.sent_count:,} of {found.selected:,} sent so far"
         if not found.executed:
-            readers = f", read by {found.groups}" if found.groups else ", which no group reads"
             left_out = f"; {found.excluded:,} redriven before" if found.excluded else ""
-            return f"{found.selected:,} of {size(found.size_bytes)} to {found.target or 'nowhere'}{readers}{left_out}"
+            perhaps = f"; perhaps sent before, by jobs of earlier versions: {found.perhaps_sent}" * bool(
+                found.perhaps_sent
+            )
+            return (
+                f"{found.selected:,} of {size(found.size_bytes)} to {found.target or 'nowhere'}, which no other group "
+                f"reads{left_out}{perhaps}"
+            )
         audited = (
             ""
             if found.audited is None

@@ -458,17 +458,17 @@ class PulseMemory:
         }
 
     def letters_lines(self) -> dict[str, LettersLine]:
-        """A line for each group that has dead letters or may have some; most first."""
-        shown = {group: one for group, one in (self._letters or {}).items() if one.depth_count != 0}
+        """A line for each group that has dead letters that were not redriven, or may have some; most first."""
+        shown = {group: one for group, one in (self._letters or {}).items() if one.left_count != 0}
         return {
             group: LettersLine(
-                one.depth_count,
+                one.left_count,
                 self.history.values(_letters_series(group), LINE_SAMPLES),
                 growth_text(self._growth(group)),
                 one.lacking,
                 one.error,
             )
-            for group, one in sorted(shown.items(), key=lambda item: -(item[1].depth_count or 0))
+            for group, one in sorted(shown.items(), key=lambda item: -(item[1].left_count or 0))
         }
 
     def over_time(self, subject: Subject, fields: Collection[str]) -> OverTime:
@@ -530,11 +530,12 @@ class PulseMemory:
 
     def _letters_text(self) -> str:
         letters = (self._letters or {}).values()
-        depth = sum(one.depth_count or 0 for one in letters)
+        left = sum(one.left_count or 0 for one in letters)
         is_part = self._letters_unread_count or any(one.lacking or one.depth_count is None for one in letters)
-        if not depth:
-            return "dead letters unknown" if is_part else "no dead letters"
-        text = counted(depth, "dead letter")
+        if not left:
+            none = "no dead letters left" if any(one.redriven_count for one in letters) else "no dead letters"
+            return "dead letters unknown" if is_part else none
+        text = counted(left, "dead letter")
         return at_least(text) if is_part else text
 
     def _unasked_text(self) -> str:

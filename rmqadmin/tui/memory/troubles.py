@@ -62,7 +62,7 @@ def of_broker(key: str, reading: BrokerReading, gone: str | None) -> Iterator[Tr
         return
     if reading.active is False:
         yield Trouble(subject, Rule.INACTIVE, "not active", Mark.BAD)
-    if reading.disk_ratio is not None and (mark := disk_mark(reading.disk_ratio, reading.disk_limits)):
+    if reading.disk_ratio is not None and (mark := disk_mark(reading.disk_ratio)) is not None:
         yield Trouble(subject, Rule.DISK, f"disk {percent(reading.disk_ratio)} full", mark)
     if reading.log_held_ms is not None and reading.log_held_ms > LOG_HELD_MAX_MS:
         held = f"a put has held the commit log for {duration(reading.log_held_ms)}: sends are refused"
@@ -142,6 +142,7 @@ def of_set(name: str, findings: Iterable[HealthFinding]) -> Iterator[Trouble]:
 
 def of_letters(group: str, reading: LettersReading, growth: NumberChange | None) -> Iterator[Trouble]:
     if growth is not None and growth.by > 0:
-        depth = at_least(count(reading.depth_count)) if reading.lacking else count(reading.depth_count)
-        text = f"{counted(round(growth.by), 'new dead letter')} in {elapsed(growth.over_ms)}, {depth} in all"
+        left = at_least(count(reading.left_count)) if reading.lacking else count(reading.left_count)
+        what = "not redriven" if reading.redriven_count else "in all"
+        text = f"{counted(round(growth.by), 'new dead letter')} in {elapsed(growth.over_ms)}, {left} {what}"
         yield Trouble(Subject(SubjectKind.DEAD_LETTERS, group), Rule.GROWING, text, Mark.WARN)

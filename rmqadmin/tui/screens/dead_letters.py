@@ -1,4 +1,4 @@
-"""Dead letters: how many each group has, and since when. Enter opens them."""
+"""Dead letters: how many each group has, how many were not redriven, and since when. Enter opens them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,15 @@ class DeadLettersScreen(TableScreen):
                 part=_NUMBERS,
                 value=lambda depth: depth.letters.depth_count,
                 is_number=True,
-                mark=_depth_mark,
+                is_sum=True,
+            ),
+            Column(
+                name="left_count",
+                words="left",
+                part=_NUMBERS,
+                value=lambda depth: depth.letters.left_count,
+                is_number=True,
+                mark=_left_mark,
                 is_sum=True,
                 importance=VITAL,
             ),
@@ -80,5 +88,5 @@ class DeadLettersScreen(TableScreen):
         self.app.push_screen(MessagesScreen(self.table.part(event.key)))
 
 
-def _depth_mark(depth: Depth) -> Mark | None:
-    return Mark.WARN if depth.letters.depth_count else None
+def _left_mark(depth: Depth) -> Mark | None:
+    return Mark.WARN if depth.letters.left_count else None

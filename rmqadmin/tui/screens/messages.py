@@ -4,7 +4,6 @@ contents of the message under the cursor stand beside the list.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from time import monotonic
@@ -17,7 +16,7 @@ from textual.widget import Widget
 
 from rmqadmin.core.messages.body_text import one_line
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.redriving import place_of, redriven_before
+from rmqadmin.core.messages.redriven_letters import place_of, redriven_before
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, count, moment
@@ -160,17 +159,17 @@ class MessagesScreen(MarkedMessagesScreen):
         cut_short = [self._window.cut_short] if self._window.cut_short else []
         found = self._window.found
         if self.is_of_dead_letters:
-            self._look_for_redriven(found.rows)
+            self._look_for_redriven(client, found.rows)
         return Found(found.rows, found.lacks, [*found.problems, *cut_short])
 
     # --- dead letters that were redriven before ----------------------------------------------------------------------
 
-    def _look_for_redriven(self, letters: Mapping[str, FoundMessage]) -> None:
+    def _look_for_redriven(self, client: DashboardClient, letters: Mapping[str, FoundMessage]) -> None:
         """Asks the ledgers which letters were redriven, if that is due. Called in a thread."""
         keys, now_s = list(letters), monotonic()
         before, asked_s = self._redriven_of
         if keys != before or now_s - asked_s >= REDRIVEN_ASKED_EVERY_S:
-            places = redriven_before(letters.values())
+            places = redriven_before(client, letters.values())
             self._redriven = {key for key, letter in letters.items() if place_of(letter) in places}
             self._redriven_of = keys, now_s
 
@@ -230,7 +229,7 @@ class MessagesScreen(MarkedMessagesScreen):
             found = {key: one for key, one in scan.found.items() if key not in seen}
             seen |= found.keys()
             if self.is_of_dead_letters and found:
-                sent = await asyncio.to_thread(redriven_before, found.values())
+                sent = await feed.ask(redriven_before, found.values())
                 marking.left_out_count += len(sent)
                 found = {key: one for key, one in found.items() if place_of(one) not in sent}
             self.table.add_marks(found)

@@ -20,7 +20,7 @@ from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
 from spark_tools.replay.engines.wave_task import WaveTask, deliver
 from spark_tools.replay.plans.plan import Plan
-from spark_tools.replay.sending.delivery import Place
+from spark_tools.replay.sending.letters import Place
 from spark_tools.replay.sending.redrive import Original, origin_topic_of
 
 PARTITION, ATTEMPT = 0, 1
@@ -93,7 +93,7 @@ class LocalEngine:
             delivered = deliver(
                 spec, messages, partition=PARTITION, attempt=ATTEMPT, secret_key=secret, open_cluster=self.open_cluster
             )
-            task.report.take(delivered)
+            task.take(delivered)
         return task.finished()
 
     def first_places(self, plan: Plan, limit: int, excluded: OffsetSet | None = None) -> OffsetSet:
@@ -150,7 +150,7 @@ def original(found: SelectedMessage) -> Original:
         queue=found.queue, queue_offset=stored.queue_offset,
         origin_topic=origin_topic_of(properties, found.queue.topic), offset_message_id=stored.message_id,
         properties=properties, body=stored.body, flag=stored.flag, sys_flag=stored.sys_flag,
-        store_timestamp_ms=stored.store_timestamp_ms,
+        store_timestamp_ms=stored.store_timestamp_ms, message_id=message_id(found),
     )  # fmt: skip
 
 

@@ -15,15 +15,16 @@ from spark_tools.hints import hints_in_text
 from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
 from spark_tools.replay.engines.wave_task import WaveTask, deliver
 from spark_tools.replay.plans.user_function import RowTransform
-from spark_tools.replay.sending.delivery import DeliveryReport, Outgoing, Place
+from spark_tools.replay.sending.delivery import DeliveryReport, Outgoing
+from spark_tools.replay.sending.letters import Place
 from spark_tools.replay.sending.redrive import Original
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = (
-    "topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "flag", "sysFlag", "offsetMsgId", "originTopic",
-    "tags", "properties", "body", "corrupt",
+    "topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "flag", "sysFlag", "msgId", "offsetMsgId",
+    "originTopic", "tags", "properties", "body", "corrupt",
 )  # fmt: skip
 """The columns that a wave reads; the body is the last but one, and may come from an expression."""
 
@@ -48,7 +49,7 @@ class WaveSink:
             for _ in messages:
                 pass
         else:
-            task.report.take(self._deliver(messages))
+            task.take(self._deliver(messages))
         yield pa.RecordBatch.from_pydict({"report": pa.array([msgspec.json.encode(task.finished())], pa.binary())})
 
     def _deliver(self, messages: Iterator[Outgoing]) -> DeliveryReport:
@@ -100,4 +101,5 @@ def _original(row: dict[str, Any]) -> Original:
         queue=queue, queue_offset=queue_offset, origin_topic=row["originTopic"], offset_message_id=row["offsetMsgId"],
         properties=row["properties"] or {}, body=row["body"] or b"", flag=row["flag"], sys_flag=row["sysFlag"],
         corrupt=row.get("corrupt"), store_timestamp_ms=round(stored.timestamp() * 1000) if stored else 0,
+        message_id=row["msgId"] or "",
     )  # fmt: skip

@@ -28,7 +28,8 @@ from spark_tools.replay.engines.arrow_stage import mapped
 from spark_tools.replay.engines.sink import COLUMNS, REPORT_SCHEMA, WaveSink
 from spark_tools.replay.engines.wave_spec import Failure, TaskReport, WaveSpec, failure, merge_reports
 from spark_tools.replay.plans.plan import Plan, Selection
-from spark_tools.replay.sending.delivery import IN_FLIGHT_DEFAULT, Place, Rejected
+from spark_tools.replay.sending.delivery import IN_FLIGHT_DEFAULT, Rejected
+from spark_tools.replay.sending.letters import Place
 from spark_tools.replay.sending.redrive import damaged_at_origin
 from spark_tools.row_filter import RowFilter
 from spark_tools.schema import columns, ddl

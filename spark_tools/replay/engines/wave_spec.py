@@ -4,22 +4,22 @@ and through a file on the driver's disk."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.tls_files import TlsFiles
-from spark_tools.offset_ranges import OffsetRange, OffsetSet, queue_text
+from spark_tools.offset_ranges import OffsetRange, queue_text
 from spark_tools.replay.plans.plan import TargetRule, Transform
 from spark_tools.replay.sending.delivery import DeliveryReport, Rejected
 from spark_tools.replay.sending.ledger import Fence
+from spark_tools.replay.sending.letters import Place, Runs, Witness, marked_runs, unmarked
 from spark_tools.replay.sending.permit_service import Address
 
 SAMPLE_MAX = 20
 SAMPLE_BODY_MAX_BYTES = 200
-
-Runs = dict[str, list[tuple[int, int]]]
 
 
 class WaveSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +72,12 @@ class TaskReport(msgspec.Struct, kw_only=True):
     doubtful: int = 0
     busy: int = 0
     delivered: Runs = {}
+    marks: dict[str, bytes] = {}
+    """Those of the delivered messages, by queue, in the order of their offsets."""
+    witnesses: dict[str, Witness] = {}
+    """The last selected message of each queue; only of a dry run."""
+    origins: dict[str, int] = {}
+    """Origin topic -> number of messages."""
     failures: list[Failure] = []
     topics: dict[str, int] = {}
     """Target topic -> number of messages."""
@@ -80,11 +86,18 @@ class TaskReport(msgspec.Struct, kw_only=True):
     newest_ms: int | None = None
     samples: list[dict[str, Any]] = []
 
-    def take(self, delivered: DeliveryReport) -> None:
+    def take(self, delivered: DeliveryReport, marks: Mapping[Place, bytes]) -> None:
+        """``marks``: those of all messages that the task was to deliver."""
         self.stored, self.found = len(delivered.stored), len(delivered.found)
         self.weak, self.doubtful, self.busy = delivered.weak_count, delivered.doubtful_count, delivered.busy_count
-        self.delivered = OffsetSet.of_offsets([*delivered.stored, *delivered.found]).to_json()
+        places = (*delivered.stored, *delivered.found)
+        self.delivered, self.marks = marked_runs({place: marks[place] for place in places})
         self.failures += map(failure, delivered.rejected)
+
+
+def note_witness(found: dict[str, Witness], queue: str, witness: Witness) -> None:
+    if queue not in found or found[queue].queue_offset < witness.queue_offset:
+        found[queue] = witness
 
 
 def failure(rejected: Rejected) -> Failure:
@@ -95,18 +108,23 @@ def failure(rejected: Rejected) -> Failure:
 def merge_reports(reports: list[TaskReport]) -> TaskReport:
     """The reports of all tasks of a wave as one."""
     total = TaskReport()
-    delivered = OffsetSet()
+    marks: dict[Place, bytes] = {}
     topics: Counter[str] = Counter()
+    origins: Counter[str] = Counter()
     tags: Counter[str] = Counter()
     for each in reports:
         for name in ("selected", "size_bytes", "excluded", "skipped", "stored", "found", "weak", "doubtful", "busy"):
             setattr(total, name, getattr(total, name) + getattr(each, name))
-        delivered.update(OffsetSet.from_json(each.delivered))
+        marks |= unmarked(each.delivered, each.marks)
+        for queue, witness in each.witnesses.items():
+            note_witness(total.witnesses, queue, witness)
         total.failures = [*total.failures, *each.failures]
         total.samples = [*total.samples, *each.samples][:SAMPLE_MAX]
         topics.update(each.topics)
         tags.update(each.tags)
-    total.delivered, total.topics, total.tags = delivered.to_json(), dict(topics), dict(tags)
+        origins.update(each.origins)
+    total.delivered, total.marks = marked_runs(marks)
+    total.topics, total.tags, total.origins = dict(topics), dict(tags), dict(origins)
     total.oldest_ms = min((each.oldest_ms for each in reports if each.oldest_ms is not None), default=None)
     total.newest_ms = max((each.newest_ms for each in reports if each.newest_ms is not None), default=None)
     return total

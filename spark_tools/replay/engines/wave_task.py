@@ -11,18 +11,25 @@ from typing import Any
 from rmqproto.message import properties as props
 from rmqproto.wire.credentials import Credentials
 from spark_tools.live import OpenCluster
-from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.engines.wave_spec import SAMPLE_BODY_MAX_BYTES, Failure, TaskReport, WaveSpec, failure
+from spark_tools.offset_ranges import OffsetSet, queue_text
+from spark_tools.replay.engines.wave_spec import (
+    SAMPLE_BODY_MAX_BYTES,
+    Failure,
+    TaskReport,
+    WaveSpec,
+    failure,
+    note_witness,
+)
 from spark_tools.replay.sending.delivery import (
     Batch,
     BatchOutcome,
     DeliveryReport,
     Limits,
     Outgoing,
-    Place,
     Rejected,
     TaskDelivery,
 )
+from spark_tools.replay.sending.letters import Place, Witness
 from spark_tools.replay.sending.permit_service import PermitClient
 from spark_tools.replay.sending.permits import Entered, Granted
 from spark_tools.replay.sending.redrive import Original, Redrive, damaged_at_origin
@@ -41,6 +48,8 @@ class WaveTask:
         self._redrive = Redrive(spec.job, spec.target, spec.transform)
         self._topics: Counter[str] = Counter()
         self._tags: Counter[str] = Counter()
+        self._origins: Counter[str] = Counter()
+        self._marks: dict[Place, bytes] = {}
         self.report = TaskReport()
 
     def takes(self, place: Place) -> bool:
@@ -68,16 +77,26 @@ class WaveTask:
                 report.failures.append(failure(made))
                 continue
             self._tally(original, made)
+            if self._spec.permits is None:
+                note_witness(report.witnesses, queue_text(made.queue), Witness(made.queue_offset, made.mark))
+            else:
+                self._marks[made.place] = made.mark
             yield made
 
+    def take(self, delivered: DeliveryReport) -> None:
+        """Notes what became of the messages that were sent."""
+        self.report.take(delivered, self._marks)
+
     def finished(self) -> TaskReport:
-        self.report.topics, self.report.tags = dict(self._topics), dict(self._tags)
-        return self.report
+        report = self.report
+        report.topics, report.tags, report.origins = dict(self._topics), dict(self._tags), dict(self._origins)
+        return report
 
     def _tally(self, original: Original, made: Outgoing) -> None:
         report = self.report
         report.size_bytes += made.size_bytes
         self._topics[made.topic] += 1
+        self._origins[original.origin_topic] += 1
         self._tags[original.properties.get(props.TAGS, "")] += 1
         stored_ms = original.store_timestamp_ms
         report.oldest_ms = stored_ms if report.oldest_ms is None else min(report.oldest_ms, stored_ms)

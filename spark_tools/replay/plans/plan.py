@@ -18,6 +18,7 @@ from rmqserver.store.disk.disk import OsDisk, storage_error
 from rmqserver.store.disk.whole_files import replace_file
 from spark_tools.offset_ranges import OffsetRange, split_ranges, wave_slice
 from spark_tools.replay.plans.user_function import UserFunction
+from spark_tools.replay.sending.letters import Witness
 
 PLAN_VERSION = 2
 PLAN_FILE = "plan.json"
@@ -79,6 +80,22 @@ class Transform(msgspec.Struct, frozen=True, kw_only=True):
     """A delayed message cannot be looked for, so it is sent at least once, not exactly once."""
 
 
+def changing_options(transform: Transform) -> list[str]:
+    """The options that a transform comes from, as the command spells them."""
+    given: dict[str, object] = {
+        "--set-property": transform.set_properties,
+        "--unset-property": transform.unset_properties,
+        "--set-tag": transform.set_tag is not None,
+        "--body-expr": transform.body_expression is not None,
+        "--transform": transform.function,
+        "--new-ids": transform.new_ids,
+        "--max-redrives": transform.redrives_max is not None,
+        "--park-topic": transform.park_topic is not None,
+        "--delay-level": transform.delay_level,
+    }
+    return [option for option, is_given in given.items() if is_given]
+
+
 class TargetRule(msgspec.Struct, frozen=True, kw_only=True):
     """``kind``: same (the origin topic), topic, group (``%RETRY%<group>``) or file."""
 
@@ -115,6 +132,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What the dry run counted; not part of the identity."""
     asked: AskedRanges = AskedRanges()
     """Not part of the identity."""
+    witnesses: dict[str, Witness] = {}
+    """By ``queue_text``: the messages are those that were planned if these are where they were. Not part of the
+    identity; none in plans of earlier versions."""
     command: str = ""
     """The command line that made the plan, without secrets; not part of the identity."""
 
@@ -122,7 +142,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def identity(self) -> str:
         """SHA-256 of everything that decides which messages are sent where."""
         fields = msgspec.to_builtins(self)
-        del fields["shown"], fields["asked"], fields["command"]
+        for name in ("shown", "asked", "command", "witnesses"):
+            del fields[name]
         return hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()
 
     @property

@@ -8,15 +8,16 @@ import os
 import msgspec
 
 from rmqproto.errors import NotFoundError
-from rmqproto.names import retry_topic
+from rmqproto.names import group_in_topic, retry_topic
 from rmqproto.wording import counted
 from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetSet, queue_text, split_ranges
 from spark_tools.replay.engines.engine import Engine
 from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
-from spark_tools.replay.group_guard import refuse_orderly_group
+from spark_tools.replay.group_guard import TO_SAME, refuse_orderly_group
 from spark_tools.replay.plans.plan import Plan, save_plan, wave_count_for
-from spark_tools.replay.sending.redriven import other_jobs_delivered
+from spark_tools.replay.sending.letter_source import letters_of
+from spark_tools.replay.sending.redriven import SentBefore, sent_before
 from spark_tools.replay.sending.target import read_fences
 
 
@@ -37,22 +38,31 @@ def check_target(plan: Plan, open_cluster: OpenCluster) -> None:
     with open_cluster(plan.target_name_server) as cluster:
         if plan.target.kind == "group":
             refuse_orderly_group(cluster, plan.target.name)
+            if not cluster.route(retry_topic(plan.target.name)):
+                raise NotFoundError(
+                    f"the target topic {retry_topic(plan.target.name)} does not exist: no consumer of the group has"
+                    " been connected",
+                    hint=f"start one; or {TO_SAME}",
+                )
         read_fences(cluster, [plan.target.name if plan.target.kind == "topic" else retry_topic(plan.target.name)])
 
 
 def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: int, sample: int = 0) -> Plan:
     """The plan with everything resolved and counted, written to ``directory``: what an execution will do. NotFoundError
     if nothing is selected, or a target topic does not exist."""
+    sent = SentBefore()
+    if plan.skip_redriven:
+        with letters_of(plan, engine.open_cluster) as source:
+            sent = sent_before(os.path.dirname(os.path.abspath(directory)), plan, source, strict=False)
     if plan.limit is not None:
-        plan = msgspec.structs.replace(plan, ranges=list(engine.first_places(plan, plan.limit)))
+        first = list(engine.first_places(plan, plan.limit, sent.places))
+        plan = msgspec.structs.replace(plan, ranges=first or (plan.ranges if sent.places.count else []))
     if not plan.ranges:
         raise NotFoundError("nothing is selected: the queues hold no message in this range")
     os.makedirs(directory, exist_ok=True)
     excluded = engine.duplicates(plan) if plan.dedup else OffsetSet()
     duplicate_count = excluded.count
-    root = os.path.dirname(os.path.abspath(directory))
-    if plan.skip_redriven:
-        excluded.update(other_jobs_delivered(root, plan, strict=False))
+    excluded.update(sent.places)
     plan = _in_waves(plan, engine, excluded, plan.limit or wave_messages)
     report = engine.run(plan, plan.ranges, WaveSpec(
         job=plan.replay_job, wave=0, wanted=plan.ranges, excluded=excluded.to_json(), target=plan.target,
@@ -64,13 +74,15 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
     plan = msgspec.structs.replace(
         plan,
         target=msgspec.structs.replace(plan.target, topics=topics),
+        witnesses=report.witnesses,
         shown={
             "selected": report.selected, "size_bytes": report.size_bytes, "excluded": report.excluded,
             "skipped": report.skipped, "duplicates": duplicate_count, "topics": report.topics, "tags": report.tags,
             "oldest_ms": report.oldest_ms, "newest_ms": report.newest_ms, "would_reject": len(report.failures),
             "reject_reasons": _reasons(report), "samples": report.samples[:sample],
             "rejections": msgspec.to_builtins(report.failures[:sample]),
-            "groups": _readers(plan, topics, engine.open_cluster),
+            **_readers(plan, topics, report, engine.open_cluster),
+            "redriven_by": sent.by_job, "perhaps_sent": sent.unproven,
         },
     )  # fmt: skip
     save_plan(directory, plan)
@@ -90,14 +102,20 @@ def _in_waves(plan: Plan, engine: Engine, excluded: OffsetSet, wave_messages: in
     return msgspec.structs.replace(plan, canary_ends=ends, wave_count=(1 if ends else 0) + rest_count)
 
 
-def _readers(plan: Plan, topics: list[str], open_cluster: OpenCluster) -> list[str]:
-    """The groups that get the messages: all that read a target topic, not only the failed one. Errors as for
+def _readers(plan: Plan, topics: list[str], report: TaskReport, open_cluster: OpenCluster) -> dict[str, list[str]]:
+    """``groups``: those that get the messages, all that read a target topic. ``groups_again``: those among them for
+    which the dead letters are no news, because they read the origin topic, and did not fail. Errors as for
     ``check_target``, because an execution would fail with them."""
     if not topics:
-        return []
+        return {"groups": [], "groups_again": []}
     with open_cluster(plan.target_name_server) as cluster:
         read_fences(cluster, topics)
-        return sorted({group for topic in topics for group in cluster.groups(topic)})
+        readers = {topic: set(cluster.groups(topic)) for topic in topics}
+    failed = {group_in_topic(topic) for topic in plan.asked.topics}
+    again = set[str]()
+    if failed != {None}:
+        again = {group for topic in topics if topic in report.origins for group in readers[topic]} - failed
+    return {"groups": sorted(set().union(*readers.values())), "groups_again": sorted(again)}
 
 
 def _reasons(report: TaskReport) -> dict[str, int]:

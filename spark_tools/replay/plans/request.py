@@ -18,7 +18,7 @@ from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.filters.json_path import parse_path
 from rmqproto.filters.message_conditions import compile_pattern
-from rmqproto.names import dlq_topic
+from rmqproto.names import dlq_topic, group_in_topic
 from rmqproto.perm import PERM_READ
 from rmqproto.times import iso_utc
 from rmqproto.wire.credentials import Credentials
@@ -33,6 +33,7 @@ from spark_tools.replay.plans.plan import (
     Source,
     TargetRule,
     Transform,
+    changing_options,
     check_job_name,
 )  # fmt: skip
 from spark_tools.replay.sending.redrive import check_target_topic, check_transform, parse_target
@@ -67,7 +68,8 @@ class ReplayRequest:
     canary: int = 0
     selection: Selection = field(default_factory=Selection)
     transform: Transform = field(default_factory=Transform)
-    to: str = "same"
+    to: str | None = None
+    """None: ``group`` for dead letters."""
     target_name_server: str | None = None
     at_least_once: bool = False
     """Gives up the promise of no doubles, to allow features that rule it out: a delay level."""
@@ -112,7 +114,7 @@ def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time
     """The plan, without the parts that only a dry run can count. UsageError if the request makes no sense;
     NotFoundError if it selects nothing."""
     topics = _topics(request)
-    target = parse_target(request.to, request.dlq_group, request.target_name_server)
+    target = _target(request)
     _check(request, topics, target)
     created_ms = now_ms()
     ranges, source = _resolve(request, topics)
@@ -132,15 +134,15 @@ def difference(plan: Plan, request: ReplayRequest) -> str | None:
     that decide which messages go where are compared. Options whose time or offset changes with the clock are compared
     as they were written."""
     asked = _asked(request, _topics(request))
-    target = parse_target(request.to, request.dlq_group, request.target_name_server)
+    target = _target(request)
+    is_same_target = request.to is None or (target.kind, target.name) == (plan.target.kind, plan.target.name)
     same = {
         "source": (plan.source.name_server, plan.source.path)
         == (request.name_server, os.path.abspath(request.path) if request.path else None),
         "topic or group": asked.topics == plan.asked.topics,
         "selection": _is_same_selection(plan, request, asked),
         "change": request.transform == plan.transform,
-        "target": (target.kind, target.name, target.name_server)
-        == (plan.target.kind, plan.target.name, plan.target.name_server),
+        "target": is_same_target and target.name_server == plan.target.name_server,
         "order": request.keep_order == plan.keep_order,
     }  # fmt: skip
     return next((name for name, is_same in same.items() if not is_same), None)
@@ -177,10 +179,19 @@ def _skips_redriven(request: ReplayRequest, target: TargetRule) -> bool:
 def _topics(request: ReplayRequest) -> list[str]:
     topics = list(request.topics)
     if request.dlq_group is not None:
+        if (group := group_in_topic(request.dlq_group)) is not None:
+            raise UsageError(f"{request.dlq_group} is a topic: name the group, {group}")
         topics.append(dlq_topic(request.dlq_group))
     if not topics:
         raise UsageError("nothing is selected", hint="--topic TOPIC or --dlq GROUP says what to replay")
     return topics
+
+
+def _target(request: ReplayRequest) -> TargetRule:
+    """The target; without one, the group that failed."""
+    if request.to is None and (request.dlq_group is None or request.topics):
+        raise UsageError("where should the messages go?", hint="--to topic:NAME; dead letters alone go to their group")
+    return parse_target(request.to or "group", request.dlq_group, request.target_name_server)
 
 
 def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> None:
@@ -195,7 +206,8 @@ def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> Non
             "--to same sends a topic's messages back into it", hint="--to topic:NAME, or --target-name-server"
         )
     if target.kind == "file" and request.transform != Transform():
-        raise UsageError("a file gets the messages unchanged", hint="leave out --set-property and similar options")
+        changes = ", ".join(changing_options(request.transform))
+        raise UsageError("a file gets the messages unchanged", hint=f"leave out {changes}")
     if request.path is not None and target.kind != "file" and request.target_name_server is None:
         raise UsageError("store files do not say where to send to", hint="--target-name-server HOST:PORT")
     if request.offsets and (request.start_ms is not None or request.end_ms is not None or request.from_group):
@@ -236,7 +248,10 @@ def _check_delay(request: ReplayRequest, target: TargetRule) -> None:
             raise UsageError("--at-least-once is for --delay-level: everything else is sent once")
         return
     if target.kind == "group":
-        raise UsageError("a delayed redrive to a group could not be watched for messages that come straight back")
+        raise UsageError(
+            "a delayed redrive to a group could not be watched for messages that come straight back",
+            hint="--to same, or --to topic:NAME",
+        )
     if request.canary:
         raise UsageError("--canary waits for consumers to take its messages, and delayed ones come later")
 

@@ -13,6 +13,7 @@ from typing import Protocol
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
+from spark_tools.replay.sending.letters import Place
 from spark_tools.replay.sending.permits import Denied, Entered, Granted, Wait
 
 BATCH_MESSAGES_DEFAULT = 32
@@ -43,6 +44,8 @@ class Outgoing:
     sys_flag: int = 0
     target: MessageQueue | None = None
     """The queue to send to; None leaves the choice to the sender."""
+    mark: bytes = b""
+    """The mark of its origin, by which a ledger recognises it."""
     alone: bool = False
     """Whether it must not share a request: brokers refuse batches to retry topics and of delayed messages."""
 
@@ -110,10 +113,6 @@ class Permits(Protocol):
     def ask(self, count: int, size_bytes: int) -> Granted | Wait | Denied: ...
 
     def extend(self) -> Granted | Denied: ...
-
-
-Place = tuple[MessageQueue, int]
-"""Source queue and queue offset: a message's origin."""
 
 
 @dataclass(frozen=True, slots=True)

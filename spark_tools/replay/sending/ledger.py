@@ -16,6 +16,7 @@ import msgspec
 from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import OsDisk, storage_error
 from spark_tools.offset_ranges import OffsetSet
+from spark_tools.replay.sending.letters import BrokerSeen, LetterBook
 
 LEDGER_FILE = "ledger.jsonl"
 FAILURES_FILE = "failures.jsonl"
@@ -36,12 +37,14 @@ class Fence(msgspec.Struct, frozen=True, order=True):
 
 class Begin(msgspec.Struct, frozen=True, tag_field="t", tag="begin"):
     """The job starts to send. ``excluded`` are the offsets that other jobs had delivered by then; they are fixed
-    here. ``fences``: the ends of the target queues; none in ledgers of earlier versions."""
+    here. ``fences``: the ends of the target queues; ``brokers``: those whose messages are sent, by name. Ledgers of
+    earlier versions lack them."""
 
     plan: str
     at_ms: int
     excluded: dict[str, list[tuple[int, int]]] = {}
     fences: list[Fence] = []
+    brokers: dict[str, BrokerSeen] = {}
 
 
 class FenceLine(msgspec.Struct, frozen=True, tag_field="t", tag="fence"):
@@ -52,11 +55,14 @@ class FenceLine(msgspec.Struct, frozen=True, tag_field="t", tag="fence"):
 
 
 class DoneLine(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
-    """Every selected message of the wave is delivered, left out for a reason that the plan states, or rejected."""
+    """Every selected message of the wave is delivered, left out for a reason that the plan states, or rejected.
+    ``marks``: those of the delivered messages, by queue, in the order of their offsets; none in ledgers of earlier
+    versions."""
 
     wave: int
     delivered: dict[str, list[tuple[int, int]]]
     counts: dict[str, int] = {}
+    marks: dict[str, bytes] = {}
 
 
 class NoteLine(msgspec.Struct, frozen=True, tag_field="t", tag="note"):
@@ -118,6 +124,10 @@ class LedgerState:
         for line in self.done.values():
             found.update(OffsetSet.from_json(line.delivered))
         return found
+
+    def letters(self) -> LetterBook:
+        """The marks of all delivered messages."""
+        return LetterBook((line.delivered, line.marks) for line in self.done.values())
 
     def excluded(self) -> OffsetSet:
         return OffsetSet.from_json(self.begin.excluded) if self.begin else OffsetSet()

@@ -15,6 +15,7 @@ from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retr
 from rmqproto.wording import counted
 from spark_tools.replay.plans.plan import TargetRule, Transform
 from spark_tools.replay.sending.delivery import Outgoing, Rejected, too_large
+from spark_tools.replay.sending.letters import mark_of
 from spark_tools.replay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
 
 DROPPED_PROPERTIES = props.MARKS_OF_USE | {REPLAY_ID}
@@ -42,6 +43,12 @@ class Original:
     sys_flag: int
     corrupt: str | None = None
     store_timestamp_ms: int = 0
+    message_id: str = ""
+    """Its unique key; without one, its offset message id."""
+
+    @property
+    def mark(self) -> bytes:
+        return mark_of(self.message_id or self.offset_message_id, self.offset_message_id, self.store_timestamp_ms)
 
 
 class Redrive:
@@ -87,7 +94,7 @@ class Redrive:
             replay_id=properties[REPLAY_ID], queue=original.queue, queue_offset=original.queue_offset, topic=topic,
             body=original.body, properties=text, flag=original.flag,
             sys_flag=original.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK),
-            alone=topic.startswith(RETRY_PREFIX) or props.DELAY in properties,
+            mark=original.mark, alone=topic.startswith(RETRY_PREFIX) or props.DELAY in properties,
         )  # fmt: skip
 
     def _properties(self, original: Original, redrives: int, *, is_parked: bool) -> dict[str, str]:

@@ -15,7 +15,7 @@ from rmqadmin.tui.screens.messages import MessagesScreen
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.headers.consuming import PULL_BATCH_COUNT
-from rmqproto.names import dlq_topic
+from rmqproto.names import dlq_topic, retry_topic
 from spark_tools.replay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
@@ -35,10 +35,10 @@ def make_letters(world: World, count: int) -> None:
 
 
 def sent_again(world: World) -> list[str]:
-    """The sorted keys of the messages that were redriven into the topic."""
-    addr, found = world.server.broker_addr, []
-    for queue_id in range(4):
-        queue = MessageQueue(world.topic, BROKER, queue_id)
+    """The sorted keys of the messages that were redriven to the group alone."""
+    addr, found, topic = world.server.broker_addr, [], retry_topic(world.group)
+    for queue_id in range(world.admin.topic_config(addr, topic).read_queue_nums):
+        queue = MessageQueue(topic, BROKER, queue_id)
         pulled = world.admin.pull_message(addr, queue, 0, max_count=32)
         found += [one.properties["KEYS"] for one in pulled.messages if REPLAY_ID in one.properties]
     return sorted(found)
@@ -70,7 +70,12 @@ def test_what_the_filter_shows_is_marked_and_redriven_once(world: World) -> None
         await driver.press("a")
         await driver.until_shown("2 marked", "●")
         await driver.press("R")
-        await driver.until_shown("Redrive 2 dead letters", "would be sent", f"to {world.topic}, read by {world.group}")
+        await driver.until_shown(
+            f"Redrive 2 dead letters of {world.group} to {world.group} alone",
+            "would be sent",
+            f"to {retry_topic(world.group)}",
+            "no other group reads",
+        )
         await driver.until_shown("dlq redrive --execute --job", f"Type {world.group} to go on")
         assert sent_again(world) == []
         await driver.type(world.group, into="name")
@@ -110,7 +115,7 @@ def test_the_one_under_the_cursor_is_redriven_if_none_is_marked_and_one_that_goe
         await driver.until_shown("would be rejected", "would be sent", "to go on")
         await driver.type(world.group, into="name")
         await driver.press("enter")
-        await driver.until_shown("1 sent, 1 rejected", "rejected: was redriven 3 times already")
+        await driver.until_shown("1 sent, 1 rejected", "rejected: was redriven 3 times")
         assert sent_again(world) == ["key-0"]
 
     drive(world.make_client, test)
@@ -271,7 +276,7 @@ def test_from_the_shell_a_redrive_is_written_down(world: World, tmp_path: Path, 
     assert (begin["event"], begin["command"], end["outcome"]) == ("begin", "tui", "done")
     (change,) = end["changes"]
     assert change["target"] == world.group
-    assert change["action"].startswith(f"redrive of 1 dead letter to {world.topic}, job ")
+    assert change["action"].startswith(f"redrive of 1 dead letter to {retry_topic(world.group)}, job ")
 
 
 def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
@@ -297,7 +302,9 @@ def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
         await driver.press("a")
         await driver.until_shown("9 marked")
         await driver.press("R")
-        await driver.until_shown("Redrive 9 dead letters", f"to {world.topic}", f"Type {world.group} to go on")
+        await driver.until_shown(
+            "Redrive 9 dead letters", f"to {retry_topic(world.group)}", f"Type {world.group} to go on"
+        )
         await driver.type(world.group, into="name")
         await driver.press("enter")
         await driver.until_shown("9 sent, 0 rejected", "found there 9, missing 0, doubled 0")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import pytest
@@ -15,17 +14,15 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from spark_tools.live import LiveCluster
-from spark_tools.offset_ranges import OffsetRange, OffsetSet
+from spark_tools.offset_ranges import OffsetSet
 from spark_tools.replay.audit import audit
 from spark_tools.replay.canary import CanaryReport, watch_canary
-from spark_tools.replay.plans.plan import Plan, Selection, Source, TargetRule, Transform, save_plan
+from spark_tools.replay.plans.plan import Plan, Selection, Source, TargetRule, Transform
 from spark_tools.replay.plans.request import ReplayRequest, freeze
 from spark_tools.replay.sending.delivery import TaskDelivery
-from spark_tools.replay.sending.ledger import Begin, DoneLine, EndLine, FenceLine, Ledger
 from spark_tools.replay.sending.permit_service import PermitClient, PermitService
 from spark_tools.replay.sending.permits import PermitBook
 from spark_tools.replay.sending.redrive import Original, Redrive
-from spark_tools.replay.sending.redriven import other_jobs_delivered
 from spark_tools.replay.sending.target import ReplayTarget, read_fences
 from tests.support.servers import Server, until
 
@@ -214,9 +211,11 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
     assert "broker-a:1" in str(caught.value.hint)
     assert ranges(offsets=f'{{"{topic}":{{"broker-a":{{"0":[1,2]}}}}}}') == [(0, 1, 2)]
     assert ranges(start_ms=1_000_000_000_000) == [(0, 0, 3), (1, 0, 3)]
-    for nothing in ({"end_ms": 1_000_000_000_000}, {"start_ms": 4_000_000_000_000}, {"queues": ["broker-b:0"]}):
+    for nothing in ({"end_ms": 1_000_000_000_000}, {"queues": ["broker-b:0"]}):
         with pytest.raises(NotFoundError):
             ranges(**nothing)
+    with pytest.raises(UsageError, match="begins in the future"):
+        ranges(start_ms=4_000_000_000_000)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +226,9 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
         ({"to": "same"}, "back into it"),
         ({"to": "topic:T"}, "endlessly"),
         ({"to": "group"}, "is not a target"),
-        ({"to": "file:/x", "transform": Transform(set_tag="a")}, "unchanged"),
+        ({"to": None}, "where should the messages go"),
+        ({"topics": [], "dlq_group": "%DLQ%g"}, "name the group, g"),
+        ({"to": "file:/x", "transform": Transform(set_tag="a")}, "unchanged leave out --set-tag"),
         ({"transform": Transform(delay_level=3)}, "delayed"),
         ({"transform": Transform(delay_level=3)}, "--at-least-once"),
         ({"at_least_once": True}, "is for --delay-level"),
@@ -253,41 +254,6 @@ def test_what_cannot_be_asked_is_said_before_anything_is_asked(changes, problem)
     with pytest.raises(UsageError) as caught:
         freeze(ReplayRequest(**request))
     assert problem in f"{caught.value} {caught.value.hint}"
-
-
-QUEUE = MessageQueue("%DLQ%g", "b", 0)
-
-
-def a_job(root, name: str, start: int, end: int, *, done: bool) -> Plan:
-    plan = Plan(
-        job=name, created_ms=1, source=Source(name_server="h:1"), ranges=[OffsetRange(QUEUE, start, end)],
-        target=TargetRule(kind="same", topics=["T"]), skip_redriven=True,
-    )  # fmt: skip
-    directory = str(root / name)
-    os.makedirs(directory)
-    save_plan(directory, plan)
-    with Ledger(directory) as ledger:
-        ledger.append(Begin(plan.identity, 1))
-        ledger.append(FenceLine(0, []))
-        if done:
-            ledger.append(DoneLine(0, OffsetSet(plan.ranges).to_json()))
-            ledger.append(EndLine(2))
-    return plan
-
-
-def test_what_other_jobs_delivered_is_left_out_and_what_they_may_still_send_is_refused(tmp_path) -> None:
-    a_job(tmp_path, "first", 0, 10, done=True)
-    mine = Plan(
-        job="mine", created_ms=1, source=Source(name_server="h:1"), ranges=[OffsetRange(QUEUE, 5, 20)],
-        target=TargetRule(kind="same"),
-    )  # fmt: skip
-    assert other_jobs_delivered(str(tmp_path), mine, strict=True) == OffsetSet([OffsetRange(QUEUE, 5, 10)])
-    a_job(tmp_path, "elsewhere", 50, 60, done=False)
-    other_jobs_delivered(str(tmp_path), mine, strict=True)
-    a_job(tmp_path, "open", 15, 17, done=False)
-    with pytest.raises(UsageError, match="job open has begun"):
-        other_jobs_delivered(str(tmp_path), mine, strict=True)
-    assert other_jobs_delivered(str(tmp_path), mine, strict=False).count == 5
 
 
 def test_a_canary_of_which_all_was_parked_is_watched_too(server: Server, topic: str) -> None:

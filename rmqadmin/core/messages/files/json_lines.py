@@ -62,6 +62,7 @@ class JsonLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     body_kind: Any = None
     origin_topic: Any = None
     redrives: Any = None
+    redriven: Any = None
     tracks: Any = None
 
 

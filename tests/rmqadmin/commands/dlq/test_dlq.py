@@ -17,6 +17,7 @@ from rmqadmin.core.audit import audit_log
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from spark_tools.replay.jobs import open_jobs
 from spark_tools.replay.plans.plan import load_plan
@@ -29,15 +30,19 @@ COUNT = 6
 
 @dataclass
 class Dead:
-    """Six dead letters of a fresh group, and the empty topic they came from."""
+    """Six dead letters of a fresh group, the empty topic they came from, and the group's empty retry topic."""
 
     server: Server
     group: str
     origin: str
 
+    @property
+    def retry(self) -> str:
+        return f"%RETRY%{self.group}"
+
     def redriven(self, topic: str = "") -> list[int]:
         with AdminClient(self.server.namesrv_addr) as admin:
-            queue = MessageQueue(topic or self.origin, "broker-a", 0)
+            queue = MessageQueue(topic or self.retry, "broker-a", 0)
             messages = admin.pull_message(self.server.broker_addr, queue, 0).messages
         return sorted(json.loads(message.body)["number"] for message in messages)
 
@@ -53,7 +58,7 @@ def make_topic(server: Server, topic: str) -> None:
 def dead(server: Server, fresh: Callable[[str], str]) -> Dead:
     made = Dead(server, fresh("DlqGroup"), fresh("DlqOrigin"))
     dlq = f"%DLQ%{made.group}"
-    for topic in (dlq, made.origin):
+    for topic in (dlq, made.origin, made.retry):
         make_topic(server, topic)
     with AdminClient(server.namesrv_addr) as admin:
         for number in range(COUNT):
@@ -149,14 +154,91 @@ def test_dry_run_wins_over_execute(rmqadmin: Rmqadmin, dead: Dead) -> None:
 
 
 def test_to_a_topic_and_to_the_group_alone(rmqadmin: Rmqadmin, dead: Dead) -> None:
-    other, retry = f"{dead.origin}Other", f"%RETRY%{dead.group}"
-    for to, topic in ((f"topic:{other}", other), ("group", retry)):
-        missing = rmqadmin("dlq", "redrive", dead.group, "--to", to, "--no-skip-redriven")
-        assert (missing.status, f"{topic} does not exist" in missing.err) == (5, True)
-        make_topic(dead.server, topic)
-        ran = rmqadmin("dlq", "redrive", dead.group, "--to", to, "--no-skip-redriven", "--execute")
-        assert (ran.status, dead.redriven(topic)) == (0, list(range(COUNT))), ran.err
+    other = f"{dead.origin}Other"
+    missing = rmqadmin("dlq", "redrive", dead.group, "--to", f"topic:{other}")
+    assert (missing.status, f"{other} does not exist" in missing.err) == (5, True)
+    make_topic(dead.server, other)
+    for to, topic in ((["--to", f"topic:{other}"], other), (["--to", "group"], dead.retry), ([], dead.retry)):
+        before = dead.redriven(topic)
+        ran = rmqadmin("dlq", "redrive", dead.group, *to, "--no-skip-redriven", "--execute")
+        assert (ran.status, dead.redriven(topic)) == (0, sorted([*before, *range(COUNT)])), ran.err
+    assert dead.redriven(dead.origin) == []
+
+
+def test_a_group_without_a_retry_topic(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    with AdminClient(dead.server.namesrv_addr) as admin:
+        admin.delete_topic_in_broker(dead.server.broker_addr, dead.retry)
+        admin.delete_topic_in_namesrv(admin.namesrv_addrs[0], dead.retry)
+    ran = rmqadmin("dlq", "redrive", dead.group)
+    assert (ran.status, "no consumer of the group has been connected" in ran.err) == (5, True), ran.err
+    assert "--to same sends to the origin topic" in ran.err
+
+
+def test_the_name_of_the_topic_is_not_the_groups(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    """`%DLQ%billing` was looked for as a group, and had no dead letters."""
+    for words in (
+        ["dlq", "ls"],
+        ["dlq", "show"],
+        ["dlq", "redrive"],
+        ["check", "dlq", "-g"],
+        ["spark-replay", "--dlq"],
+    ):
+        for prefix in ("%DLQ%", "%RETRY%"):
+            ran = rmqadmin(*words, f"{prefix}{dead.group}")
+            assert ran.status in (2, 3), (words, ran)
+            assert dead.group in (ran.err + ran.out).replace(f"{prefix}{dead.group}", ""), (words, ran)
+
+
+def test_a_file_is_no_target_of_this_command(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    ran = rmqadmin("dlq", "redrive", dead.group, "--to", "file:/tmp/x")
+    assert ran.status == 2
+    assert "it writes no file" in ran.err
+    assert "--set-property" not in ran.err
+
+
+def test_other_groups_that_get_them_again_are_named_and_need_a_yes(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    """The default was to send to the origin topic: groups that had no failure got everything twice."""
+    others = [f"{dead.group}Audit", f"{dead.group}Fraud"]
+    with AdminClient(dead.server.namesrv_addr) as admin:
+        for group in (*others, dead.group):
+            admin.create_group(dead.server.broker_addr, SubscriptionGroupConfig(group_name=group))
+            admin.update_consumer_offset(dead.server.broker_addr, group, dead.origin, 0, 0)
+    named = f"{', '.join(others)} get these messages again, not only {dead.group}"
+    for to in ("same", f"topic:{dead.origin}"):
+        words = ("-o", "json", "dlq", "redrive", dead.group, "--to", to)
+        dry = rmqadmin(*words, "--limit", "2", "--job", f"again-{len(to)}")
+        assert (dry.status, named in dry.err) == (0, True), dry.err
+        assert dry.document["summary"]["groups_again"] == ", ".join(others)
+        for more in (("--execute", "--limit", "2"), ("--execute", "--job", f"again-{len(to)}")):
+            refused = rmqadmin(*(words if "--limit" in more else words[:4]), *more)
+            assert (refused.status, named in refused.err, "--yes" in refused.err) == (2, True, True), refused.err
+    assert dead.redriven(dead.origin) == []
+    assert rmqadmin("dlq", "redrive", "--execute", "--job", "again-4", "--yes").status == 0
+    assert dead.redriven(dead.origin) == [0, 1]
+    assert rmqadmin("dlq", "redrive", dead.group, "--execute").status == 0, "to the group alone"
+    assert dead.redriven() == [2, 3, 4, 5]
+
+
+def test_an_orderly_group_is_refused_with_the_reason(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    with AdminClient(dead.server.namesrv_addr) as admin:
+        config = SubscriptionGroupConfig(group_name=dead.group, consume_message_orderly=True)
+        admin.create_group(dead.server.broker_addr, config)
+    ran = rmqadmin("dlq", "redrive", dead.group, "--execute")
+    assert ran.status == 2
+    assert f"group {dead.group} consumes orderly" in ran.err
+    assert "--to same sends to the origin topic" in ran.err
     assert dead.redriven() == []
+    assert rmqadmin("dlq", "redrive", dead.group, "--execute", "--to", "same").status == 0
+    assert dead.redriven(dead.origin) == list(range(COUNT))
+
+
+def test_a_limit_goes_on_where_the_last_one_stopped(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    """The second selected the same ones, and excluded them all."""
+    words = ("-o", "json", "dlq", "redrive", dead.group, "--limit", "4", "--execute")
+    found = [rmqadmin(*words).document["summary"] for _ in range(3)]
+    assert [(each["selected"], each["stored"], each["excluded"]) for each in found] == [(4, 4, 0), (2, 2, 0), (0, 0, 6)]
+    assert dead.redriven() == list(range(COUNT))
+    assert found[2]["redriven_by"] == ", ".join(sorted(f"{one['job']} {one['stored']}" for one in found[:2]))
 
 
 def test_the_log_of_changes_does_not_tell_which_letters_were_wanted(rmqadmin: Rmqadmin, dead: Dead) -> None:
@@ -166,7 +248,7 @@ def test_the_log_of_changes_does_not_tell_which_letters_were_wanted(rmqadmin: Rm
         "--property", "REPLAY_ROUND=0",
     )  # fmt: skip
     assert rmqadmin("dlq", "redrive", dead.group, *conditions, "--to", "same", "--execute", "--yes").status == 0
-    assert dead.redriven() == [3]
+    assert dead.redriven(dead.origin) == [3]
     (begin, *_) = [json.loads(line) for line in audit_log.log_path().read_text().splitlines()]
     given = set(conditions[::2])
     assert {name: begin["arguments"][name] for name in given} == dict.fromkeys(given, "(not written down)")
@@ -192,7 +274,7 @@ def test_an_interrupted_job_is_found_by_its_selection(rmqadmin: Rmqadmin, dead: 
 
     with LiveCluster(dead.server.namesrv_addr) as cluster, Ledger(directory) as ledger:
         ledger.append(Begin(plan.identity, 1))
-        ledger.append(FenceLine(0, read_fences(cluster, [dead.origin])))
+        ledger.append(FenceLine(0, read_fences(cluster, [dead.retry])))
     wrong = rmqadmin("dlq", "redrive", dead.group, "--tag", "T2", "--resume")
     assert (wrong.status, "open are: cut" in wrong.err) == (2, True)
     assert "to continue: rmqadmin dlq redrive --resume --job cut" in wrong.err
@@ -237,7 +319,8 @@ def test_conditions_that_would_choose_others_than_they_say_are_refused(
 
 
 def test_a_name_in_a_path_may_hold_an_equals_sign(rmqadmin: Rmqadmin, dead: Dead) -> None:
-    assert rmqadmin("dlq", "show", dead.group, "--jsonpath", "$['a=b']=c").status == 0
+    ran = rmqadmin("dlq", "show", dead.group, "--jsonpath", "$['a=b']=c")
+    assert (ran.status, f"none of the dead letters of {dead.group} fits" in ran.err) == (5, True)
     assert len(rmqadmin("-o", "json", "dlq", "show", dead.group, "--jsonpath", "$['kind']=odd").items) == COUNT // 2
 
 
@@ -246,15 +329,15 @@ def test_a_letter_that_does_not_say_where_it_came_from_stays_where_it_is(rmqadmi
     dlq = f"%DLQ%{dead.group}"
     with AdminClient(dead.server.namesrv_addr) as admin:
         admin.send_message(dead.server.broker_addr, MessageQueue(dlq, "broker-a", 0), Message(dlq, b"whose?"))
-        ran = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--execute")
-        assert (ran.status, dead.redriven()) == (1, list(range(COUNT)))
+        ran = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--to", "same", "--execute")
+        assert (ran.status, dead.redriven(dead.origin)) == (1, list(range(COUNT)))
         assert admin.max_offset(dead.server.broker_addr, dlq, 0) == COUNT + 1
     (failure,) = Path(ran.document["summary"]["failures_file"]).read_text().splitlines()
     assert "nothing in it says which topic it was first sent to" in failure
 
 
 def test_at_a_terminal_of_80_columns(dead: Dead, tmp_path: Path) -> None:
-    """The program shows the plan and asks for the job's name, and no line is longer than the terminal."""
+    """The program shows the plan and asks for the group's name, and no line is longer than the terminal."""
     env = {
         "PATH": "/usr/bin:/bin", "TERM": "xterm", "NAMESRV_ADDR": dead.server.namesrv_addr, "NO_COLOR": "1",
         "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path),
@@ -279,13 +362,13 @@ def test_at_a_terminal_of_80_columns(dead: Dead, tmp_path: Path) -> None:
         assert tables
         assert max(map(len, tables)) <= 80
     child = spawn("redrive", dead.group, "--execute", "--job", "asked")
-    child.expect(f"This sends {COUNT} messages to {dead.origin}")
-    child.expect("Type asked to go on: ")
+    child.expect(f"This sends {COUNT} messages to {dead.retry}")
+    child.expect(f"Type {dead.group} to go on: ")
     child.sendline("no")
     assert "nothing was changed" in said(child, 1)
     assert dead.redriven() == []
     child = spawn("redrive", "--execute", "--job", "asked")
-    child.expect("Type asked to go on: ")
-    child.sendline("asked")
+    child.expect(f"Type {dead.group} to go on: ")
+    child.sendline(dead.group)
     said(child, 0)
     assert dead.redriven() == list(range(COUNT))

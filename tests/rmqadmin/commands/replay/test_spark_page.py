@@ -20,7 +20,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.names import dlq_topic
+from rmqproto.names import dlq_topic, retry_topic
 from spark_tools.replay import entry
 from spark_tools.replay.engines.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
@@ -57,7 +57,7 @@ def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
     """Maps the page's names to a group with dead letters, half of them paid for, and to topics to send them to.
     ``_origin``, which is not on the page, is the topic they came from."""
     group, origin, invoices = fresh("PageGroup"), fresh("PageOrigin"), fresh("PageInvoices")
-    topics = (origin, invoices, dlq_topic(group))
+    topics = (origin, invoices, dlq_topic(group), retry_topic(group))
     with AdminClient(server.namesrv_addr) as admin:
         for topic in topics:
             config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
@@ -68,7 +68,7 @@ def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
             letter = Message(dlq_topic(group), body, properties={"RETRY_TOPIC": origin})
             admin.send_message(server.broker_addr, MessageQueue(letter.topic, "broker-a", 0), letter)
     return {
-        "billing": group, "_origin": origin, "invoices": invoices,
+        "billing": group, "_origin": origin, "_retry": retry_topic(group), "invoices": invoices,
         "127.0.0.1:9876": server.namesrv_addr, "/var/lib/rocketmq/store": str(server.store_dir),
     }  # fmt: skip
 
@@ -96,7 +96,7 @@ def test_the_commands_of_the_page(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     plan, execute, resume = command_lines(PAGE)
     run_line(rmqadmin, plan, names, monkeypatch)
-    assert numbers(server, names["_origin"]) == []
+    assert numbers(server, names["_retry"]) == []
     (job,) = (path.name for path in tmp_path.glob("state/rmqadmin/replay/DLQ-*"))
     (written,) = re.findall(r"--job (\S+)", execute)
     assert re.fullmatch(r"DLQ-billing-\d{8}T\d{6}\.\d{3}Z", written)
@@ -104,12 +104,12 @@ def test_the_commands_of_the_page(
         patch.setattr(SparkEngine, "run", _interrupted)
         run_line(rmqadmin, f"{execute} exit status {ExitCode.INTERRUPTED.value}", {written: job}, monkeypatch)
     run_line(rmqadmin, resume, {}, monkeypatch)
-    assert numbers(server, names["_origin"]) == list(range(COUNT))
+    assert numbers(server, names["_retry"]) == list(range(COUNT))
 
     run_line(rmqadmin, plan, {**names, "--dlq": "--no-skip-redriven --dlq"}, monkeypatch)
     (again,) = {path.name for path in tmp_path.glob("state/rmqadmin/replay/DLQ-*")} - {job}
     run_line(rmqadmin, execute, {written: again}, monkeypatch)
-    assert numbers(server, names["_origin"]) == sorted([*range(COUNT)] * 2)
+    assert numbers(server, names["_retry"]) == sorted([*range(COUNT)] * 2)
 
 
 def _interrupted(*_: object) -> None:
@@ -137,7 +137,7 @@ def test_the_replay_from_python(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     exec(python_block("from spark_tools.replay.entry import replay", names), {})
     assert capsys.readouterr().out.startswith(f"{COUNT} AuditResult(expected={COUNT}, found={COUNT}, missing=0")
-    assert numbers(server, names["_origin"]) == list(range(COUNT))
+    assert numbers(server, names["_retry"]) == list(range(COUNT))
 
 
 def test_the_data_source_from_python(

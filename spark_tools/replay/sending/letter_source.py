@@ -1,0 +1,143 @@
+"""Where a job's messages come from, as far as their ledgers ask: which brokers these are, and which message is at a
+queue offset now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import NotFoundError, RefusedError
+from spark_tools.live import LivePart, OpenCluster, PullRules, pull_range, queue_bounds
+from spark_tools.offset_ranges import OffsetRange
+from spark_tools.ranges import DataLossError
+from spark_tools.replay.plans.plan import Plan
+from spark_tools.replay.sending.ledger import Fence
+from spark_tools.replay.sending.letters import BrokerSeen, Letter, Place, letter_of
+from spark_tools.replay.sending.replay_ids import REPLAY_ID
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+    from spark_tools.store_files import StoreView
+
+LOOK_PULLS_MAX = 64
+"""How far beyond a fence the messages of a job are looked for. The first ones follow it closely."""
+
+
+class LetterSource(Protocol):
+    """A cluster, or a store directory."""
+
+    @property
+    def name_servers(self) -> frozenset[str]:
+        """The addresses by which a cluster was found; none for a store directory."""
+
+    def broker(self, queue: MessageQueue) -> BrokerSeen:
+        """What is known of the queue's broker; nothing if it cannot be asked for."""
+
+    def letter(self, place: Place) -> Letter | None:
+        """The message there; None if there is none, or none any more."""
+
+    def lacks_job(self, job: str, fences: list[Fence]) -> bool:
+        """Whether it is certain that this cluster has never got a message of the job, which sent above these fences."""
+
+
+class LiveLetters:
+    """The messages of a live cluster. ``admin`` stays open."""
+
+    def __init__(self, admin: AdminClient):
+        self._admin = admin
+        self.name_servers = frozenset(admin.namesrv_addrs)
+        self._routes: dict[str, dict[str, BrokerData]] = {}
+
+    def broker(self, queue: MessageQueue) -> BrokerSeen:
+        found = self._route(queue.topic).get(queue.broker_name)
+        if found is None:
+            return BrokerSeen()
+        return BrokerSeen(found.cluster or "", sorted(found.broker_addrs.values()))
+
+    def letter(self, place: Place) -> Letter | None:
+        queue, queue_offset = place
+        broker = self._route(queue.topic).get(queue.broker_name)
+        address = broker.selected_addr() if broker is not None else None
+        if address is None:
+            return None
+        for stored in self._admin.pull_message(address, queue, queue_offset, max_count=1).messages:
+            if stored.queue_offset == queue_offset:
+                return letter_of(stored)
+        return None
+
+    def lacks_job(self, job: str, fences: list[Fence]) -> bool:
+        return bool(fences) and all(self._lacks_above(job, fence) for fence in fences)
+
+    def _lacks_above(self, job: str, fence: Fence) -> bool:
+        queue = MessageQueue(fence.topic, fence.broker_name, fence.queue_id)
+        route = self._route(fence.topic)
+        if not route:
+            return True
+        broker = route.get(fence.broker_name)
+        if broker is None or broker.master_addr is None:
+            return False
+        first, last = queue_bounds(self._admin.connections, broker.master_addr, queue)
+        if first > fence.queue_offset:
+            return False
+        if last <= fence.queue_offset:
+            return True
+        part = LivePart(broker.master_addr, OffsetRange(queue, fence.queue_offset, last))
+        mark, looked_count = f"{REPLAY_ID}\x01{job}:".encode(), 0
+        try:
+            for body in islice(pull_range(self._admin.connections, part, PullRules()), LOOK_PULLS_MAX):
+                looked_count += 1
+                if mark in body:
+                    return False
+        except DataLossError:
+            return False
+        return looked_count < LOOK_PULLS_MAX
+
+    def _route(self, topic: str) -> dict[str, BrokerData]:
+        if topic not in self._routes:
+            try:
+                brokers = self._admin.topic_route(topic).broker_datas
+            except RefusedError as error:
+                if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+                brokers = []
+            self._routes[topic] = {broker.broker_name: broker for broker in brokers}
+        return self._routes[topic]
+
+
+class StoredLetters:
+    """The messages of a store directory, which names neither a cluster nor what was sent where."""
+
+    def __init__(self, view: StoreView):
+        self._view = view
+        self.name_servers = frozenset[str]()
+
+    def broker(self, queue: MessageQueue) -> BrokerSeen:
+        return BrokerSeen()
+
+    def letter(self, place: Place) -> Letter | None:
+        try:
+            stored = self._view.message(*place)
+        except NotFoundError:  # the queue's files are gone
+            return None
+        return None if stored is None else letter_of(stored)
+
+    def lacks_job(self, job: str, fences: list[Fence]) -> bool:
+        return False
+
+
+@contextmanager
+def letters_of(plan: Plan, open_cluster: OpenCluster) -> Iterator[LetterSource]:
+    """The source of a plan's messages, open."""
+    if plan.source.path is not None:
+        from spark_tools.store_files import StoreView
+
+        with StoreView(plan.source.path, plan.source.broker_name) as view:
+            yield StoredLetters(view)
+    else:
+        with open_cluster(plan.source.name_server or "") as cluster:
+            yield LiveLetters(cluster.admin)
