@@ -1,7 +1,7 @@
 """The settings that `rmqadmin tui` was started with, and the user's own keys.
 
-Keys are read from ``tui.toml`` under the XDG configuration directory: a table ``[keys]`` of action ids, as the help
-panel and docs/tui.md name them, and the keys for each: ``"screen.filter" = "slash,ctrl+f"``.
+Keys are read from ``tui.toml`` under the XDG configuration directory: a table ``[keys]`` of action ids, as
+docs/tui.md names them, and the keys for each: ``"screen.filter" = "slash,ctrl+f"``.
 """
 
 from __future__ import annotations
