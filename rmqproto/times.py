@@ -43,6 +43,8 @@ _DIGITS_MAX_BY_UNIT = ((10, 1000, 1), (15, 1, 1), (17, 1, 1000), (19, 1, 1_000_0
 """How many digits an epoch in s, ms, us and ns has, and what makes it ms: a factor and a divisor."""
 _SECONDS_OF_NOWADAYS = range(1_000_000_000, 4_100_000_000)
 """The years 2001 to 2099."""
+_NO_MINUS = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\uff0d"
+"""Hyphens and dashes that a web page or a text program puts in the place of a minus."""
 _MS_OF_1970 = 31_536_000_000
 RANGE = ".."
 END_OF_QUEUES = -1
@@ -211,6 +213,8 @@ def _named_time(
     except UsageError as error:
         raise UsageError(f"{named}{error}", hint=error.hint) from None
     remark = reading(text, found_ms)
+    if plus_from_ms is not None and text.strip().startswith("+"):
+        remark = f"{text.strip()} after the beginning is {iso_local(found_ms)}"
     if remark is not None and tell is not None:
         tell(f"{named}{remark}")
     return found_ms
@@ -234,6 +238,9 @@ def _parse_mqadmin(text: str) -> datetime:
 
 def _parse_iso(text: str) -> datetime:
     # fromisoformat also takes eight digits as a date, so "20260131", or an epoch with a forgotten @, would pass.
+    if text[:1] in _NO_MINUS and text:
+        hint = f"Its first character is U+{ord(text[0]):04X}; write a minus: -{text[1:]}"
+        raise UsageError(f"{text!r} is not a time", hint=hint)
     if not re.match(r"\d{4}-", text):
         raise UsageError(f"{text!r} is not a time", hint=_SPELLINGS)
     try:

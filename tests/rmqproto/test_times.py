@@ -74,6 +74,13 @@ def test_what_could_mean_two_things_or_none_is_refused(text: str) -> None:
         times.parse_time(text, NOW_MS)
 
 
+def test_a_dash_that_is_no_minus_is_named() -> None:
+    """As pasted from a web page."""
+    with pytest.raises(UsageError) as caught:
+        times.parse_time("\N{EN DASH}1h", NOW_MS)
+    assert caught.value.hint == "Its first character is U+2013; write a minus: -1h"
+
+
 def test_mqadmins_bare_milliseconds_are_taken_where_it_takes_them() -> None:
     assert times.parse_mqadmin_time("1676730526212", NOW_MS) == 1_676_730_526_212
     assert times.parse_mqadmin_time("0", NOW_MS) == 0
@@ -170,6 +177,9 @@ def test_what_could_have_been_meant_otherwise_is_told() -> None:
     assert told == [
         "--since 1h is 2026-11-21 20:00:00.123+09:00", "--until 20:30 is 2026-11-21 20:30:00.000+09:00",
     ]  # fmt: skip
+    told.clear()
+    times.time_range("-1h", "+10m", NOW_MS, tell=told.append)
+    assert told == ["--until +10m after the beginning is 2026-11-21 20:10:00.123+09:00"]
     told.clear()
     times.time_range("-1h", "2026-11-21T12:00:00Z", NOW_MS, tell=told.append)
     times.time_range("@1676730526", "now", NOW_MS, tell=told.append)

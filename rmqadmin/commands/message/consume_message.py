@@ -141,7 +141,7 @@ def _checked(
     if offset is not None and queue_id is None:
         raise UsageError("Please set queueId before offset!", hint="Add -i QUEUE_ID.")
     now_ms = call.now_ms()
-    between = time_range(begin, end, now_ms, "-s", "-e", tell=call.notice)
+    between = time_range(begin, end, now_ms, "-s/--since", "-e/--until", tell=call.notice)
     if between.end_ms is not None and between.end_ms > now_ms:
         raise UsageError("Please set the endTimestamp before now!")
     return between

@@ -43,7 +43,7 @@ def print_msg(
     """
     accepts = sql92_filter(sql92)
     view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
-    between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b", "-e", tell=call.notice)
+    between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
     route = call.admin.topic_route((lmq_parent_topic or topic).strip())
     places = places_of(call.admin, readable_queues(route, topic.strip()), between, call.answers)
     expression = sub_expression.strip()

@@ -105,7 +105,7 @@ def print_msg_by_queue(
     accepts = sql92_filter(sql92)
     view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
     queue = MessageQueue(topic.strip(), broker_name.strip(), queue_id)
-    between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b", "-e", tell=call.notice)
+    between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
     addr = broker_addr_of(call.admin.topic_route(queue.topic), queue.broker_name)
     places, expression = [place(call.admin, queue, addr, between)], sub_expression.strip()
     counts_tags = calculate is TrueFalse.TRUE

@@ -101,7 +101,7 @@ def query_msg_by_key(
     """
     accepts = sql92_filter(sql92)
     topic, key = topic.strip(), msg_key.strip()
-    between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b", "-e", tell=call.notice)
+    between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
     brokers = topic_brokers(call.admin, topic, cluster)
 
     def look_up(within: TimeRange) -> list[FoundMessage]:

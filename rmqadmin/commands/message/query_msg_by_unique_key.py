@@ -58,7 +58,7 @@ def query_msg_by_unique_key(
       rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -a -s -1h..now --output wide
     """
     topic, unique_key = topic.strip(), msg_id.strip()
-    between = time_range(start_time, end_time, call.now_ms(), "-s", "-e", tell=call.notice)
+    between = time_range(start_time, end_time, call.now_ms(), "-s/--since", "-e/--until", tell=call.notice)
     brokers = topic_brokers(call.admin, topic, cluster)
 
     def look_up(within: TimeRange) -> list[FoundMessage]:

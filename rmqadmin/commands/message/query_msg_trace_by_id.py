@@ -97,7 +97,7 @@ def query_msg_trace_by_id(
       rmqadmin -o json queryMsgTraceById -i 7F000001041D4E0E2F2A69B4378A0009 -b -1h
     """
     message_id, topic = msg_id.strip(), trace_topic.strip()
-    between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b", "-e", tell=call.notice)
+    between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
     route = find_route(call.admin, topic)
     if route is None:
         raise NotFoundError(
