@@ -85,9 +85,13 @@ def pull_header(
 def pull_result_untrusted(answer: Command, queue: MessageQueue) -> PullResult:
     """The result in an answer to a pull of ``queue``, whose code is one of PULL_ANSWER_CODES. Messages of a logical
     queue have their offsets in that queue. ProtocolError if offsets or messages are damaged."""
-    offsets = from_ext(answer.ext, PullAnswer)
-    status = PullStatus(answer.code)
-    messages = decode_records_untrusted(answer.body) if status is PullStatus.FOUND else []
+    return pull_result(answer.code, from_ext(answer.ext, PullAnswer), answer.body, queue)
+
+
+def pull_result(code: int, offsets: PullAnswer, body: bytes, queue: MessageQueue) -> PullResult:
+    """As ``pull_result_untrusted``, for an answer in parts."""
+    status = PullStatus(code)
+    messages = decode_records_untrusted(body) if status is PullStatus.FOUND else []
     if offsets.offset_delta is not None:
         messages = [
             msgspec.structs.replace(

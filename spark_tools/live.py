@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
 from rmqclient.tls_files import TlsFiles, tls_context
+from rmqclient.unread_queues import pull_unread
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.codes import RequestCode, ResponseCode
@@ -19,7 +21,7 @@ from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTi
 from rmqproto.filters.subscription import SQL92, subscription_data
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, QueueHeader
+from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, PullHeader, QueueHeader
 from rmqproto.perm import PERM_READ
 from rmqproto.wire.credentials import Credentials
 from spark_tools.offset_ranges import OffsetRange, queue_text
@@ -67,6 +69,7 @@ class LiveCluster:
         )
         self._read_from = read_from
         self._routes: dict[str, dict[str, tuple[QueueData, BrokerData]]] = {}
+        self._queues: dict[str, list[MessageQueue]] = {}
 
     def __enter__(self) -> LiveCluster:
         return self
@@ -85,13 +88,25 @@ class LiveCluster:
         return sorted(self.admin.topic_list())
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues, sorted."""
-        return sorted(
-            MessageQueue(topic, name, queue_id)
-            for name, (queue, _) in self.route(topic).items()
-            if queue.perm & PERM_READ
-            for queue_id in range(queue.read_queue_nums)
-        )
+        """The queues that may be read, sorted, with those that consumers do not read (``unread_queues``). They are
+        looked for once."""
+        if topic not in self._queues:
+            self._queues[topic] = sorted(
+                MessageQueue(topic, name, queue_id)
+                for name, (queue, _) in self.route(topic).items()
+                if queue.perm & PERM_READ
+                for queue_id in self._queue_ids(topic, queue)
+            )
+        return self._queues[topic]
+
+    def _queue_ids(self, topic: str, queue: QueueData) -> list[int]:
+        queue_nums = max(queue.read_queue_nums, queue.write_queue_nums)
+        try:
+            address = self.reading_address(MessageQueue(topic, queue.broker_name, 0))
+            past = self.admin.queues_past(address, topic, queue_nums)
+        except (NotFoundError, RefusedError):  # no master now, or not allowed to ask
+            past = []
+        return [*range(queue_nums), *past]
 
     def route(self, topic: str) -> dict[str, tuple[QueueData, BrokerData]]:
         """The queues and addresses by broker name; empty for a topic that no name server knows."""
@@ -118,6 +133,7 @@ class LiveCluster:
 
     def forget_route(self, topic: str) -> None:
         self._routes.pop(topic, None)
+        self._queues.pop(topic, None)
 
     def master(self, topic: str, broker_name: str) -> str:
         """The address of the master. NotFoundError if the broker does not have the topic, or has no master."""
@@ -226,11 +242,21 @@ def _pull(
     )  # fmt: skip
     for attempt in range(PULL_TRIES_MAX):
         try:
-            answer = client.request(
-                address, RequestCode.PULL_MESSAGE, header, timeout_s=rules.timeout_s, accept=PULL_ANSWER_CODES
-            )
-            return answer.code, from_ext(answer.ext, PullAnswer), answer.body
+            return _pull_once(client, address, queue, header, rules)
         except (ConnectError, RequestTimeoutError):
             if attempt == PULL_TRIES_MAX - 1:  # a pull changes nothing, so it may be repeated
                 raise
     raise AssertionError
+
+
+def _pull_once(
+    client: BlockingClient, address: str, queue: MessageQueue, header: PullHeader, rules: PullRules
+) -> tuple[int, PullAnswer, bytes]:
+    ask = partial(client.request, address, timeout_s=rules.timeout_s)
+    try:
+        answer = ask(RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
+    except RefusedError as error:
+        return pull_unread(
+            ask, error, queue, header.queue_offset, rules.batch_size, rules.expression, rules.expression_type
+        )
+    return answer.code, from_ext(answer.ext, PullAnswer), answer.body

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 
 from rmqadmin.core.outcomes import NotTakenError, StoppedAtError, may_have_acted
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import Notice, Result, Row, doc
 from rmqadmin.core.targets import ask_each
 from rmqadmin.core.terminal_text import display_width, printable
 from rmqadmin.core.topics.perms import perm_words
@@ -71,7 +71,7 @@ class WayBack(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """One planned change of one server. ``act`` raises RocketMQError. ``undo`` reverses it: entries of a file, or
     commands, each as a list of words; None if it cannot be undone. ``failure``: why it could not even be planned; it is
-    then skipped."""
+    then skipped. ``warnings``: what the user should know before."""
 
     target: str
     action: str
@@ -79,6 +79,7 @@ class Step(msgspec.Struct, frozen=True):
     act: Callable[[], object]
     undo: WayBack | list[list[str]] | None = None
     failure: RocketMQError | None = None
+    warnings: list[str] = []
 
 
 class ChangeRow(Row, frozen=True):
@@ -185,6 +186,12 @@ def action(before: object | None, changes: list[FieldChange]) -> str:
     if before is None:
         return "create"
     return "change" if changes else KEEP
+
+
+def warn(steps: Iterable[Step], notice: Notice) -> None:
+    """Tells what the user should know before the steps are taken, and in a dry run."""
+    for text in dict.fromkeys(text for step in steps for text in step.warnings):
+        notice(text)
 
 
 class Taken(msgspec.Struct, frozen=True):

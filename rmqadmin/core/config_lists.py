@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import UnionType
 from typing import Any, Generic, TypeVar
 
@@ -141,11 +142,14 @@ def plan_list(
     create: Callable[[str, list[C]], None],
     *,
     replace: bool,
+    warn: Callable[[C | None, C], list[str]] = lambda _before, _after: [],
 ) -> Step:
     """Plans one request to one broker, with only the entries that change something: Apache's broker drops a whole list
-    if one of its topics is unchanged. ``before`` is what the broker has, by name."""
+    if one of its topics is unchanged. ``before`` is what the broker has, by name. ``warn`` says what the user should
+    know of one change."""
     requests: list[C] = []
     changes: list[FieldChange] = []
+    warnings: list[str] = []
     way_back = WayBack(kind.section)
     for name, entry in entries.items():
         now = before.get(name)
@@ -154,12 +158,14 @@ def plan_list(
         differing = [field for field in {**old, **new} if now is None or old.get(field) != new.get(field)]
         if differing:
             requests.append(request)
+            warnings += warn(now, after)
             way_back.entries[name] = None if now is None else entry_back(kind, now, after)
             was = None if now is None else {field: old.get(field) for field in differing}
             changes.append(FieldChange(name, was, {field: new.get(field) for field in differing}))
     is_new = bool(changes) and all(change.before is None for change in changes)
     action = "create" if is_new else "change" if changes else "keep"
-    return Step(addr, action, changes, lambda: create(addr, requests) if requests else None, way_back)
+    act = partial(create, addr, requests) if requests else lambda: None
+    return Step(addr, action, changes, act, way_back, warnings=warnings)
 
 
 def wanted(kind: ListKind[C], entry: Mapping[str, Any], now: C | None, *, replace: bool) -> tuple[C, C]:

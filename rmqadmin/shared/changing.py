@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rmqadmin.call import Call
-from rmqadmin.core.changes import Changes, Step, carry_out, rows_of, take, targets_done
+from rmqadmin.core.changes import Changes, Step, carry_out, rows_of, take, targets_done, warn
 
 
 def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str]) -> Changes:
     """Takes the steps. ``mqadmin_text`` gets the targets that are done. Under ``--dry-run`` the steps are only
     shown."""
+    warn(steps, call.notice)
     if call.dry_run:
         return Changes(carry_out(steps, dry_run=True))
     taken = take(steps)
@@ -27,6 +28,7 @@ def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]]
 def undoable(call: Call, steps: Sequence[Step]) -> Changes:
     """Like ``change``, for commands that mqadmin does not have: always says how to undo the change, if that is
     possible."""
+    warn(steps, call.notice)
     if call.dry_run:
         return Changes(carry_out(steps, dry_run=True))
     from rmqadmin.core.manifests.way_back import carry_out_undoable  # as above

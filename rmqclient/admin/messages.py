@@ -5,12 +5,14 @@ Each call imports the code for messages itself. That takes 8 ms, and most comman
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqclient.admin.caller import AdminCaller
 from rmqproto import headers
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import RefusedError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.names import TOOLS_CONSUMER_GROUP
 
@@ -86,12 +88,18 @@ class MessageCalls(AdminCaller):
         group: str = TOOLS_CONSUMER_GROUP,
     ) -> PullResult:
         """Messages of one queue from an offset on (11), at most ``max_count`` or PULL_BATCH_COUNT. It commits nothing
-        and never waits for new messages."""
-        from rmqclient.pull import PULL_ANSWER_CODES, pull_header, pull_result_untrusted
+        and never waits for new messages. A queue that consumers do not read is read as well (``unread_queues``)."""
+        from rmqclient.pull import PULL_ANSWER_CODES, pull_header, pull_result, pull_result_untrusted
 
         max_count = headers.consuming.PULL_BATCH_COUNT if max_count is None else max_count
         header = pull_header(group, queue, queue_offset, max_count=max_count, expression=expression)
-        answer = self.call(broker_addr, RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
+        try:
+            answer = self.call(broker_addr, RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
+        except RefusedError as error:
+            from rmqclient.unread_queues import pull_unread
+
+            ask = partial(self.call, broker_addr)
+            return pull_result(*pull_unread(ask, error, queue, queue_offset, max_count, expression), queue)
         return pull_result_untrusted(answer, queue)
 
     def send_message(

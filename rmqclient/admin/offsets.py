@@ -25,6 +25,11 @@ class OffsetCalls(AdminCaller):
         header = headers.consuming.QueueHeader(topic=topic, queue_id=queue_id)
         return max(0, self._offset(broker_addr, RequestCode.GET_MIN_OFFSET, header))
 
+    def queue_ends(self, broker_addr: str, queue: MessageQueue) -> bodies.statistics.TopicOffset:
+        """Where a queue begins and ends, also one that ``topic_stats`` leaves out; not when it was last written."""
+        ends = [ask(broker_addr, queue.topic, queue.queue_id) for ask in (self.min_offset, self.max_offset)]
+        return bodies.statistics.TopicOffset(min_offset=ends[0], max_offset=ends[1], last_update_timestamp=0)
+
     def search_offset(self, broker_addr: str, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """The offset of the first message stored at or after a time; the end if all are older (29)."""
         header = headers.consuming.SearchOffsetHeader(topic=topic, queue_id=queue_id, timestamp=timestamp_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rmqclient.admin.caller import PAGE_COUNT, AdminCaller, Page, body_of, read_pages
 from rmqproto import bodies, headers
 from rmqproto.codes import RequestCode
@@ -87,6 +89,12 @@ class TopicCalls(AdminCaller):
         """The ends of a topic's queues on one broker (202)."""
         header = headers.tables.TopicHeader(topic=topic)
         return self.read(broker_addr, RequestCode.GET_TOPIC_STATS_INFO, header, bodies.statistics.TopicStats)
+
+    def queues_past(self, broker_addr: str, topic: str, queue_nums: int) -> list[int]:
+        """The ids of queues that a broker still keeps past a topic's counts, whose larger one is ``queue_nums``."""
+        from rmqclient.unread_queues import queues_past  # not for most commands
+
+        return queues_past(partial(self.call, broker_addr), topic, queue_nums)
 
     def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
         """Groups that subscribe to a topic now, or have offsets in it (300). [] for an unknown topic."""

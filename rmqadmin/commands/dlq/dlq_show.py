@@ -12,7 +12,7 @@ from rmqadmin.core.messages.dead_letters import check_group, no_dead_letters
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
 from rmqadmin.core.messages.message_source import QueueReader
-from rmqadmin.core.messages.queue_reading import places_of, readable_queues
+from rmqadmin.core.messages.queue_reading import all_queues, places_of
 from rmqadmin.core.messages.redriven_letters import Place, place_of, redriven_before
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.time_order import in_time_order
@@ -89,7 +89,7 @@ def dlq_show(
     route = find_route(call.admin, topic)
     if route is None:
         raise no_dead_letters(group)
-    queues = readable_queues(route, topic)
+    queues = all_queues(call.admin, route, topic)
     closed = {each.broker_name for each in route.queue_datas} - {queue.broker_name for queue, _ in queues}
     hint = f"`rmqadmin updateTopicPerm -c CLUSTER -t '{topic}' -p RW` opens them, and redrives take --open-dlq."
     if not queues:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqadmin.call import Call
 from rmqadmin.core.access.enforcement import without_effect
-from rmqadmin.core.changes import carry_out
+from rmqadmin.core.changes import carry_out, warn
 from rmqadmin.core.manifests.kinds import ACL_KIND, USER_KIND
 from rmqadmin.core.manifests.plan import ObjectStep
 from rmqadmin.core.manifests.planned_rows import Applied, AppliedRow, applied_rows, what_changes
@@ -30,6 +30,7 @@ def apply(
     """
     steps = planned(call, file, broker_addr, cluster_name, prune)
     todo = what_changes(steps)
+    warn([one.step for one in todo], call.notice)
     preview = _outcome(call, todo, len(steps) - len(todo), dry_run=True)
     if call.dry_run or not todo:
         return preview

@@ -4,7 +4,7 @@ differences, 2 and more for errors."""
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.core.changes import carry_out
+from rmqadmin.core.changes import carry_out, warn
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.manifests.planned_rows import Differences, NotComparedError, applied_rows, what_changes
 from rmqadmin.options.command_options import BrokerAddr, NamedCluster
@@ -35,5 +35,6 @@ def diff(
             raise NotComparedError(str(error), hint=error.hint) from error
         raise
     todo = what_changes(steps)
+    warn([one.step for one in todo], call.notice)
     rows = carry_out([one.step for one in todo], dry_run=True)
     return Differences(applied_rows(todo, rows), len(steps) - len(todo))

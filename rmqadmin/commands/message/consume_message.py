@@ -14,6 +14,7 @@ from rmqadmin.core.messages.queue_reading import (
     QueuePlace,
     QueuePull,
     QueueRead,
+    all_queues,
     place,
     pulls,
     readable_queues,
@@ -148,7 +149,8 @@ def _checked(
 
 
 def _queues(call: Call, route: TopicRoute, topic: str, broker_name: str | None) -> list[tuple[MessageQueue, str]]:
-    found = dict(readable_queues(route, topic.strip()))
+    name = topic.strip()
+    found = dict(readable_queues(route, name) if call.as_mqadmin else all_queues(call.admin, route, name))
     if broker_name is not None:
         broker_addr_of(route, broker_name.strip())
         found = {queue: addr for queue, addr in found.items() if queue.broker_name == broker_name.strip()}

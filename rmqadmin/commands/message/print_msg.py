@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.messages.message_source import QueueReader
-from rmqadmin.core.messages.queue_reading import places_of, readable_queues, sql92_filter
+from rmqadmin.core.messages.queue_reading import all_queues, places_of, readable_queues, sql92_filter
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.options.command_options import Topic, TrueFalse
@@ -45,7 +45,8 @@ def print_msg(
     view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
     between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
     route = call.admin.topic_route((lmq_parent_topic or topic).strip())
-    places = places_of(call.admin, readable_queues(route, topic.strip()), between, call.answers)
+    queues = readable_queues(route, topic.strip()) if call.as_mqadmin else all_queues(call.admin, route, topic.strip())
+    places = places_of(call.admin, queues, between, call.answers)
     expression = sub_expression.strip()
     if call.as_mqadmin:
         limit = extent.checked_for_mqadmin()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
+from rmqadmin.core.topics.stored_queues import StoredQueue, stored_queues
 from rmqadmin.core.topics.topic_status import TopicStatus
 from rmqadmin.options.command_options import LmqParent, Topic
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicRoute
+from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError, RocketMQError
 
 
@@ -14,7 +18,8 @@ def topic_status(
     topic: Topic,
     cluster: LmqParent = None,
 ) -> TopicStatus:
-    """One row a queue. A static topic also has rows of its logical queues, under the broker name __syslo__global__.
+    """One row a queue. Queues that keep messages although consumers do not read them are marked: their messages are in
+    no lag. A static topic also has rows of its logical queues, under the broker name __syslo__global__.
 
     Examples:
       rmqadmin topicStatus -t OrderTopic
@@ -35,4 +40,20 @@ def topic_status(
             offsets |= logical_ends(topic, configs, offsets)
         except RocketMQError as error:
             call.notice(f"no logical queues are shown: {error}")
-    return TopicStatus(offsets, round(sum(stats.topic_put_tps for stats in found), 2))
+    unread = {} if cluster is not None or call.as_mqadmin else _add_unread(call, route, topic, offsets)
+    return TopicStatus(offsets, round(sum(stats.topic_put_tps for stats in found), 2), unread)
+
+
+def _add_unread(
+    call: Call, route: TopicRoute, topic: str, offsets: dict[MessageQueue, TopicOffset]
+) -> dict[MessageQueue, StoredQueue]:
+    """The queues that consumers do not read. Adds the ends of those that brokers do not list."""
+    unread = {}
+    for one in stored_queues(call.admin, route, topic):
+        if one.is_past:
+            ends = call.admin.queue_ends(one.broker_addr, one.queue)
+            if ends.max_offset > ends.min_offset:
+                offsets[one.queue] = ends
+        if not one.is_read and one.queue in offsets:
+            unread[one.queue] = one
+    return unread

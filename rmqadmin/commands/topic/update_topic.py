@@ -17,6 +17,8 @@ from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, or
 from rmqadmin.core.topics.topic_config import parse_attributes, topic_config_text
 from rmqadmin.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Replace, Topic, TrueFalse, as_bool
 from rmqadmin.shared.changing import change
+from rmqadmin.shared.topic_shrinking import shrink
+from rmqproto.errors import UsageError
 
 
 def update_topic(
@@ -52,14 +54,27 @@ def update_topic(
         str | None, typer.Option("-a", "--attributes", help="Changes: +name=value,+name=value,-name.")
     ] = None,
     replace: Replace = False,
+    shrink_to: Annotated[
+        int | None,
+        typer.Option("--shrink-to", min=1, metavar="N", help="Go down to N queues, in steps that lose no message."),
+    ] = None,
 ) -> Changes:
     """Settings that are not given stay as they are. --replace resets them to their defaults, as mqadmin does.
+
+    Messages in queues past the read queues reach no consumer. --shrink-to takes write queues first, and read queues
+    once every group has consumed what is in them; until then it says what it waits for, with status 1: repeat it.
 
     Examples:
       rmqadmin updateTopic -c DefaultCluster -t OrderTopic -r 4 -w 4
       rmqadmin updateTopic -b 127.0.0.1:10911 -t OrderTopic -p R --dry-run
+      rmqadmin updateTopic -c DefaultCluster -t OrderTopic --shrink-to 2
       rmqadmin updateTopic -c DefaultCluster -t DelayTopic -a +message.type=DELAY
     """
+    if shrink_to is not None:
+        given = (read_queue_nums, write_queue_nums, perm, order, unit, has_unit_sub, attributes, replace or None)
+        if any(value is not None for value in given):
+            raise UsageError("--shrink-to stands alone: it changes only the numbers of queues")
+        return shrink(call, targets.masters(call.admin, broker_addr, cluster_name), topic.strip(), shrink_to)
     wish = TopicWish(
         topic=topic.strip(),
         read_queue_nums=read_queue_nums,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.config_lists import TOPICS, plan_list, read_entries
+from rmqadmin.core.topics.shrinking import shrink_warnings
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, ListFile, Replace
 from rmqadmin.shared.changing import change
 
@@ -31,7 +34,15 @@ def update_topic_list(
 
     def plan(addr: str) -> Step:
         before = admin.all_topics(addr).topic_config_table
-        return plan_list(TOPICS, entries, addr, before, admin.create_topics, replace=replace)
+        return plan_list(
+            TOPICS,
+            entries,
+            addr,
+            before,
+            admin.create_topics,
+            replace=replace,
+            warn=partial(shrink_warnings, admin, addr),
+        )
 
     line = "submit batch of topic config to {} success, please check the result later.\n"
     return change(call, plan_each(addrs, plan), lambda done: "".join(map(line.format, done)))

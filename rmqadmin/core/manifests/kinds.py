@@ -24,6 +24,7 @@ from rmqadmin.core.config_lists import (
 )
 from rmqadmin.core.metadata.user_tables import user_groups, user_topics
 from rmqadmin.core.topics.perms import perm_letters
+from rmqadmin.core.topics.shrinking import shrink_warnings
 from rmqproto.access.users import UserStatus, UserType
 from rmqproto.bodies.acl import AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -91,6 +92,7 @@ class ConfigKind(ObjectKind[C]):
         read: Callable[[AdminClient, str], dict[str, C]],
         create: Callable[[AdminClient], Callable[[str, C], None]],
         delete: Callable[[AdminClient], Callable[[str, str], None]],
+        warn: Callable[[AdminClient, str, C | None, C], list[str]] = lambda *_: [],
     ):
         self.section, self.noun = kind.section, noun
         names: tuple[str, ...] = kind.config_type.__struct_encode_fields__
@@ -100,6 +102,7 @@ class ConfigKind(ObjectKind[C]):
         self._read: Callable[[AdminClient, str], dict[str, C]] = read
         self._create: Callable[[AdminClient], Callable[[str, C], None]] = create
         self._delete = delete
+        self._warn: Callable[[AdminClient, str, C | None, C], list[str]] = warn
 
     def checked(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         found = checked_entry(self._kind, {self._kind.name_field: name, **values})
@@ -126,7 +129,8 @@ class ConfigKind(ObjectKind[C]):
         changes = differences(None if before is None else self._kind.fields(before), self._kind.fields(after))
         back = WayBack(self.section, {name: None if before is None else entry_back(self._kind, before, after)})
         act = partial(self._create(admin), addr, request)
-        return Step(addr, action(before, changes), changes, act, back)
+        warnings = self._warn(admin, addr, before, after)
+        return Step(addr, action(before, changes), changes, act, back, warnings=warnings)
 
     def plan_deletion(self, admin: AdminClient, addr: str, name: str, before: C) -> Step:
         changes = differences(self._kind.fields(before), None)
@@ -232,6 +236,7 @@ TOPIC_KIND = ConfigKind(
     lambda admin, addr: admin.all_topics(addr).topic_config_table,
     lambda admin: admin.create_topic,
     lambda admin: admin.delete_topic_in_broker,
+    shrink_warnings,
 )
 GROUP_KIND = ConfigKind(
     "group",

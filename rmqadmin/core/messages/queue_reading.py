@@ -14,6 +14,7 @@ import msgspec
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqadmin.core.topics.queue_choice import chosen_queues
+from rmqadmin.core.topics.stored_queues import stored_queues
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
@@ -73,7 +74,7 @@ class QueueRead(msgspec.Struct, frozen=True):
 
 
 def readable_queues(route: TopicRoute, topic: str) -> list[tuple[MessageQueue, str]]:
-    """The queues of a topic that may be read, sorted, with their brokers' addresses."""
+    """The queues of a topic that consumers read, sorted, with their brokers' addresses."""
     addrs = {broker.broker_name: broker.selected_addr() for broker in route.broker_datas}
     return sorted(
         (MessageQueue(topic, queues.broker_name, queue_id), addr)
@@ -83,14 +84,18 @@ def readable_queues(route: TopicRoute, topic: str) -> list[tuple[MessageQueue, s
     )
 
 
+def all_queues(admin: AdminClient, route: TopicRoute, topic: str) -> list[tuple[MessageQueue, str]]:
+    """Like ``readable_queues``, with the queues that keep messages but that consumers do not read."""
+    return [(one.queue, one.broker_addr) for one in stored_queues(admin, route, topic)]
+
+
 def places(
     admin: AdminClient, topic: str, between: TimeRange, only: Sequence[str] = (), answers: Answers | None = None
 ) -> list[QueuePlace]:
-    """The places of a topic's queues, or only of those in ``only``: ``QUEUE``, on every broker, or ``BROKER:QUEUE``.
-    UsageError if no queue may be read; NotFoundError for a queue that does not exist. ``answers`` is as for
-    ``places_of``."""
-    route = admin.topic_route(topic)
-    queues = readable_queues(route, topic)
+    """The places of a topic's queues, also of those that consumers do not read, or only of those in ``only``:
+    ``QUEUE``, on every broker, or ``BROKER:QUEUE``. UsageError if no queue may be read; NotFoundError for a queue that
+    does not exist. ``answers`` is as for ``places_of``."""
+    queues = all_queues(admin, admin.topic_route(topic), topic)
     if not queues:
         hint = f"`rmqadmin updateTopicPerm -c CLUSTER -t '{topic}' -p RW` lets it be read."
         raise UsageError(f"no queue of the topic {topic} can be read", hint=hint)

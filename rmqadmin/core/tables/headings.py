@@ -9,6 +9,7 @@ _UNITS = ("_ms", "_bytes", "_ratio", "_s", "_addr")
 _COUNTS, _RATE = ("_count", "_nums", "_addrs"), "_tps"
 
 _WORDS = {
+    "unread_count": "unread",
     "again_count": "again",
     "broker_addr": "address",
     "broker_addrs": "addresses",

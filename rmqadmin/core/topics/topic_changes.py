@@ -7,6 +7,7 @@ with mqadmin.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from rmqadmin.core.changes import Step, WayBack, action, differences, foretell_r
 from rmqadmin.core.config_lists import TOPICS, entry_back
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.servers.key_values import put_steps, read_value
+from rmqadmin.core.topics.shrinking import shrink_warnings
 from rmqadmin.core.topics.topic_config import changed_attributes, read_topic, topic_fields
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
@@ -94,7 +96,9 @@ def plan_topic(admin: AdminClient, addr: str, wish: TopicWish, *, replace: bool 
     after = msgspec.structs.replace(request, attributes=changed_attributes(kept, wish.attributes))
     changes = differences(None if before is None else topic_fields(before), topic_fields(after))
     back = WayBack(TOPICS.section, {wish.topic: None if before is None else entry_back(TOPICS, before, after)})
-    return Step(addr, action(before, changes), changes, lambda: admin.create_topic(addr, request), back), request
+    warnings = shrink_warnings(admin, addr, before, after)
+    act = partial(admin.create_topic, addr, request)
+    return Step(addr, action(before, changes), changes, act, back, warnings=warnings), request
 
 
 def plan_everywhere(admin: AdminClient, addrs: Sequence[str], wish: TopicWish, *, replace: bool = False) -> TopicPlan:

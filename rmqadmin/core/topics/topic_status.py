@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.topics.stored_queues import StoredQueue, UnreadQueue, read_again, unread_text
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicOffset
 
@@ -17,20 +18,27 @@ class QueueRow(Row, frozen=True):
     min_offset: Annotated[int, doc("queue offset of the oldest message", minor=True)]
     max_offset: Annotated[int, doc("queue offset that the next message will get", minor=True)]
     message_count: Annotated[int, doc("messages in the queue", vital=True)]
+    unread: Annotated[
+        bool | None, doc("true: consumers do not read it, the topic has fewer read queues", sparse=True, vital=True)
+    ]
     last_updated_ms: Annotated[int | None, TIME, doc("when the newest message was stored; unknown if there is none")]
 
 
 class TopicTotals(Row, frozen=True):
     message_count: Annotated[int, doc("messages in all queues")]
+    unread_count: Annotated[
+        int | None, doc("messages in queues that consumers do not read; they are in no lag", sparse=True)
+    ]
     put_tps: Annotated[float, doc("messages stored a second, all brokers together")]
 
 
 class TopicStatus(Result, frozen=True):
-    """Where a topic's queues begin and end."""
+    """Where a topic's queues begin and end. ``unread``: those that consumers do not read."""
 
     row_type: ClassVar[type[Row]] = QueueRow
     offsets: dict[MessageQueue, TopicOffset]
     put_tps: float
+    unread: dict[MessageQueue, StoredQueue] = {}
 
     def rows(self) -> Sequence[QueueRow]:
         return [
@@ -40,13 +48,31 @@ class TopicStatus(Result, frozen=True):
                 min_offset=ends.min_offset,
                 max_offset=ends.max_offset,
                 message_count=ends.max_offset - ends.min_offset,
+                unread=queue in self.unread or None,
                 last_updated_ms=ends.last_update_timestamp or None,
             )
             for queue, ends in sorted(self.offsets.items())
         ]
 
     def summary(self) -> TopicTotals:
-        return TopicTotals(message_count=sum(row.message_count for row in self.rows()), put_tps=self.put_tps)
+        return TopicTotals(
+            message_count=sum(row.message_count for row in self.rows()),
+            unread_count=sum(one.message_count for one in self._unread()) or None,
+            put_tps=self.put_tps,
+        )
+
+    def _unread(self) -> list[UnreadQueue]:
+        return [
+            UnreadQueue(queue, one.broker_addr, ends.min_offset, ends.max_offset)
+            for queue, one in self.unread.items()
+            if (ends := self.offsets[queue]).max_offset > ends.min_offset
+        ]
+
+    def remark(self) -> str | None:
+        unread = self._unread()
+        if not unread:
+            return None
+        return f"{unread_text(unread)}; to let them be read: {read_again(unread[0].queue.topic, unread)}"
 
     def mqadmin_text(self) -> str:
         from rmqproto.times import mqadmin_time

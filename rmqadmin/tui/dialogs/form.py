@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from rmqadmin.core.changes import Step, carry_out
+from rmqadmin.core.changes import Step, carry_out, warn
 from rmqadmin.core.manifests.way_back import carry_out_undoable
 from rmqadmin.core.results import Result
 from rmqadmin.core.terminal_text import display_width
@@ -191,6 +191,7 @@ class StepsScreen(FormScreen):
 
     def change(self, admin: AdminClient, occasion: Occasion) -> Result:
         steps = self.plan(admin, occasion)
+        warn(steps, occasion.notice)
         if occasion.dry_run:
             found = ChangeLines(carry_out(steps, dry_run=True))
             if found.changes_nothing:

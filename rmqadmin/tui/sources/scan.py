@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
-from rmqadmin.core.messages.queue_reading import QueuePlace, compiled_sql92, place, readable_queues
+from rmqadmin.core.messages.queue_reading import QueuePlace, all_queues, compiled_sql92, place
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.sources.messages import WINDOW_SIZE_MAX_BYTES, key_of
 from rmqclient.pull import PullStatus
@@ -150,7 +150,7 @@ class Scan:
             self.stop(f"{SCAN_MAX_S:.0f} s are over")
 
     def _places(self, admin: AdminClient) -> deque[_Queue]:
-        queues = readable_queues(admin.topic_route(self._topic), self._topic)
+        queues = all_queues(admin, admin.topic_route(self._topic), self._topic)
         places = [place(admin, queue, addr, self._between) for queue, addr in queues]
         return deque(_Queue(one, one.begin_offset) for one in places if one.begin_offset < one.end_offset)
 

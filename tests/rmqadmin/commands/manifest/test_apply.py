@@ -30,7 +30,7 @@ WANTED = """
 topics:
   orders: {readQueueNums: 4, writeQueueNums: 4, perm: R, attributes: {message.type: FIFO}}
   only-a: {brokers: [broker-a]}
-  differs: {readQueueNums: 4, brokers: {broker-a: {}, broker-b: {readQueueNums: 2}}}
+  differs: {readQueueNums: 4, writeQueueNums: 2, brokers: {broker-a: {}, broker-b: {readQueueNums: 2}}}
 groups:
   billing: {retryMaxTimes: 3}
 """

@@ -1,0 +1,112 @@
+"""The queues of a topic that keep messages. Consumers read only the first ones, as many as the topic has read queues on
+a broker; what lies in the others reaches nobody, and counts in no lag, until there are read queues for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.units import count
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import QueueData, TopicRoute
+from rmqproto.errors import RocketMQError
+from rmqproto.perm import PERM_READ
+from rmqproto.wording import counted
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+_TOLD_MAX = 8
+
+
+class StoredQueue(msgspec.Struct, frozen=True):
+    """``is_read``: whether consumers read it. ``is_past``: whether it is past both counts of the topic, so that brokers
+    list it nowhere."""
+
+    queue: MessageQueue
+    broker_addr: str
+    is_read: bool = True
+    is_past: bool = False
+
+
+class UnreadQueue(msgspec.Struct, frozen=True):
+    """A queue with messages that consumers do not read. Offsets are queue offsets."""
+
+    queue: MessageQueue
+    broker_addr: str
+    min_offset: int
+    max_offset: int
+    is_past: bool = False
+
+    @property
+    def message_count(self) -> int:
+        return self.max_offset - self.min_offset
+
+
+def stored_queues(admin: AdminClient, route: TopicRoute, topic: str) -> list[StoredQueue]:
+    """Every queue of a topic that may be read and keep messages, sorted. All brokers are asked at once for those past
+    the topic's counts; one that does not answer, or refuses, is taken to have none."""
+
+    def ask(of: tuple[QueueData, str]) -> list[StoredQueue]:
+        queues, addr = of
+        nums = max(queues.read_queue_nums, queues.write_queue_nums)
+        try:
+            past = admin.queues_past(addr, topic, nums)
+        except RocketMQError:
+            past = []
+        return [
+            StoredQueue(
+                MessageQueue(topic, queues.broker_name, queue_id),
+                addr,
+                is_read=queue_id < queues.read_queue_nums,
+                is_past=queue_id >= nums,
+            )
+            for queue_id in (*range(nums), *past)
+        ]
+
+    found = targets.ask_each(ask, list(_readable(route)))
+    return sorted((one for part in found for one in part), key=lambda one: one.queue)
+
+
+def _readable(route: TopicRoute) -> Iterable[tuple[QueueData, str]]:
+    addrs = {broker.broker_name: broker.selected_addr() for broker in route.broker_datas}
+    for queues in route.queue_datas:
+        addr = addrs.get(queues.broker_name)
+        if addr is not None and queues.perm & PERM_READ:
+            yield queues, addr
+
+
+def unread_queues(admin: AdminClient, route: TopicRoute, topic: str) -> list[UnreadQueue]:
+    """The queues with messages that consumers do not read, sorted. Errors of the brokers that have some."""
+    return with_messages(admin, [one for one in stored_queues(admin, route, topic) if not one.is_read])
+
+
+def with_messages(admin: AdminClient, queues: Iterable[StoredQueue]) -> list[UnreadQueue]:
+    """Those of the queues that have messages, with their ends."""
+    found = []
+    for one in queues:
+        ends = admin.queue_ends(one.broker_addr, one.queue)
+        if ends.max_offset > ends.min_offset:
+            found.append(UnreadQueue(one.queue, one.broker_addr, ends.min_offset, ends.max_offset, one.is_past))
+    return found
+
+
+def unread_text(queues: Sequence[UnreadQueue]) -> str:
+    """How many messages are in which queues: ``6 messages in queues that consumers do not read (broker-a: queue 2: 1,
+    …)``."""
+    total = sum(one.message_count for one in queues)
+    which = ", ".join(
+        f"{one.queue.broker_name}:{one.queue.queue_id} {count(one.message_count)}" for one in queues[:_TOLD_MAX]
+    )
+    more = f", and {len(queues) - _TOLD_MAX} more queues" if len(queues) > _TOLD_MAX else ""
+    return f"{counted(total, 'message')} in queues that consumers do not read ({which}{more})"
+
+
+def read_again(topic: str, queues: Sequence[UnreadQueue]) -> str:
+    """The command that lets consumers read these queues."""
+    addrs = list(dict.fromkeys(one.broker_addr for one in queues))
+    nums = max(one.queue.queue_id for one in queues) + 1
+    return "; ".join(f"rmqadmin updateTopic -b {addr} -t '{topic}' -r {nums}" for addr in addrs[:_TOLD_MAX])

@@ -1,0 +1,129 @@
+"""Queues that keep messages although consumers do not read them: those past a topic's read queues. Brokers refuse pulls
+of them. Their messages are read by the units of the consume queue (321), one after another (33).
+
+After a topic was given fewer queues, the broker goes on keeping the messages of the others, but lists no queue past
+both counts. Such queues are looked for, id after id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import ConsumeQueueAnswer
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.filters.message_filter import AcceptsProperties
+from rmqproto.filters.subscription import SQL92, parse_tags
+from rmqproto.headers.base import Header, from_ext
+from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, QueueHeader, ViewMessageHeader
+from rmqproto.headers.statistics import QueryConsumeQueueHeader
+from rmqproto.message import properties as props
+from rmqproto.message.record import decode_record_untrusted
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
+
+GAP_MAX = 16
+"""So many queue ids in a row without a queue end the search for queues past a topic's counts."""
+
+Ask = Callable[[RequestCode, Header], Command]
+"""Asks one broker. Errors as of ``BlockingClient.request``."""
+
+
+def _is_unread(error: RefusedError) -> bool:
+    """Whether a pull was refused because its queue is not among the topic's read queues."""
+    codes = (ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR)  # brokers before 5.0 answer with the second
+    return error.code in codes and error.remark.startswith("queueId[") and "is illegal" in error.remark
+
+
+def queues_past(ask: Ask, topic: str, queue_nums: int) -> list[int]:
+    """The ids of queues that a broker keeps past a topic's counts; ``queue_nums`` is the larger one. A queue further
+    than GAP_MAX past all others is not found."""
+    found: list[int] = []
+    queue_id = queue_nums
+    while queue_id < (found[-1] + 1 if found else queue_nums) + GAP_MAX:
+        if _is_kept(ask, topic, queue_id):
+            found.append(queue_id)
+        queue_id += 1
+    return found
+
+
+def _is_kept(ask: Ask, topic: str, queue_id: int) -> bool:
+    """Whether the broker has files of this queue. To ask for its ends instead would make Apache's broker create it."""
+    try:
+        ask(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueHeader(topic=topic, queue_id=queue_id, index=0, count=1))
+    except RefusedError as error:
+        if error.code != ResponseCode.SYSTEM_ERROR:
+            raise
+        return False
+    return True
+
+
+def pull_unread(
+    ask: Ask,
+    refused: RefusedError,
+    queue: MessageQueue,
+    queue_offset: int,
+    max_count: int,
+    expression: str,
+    expression_type: str = "TAG",
+) -> tuple[int, PullAnswer, bytes]:
+    """What a pull of the queue would answer: the code, the offsets and the records. Raises ``refused``, the refusal of
+    the pull, if it is another one, or if the queue never had a message."""
+    if not _is_unread(refused):
+        raise refused
+    first, last = (
+        max(0, from_ext(ask(code, QueueHeader(topic=queue.topic, queue_id=queue.queue_id)).ext, OffsetAnswer).offset)
+        for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
+    )
+
+    if last == 0:
+        raise refused
+
+    def answer(code: ResponseCode, next_offset: int, body: bytes = b"") -> tuple[int, PullAnswer, bytes]:
+        ends = PullAnswer(suggest_which_broker_id=0, next_begin_offset=next_offset, min_offset=first, max_offset=last)
+        return code, ends, body
+
+    if not first <= queue_offset <= last:
+        return answer(ResponseCode.PULL_OFFSET_MOVED, first if queue_offset < first else last)
+    if queue_offset == last:
+        return answer(ResponseCode.PULL_NOT_FOUND, last)
+    log_offsets = _log_offsets(ask, queue, queue_offset, max_count)
+    if not log_offsets:  # deleted since
+        return answer(ResponseCode.PULL_OFFSET_MOVED, last)
+    accepts = _filter(expression, expression_type)
+    records = (_record(ask, queue.topic, log_offset) for log_offset in log_offsets)
+    wanted = [each for each in records if each and accepts(decode_record_untrusted(each).properties)]
+    code = ResponseCode.SUCCESS if wanted else ResponseCode.PULL_RETRY_IMMEDIATELY
+    return answer(code, queue_offset + len(log_offsets), b"".join(wanted))
+
+
+def _log_offsets(ask: Ask, queue: MessageQueue, queue_offset: int, max_count: int) -> list[int]:
+    header = QueryConsumeQueueHeader(
+        topic=queue.topic, queue_id=queue.queue_id, index=queue_offset, count=max_count
+    )  # fmt: skip
+    body = ask(RequestCode.QUERY_CONSUME_QUEUE, header).body
+    units = fastjson.loads_untrusted(body, ConsumeQueueAnswer).queue_data if body else []
+    return [unit.physic_offset for unit in units]
+
+
+def _record(ask: Ask, topic: str, log_offset: int) -> bytes:
+    """The message at a commit log offset; nothing if it was deleted since."""
+    try:
+        return ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader(offset=log_offset, topic=topic)).body
+    except RefusedError as error:
+        if error.code != ResponseCode.SYSTEM_ERROR:
+            raise
+        return b""
+
+
+def _filter(expression: str, expression_type: str) -> AcceptsProperties:
+    if expression_type == SQL92:
+        from rmqproto.filters.sql92 import Sql92Error, compile_sql92  # 8 ms; few pulls need it
+
+        try:
+            return compile_sql92(expression)
+        except Sql92Error as error:
+            raise ProtocolError(f"the condition does not compile: {error}") from None
+    tags = parse_tags(expression)
+    return lambda properties: tags.matches(properties.get(props.TAGS))

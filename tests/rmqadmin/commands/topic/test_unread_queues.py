@@ -1,0 +1,203 @@
+"""Queues that keep messages although consumers do not read them: told before they come about, shown while there are
+some, and read by whatever says that it reads everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import RefusedError
+from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
+from tests.support.servers import Server
+
+QUEUES = 8
+
+
+@pytest.fixture
+def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+    """Eight queues with a message each."""
+    name = fresh("UnreadTopic")
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", str(QUEUES), "-w", str(QUEUES)).status == 0
+    for at in range(QUEUES):
+        sent = rmqadmin("sendMessage", "-t", name, "-p", f"m{at}", "-c", f"T{at}", "-b", "broker-a", "-i", str(at))
+        assert sent.status == 0
+    return name
+
+
+@pytest.fixture
+def group(rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]) -> str:
+    """It has an offset in each queue, and has consumed nothing."""
+    name = fresh("UnreadGroup")
+    assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name).status == 0
+    assert rmqadmin("resetOffset", "-g", name, "-t", topic, "--to", "begin").status == 0
+    return name
+
+
+def update(rmqadmin: Rmqadmin, topic: str, *words: str) -> Ran:
+    return rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, *words)
+
+
+def nums(server: Server, topic: str) -> tuple[int, int]:
+    with AdminClient(server.namesrv_addr) as admin:
+        config = admin.topic_config(server.broker_addr, topic)
+    return config.read_queue_nums, config.write_queue_nums
+
+
+# --- told before -----------------------------------------------------------------------------------------------------
+
+LOST = "6 messages would be out of consumers' reach, and in no lag (queue 2: 1, queue 3: 1, queue 4: 1, queue 5: 1, "
+SENT = "producers would send to the queues 2 to 7, which no consumer reads"
+SAFELY = "--shrink-to 2"
+
+
+@pytest.mark.parametrize("dry_run", [["--dry-run"], []])
+def test_who_takes_read_queues_is_told_what_lies_in_them(rmqadmin: Rmqadmin, topic: str, dry_run: list[str]) -> None:
+    """Nobody said that consumers miss the rest."""
+    ran = update(rmqadmin, topic, "-r", "2", *dry_run)
+    assert ran.status == 0
+    assert all(text in ran.err for text in (LOST, SENT, SAFELY))
+    both = update(rmqadmin, topic, "-r", "1", "-w", "1", "--dry-run")
+    assert "would be out of consumers' reach" in both.err
+    assert "producers would send" not in both.err
+
+
+def test_a_file_that_takes_read_queues_is_told_too(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, fresh: Callable[[str], str]
+) -> None:
+    manifest, entries = tmp_path / "wanted.yaml", tmp_path / "topics.json"
+    manifest.write_text(f"topics:\n  {topic}: {{readQueueNums: 2}}\n")
+    entries.write_text(json.dumps([{"topicName": topic, "readQueueNums": 2}]))
+    for words in (["apply", "--dry-run", "-f", str(manifest)], ["diff", "-f", str(manifest)]):
+        ran = rmqadmin(*words, "-c", CLUSTER)
+        assert all(text in ran.err for text in (LOST, SENT, SAFELY))
+    assert LOST in rmqadmin("updateTopicList", "--dry-run", "-c", CLUSTER, "-f", str(entries)).err
+    assert LOST in rmqadmin("apply", "--yes", "-c", CLUSTER, "-f", str(manifest)).err
+
+
+@pytest.mark.parametrize("words", [["-r", "16"], ["-r", "16", "-w", "16"], ["-w", "2"], ["-p", "R"]])
+def test_what_puts_nothing_out_of_reach_is_not_told(rmqadmin: Rmqadmin, topic: str, words: list[str]) -> None:
+    ran = update(rmqadmin, topic, *words)
+    assert (ran.status, ran.err) == (0, "")
+
+
+def test_a_new_topic_that_nobody_reads_whole_is_told(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    assert SENT in update(rmqadmin, fresh("UnreadTopic"), "-r", "2", "-w", "8").err
+
+
+# --- shown and read --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["-r 2", "-r 2 -w 2"])
+def shrunk(rmqadmin: Rmqadmin, topic: str, group: str, request: pytest.FixtureRequest) -> str:
+    """The topic, with two read queues, beside eight or two write queues."""
+    assert update(rmqadmin, topic, *request.param.split()).status == 0
+    return topic
+
+
+def test_the_status_of_a_topic_shows_them(rmqadmin: Rmqadmin, shrunk: str) -> None:
+    ran = rmqadmin("-o", "json", "topicStatus", "-t", shrunk)
+    assert [row["unread"] for row in ran.items] == [None, None, *[True] * 6]
+    assert ran.document["summary"]["unread_count"] == 6
+    assert "6 messages in queues that consumers do not read" in ran.err
+    again = ran.err[ran.err.index("rmqadmin updateTopic") :].split()[1:]
+    assert rmqadmin(*(word.strip("'") for word in again)).status == 0
+    assert rmqadmin("-o", "json", "topicStatus", "-t", shrunk).document["summary"]["unread_count"] is None
+
+
+def bodies(items: list[dict[str, Any]]) -> list[str]:
+    return sorted(item["body"] for item in items)
+
+
+EVERYTHING = [f"m{at}" for at in range(QUEUES)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "msg cat TOPIC", "msg cat TOPIC --tail 100", "printMsg -t TOPIC -d true", "consumeMessage -t TOPIC",
+        "msg cat TOPIC --from -1h --limit 100",
+    ],
+)  # fmt: skip
+def test_what_reads_a_topic_reads_them(rmqadmin: Rmqadmin, shrunk: str, words: str) -> None:
+    """It read two messages of eight, and said that all of it was read."""
+    ran = rmqadmin("-o", "json", *words.replace("TOPIC", shrunk).split())
+    assert ran.status == 0, ran.err
+    assert bodies(ran.items) == EVERYTHING
+
+
+def test_conditions_hold_for_them(rmqadmin: Rmqadmin, shrunk: str) -> None:
+    found = rmqadmin("-o", "json", "msg", "cat", shrunk, "--tag", "T5 || T1").items
+    assert bodies(found) == ["m1", "m5"]
+    assert bodies(rmqadmin("-o", "json", "msg", "cat", shrunk, "--sql92", "TAGS = 'T6'").items) == ["m6"]
+    assert bodies(rmqadmin("-o", "json", "msg", "cat", shrunk, "--queue", "7").items) == ["m7"]
+
+
+def test_an_export_has_them(rmqadmin: Rmqadmin, shrunk: str, tmp_path: Path) -> None:
+    assert rmqadmin("msg", "export", shrunk, str(tmp_path / "all.jsonl")).status == 0
+    lines = (tmp_path / "all.jsonl").read_text().splitlines()
+    assert len([line for line in lines if '"body"' in line]) == QUEUES
+
+
+def test_a_queue_that_never_was_is_still_refused(rmqadmin: Rmqadmin, shrunk: str, server: Server) -> None:
+    with AdminClient(server.namesrv_addr) as admin, pytest.raises(RefusedError, match="queueId"):
+        admin.pull_message(server.broker_addr, MessageQueue(shrunk, "broker-a", 40), 0)
+
+
+# --- step by step ----------------------------------------------------------------------------------------------------
+
+
+def test_queues_are_taken_step_by_step(rmqadmin: Rmqadmin, server: Server, topic: str, group: str) -> None:
+    dry = update(rmqadmin, topic, "--shrink-to", "2", "--dry-run")
+    assert (dry.status, nums(server, topic)) == (0, (8, 8))
+    first = update(rmqadmin, topic, "--shrink-to", "2")
+    assert (first.status, nums(server, topic)) == (1, (8, 2))
+    assert "producers learn within 30 s" in first.err
+    second = update(rmqadmin, topic, "--shrink-to", "2")
+    assert (second.status, nums(server, topic)) == (1, (8, 2))
+    assert f"not consumed yet: queue 2 on {server.broker_addr}: 1 ({group})" in second.err
+    assert rmqadmin("skipAccumulatedMessage", "-g", group, "-t", topic).status == 0
+    third = update(rmqadmin, topic, "--shrink-to", "2")
+    assert (third.status, third.err, nums(server, topic)) == (0, "", (2, 2))
+    last = update(rmqadmin, topic, "--shrink-to", "2")
+    assert (last.status, "keep" in last.out) == (0, True)
+
+
+def test_messages_that_nobody_reads_are_waited_for(rmqadmin: Rmqadmin, server: Server, topic: str) -> None:
+    assert update(rmqadmin, topic, "--shrink-to", "7").status == 1
+    ran = update(rmqadmin, topic, "--shrink-to", "7")
+    assert (ran.status, nums(server, topic)) == (1, (8, 7))
+    assert "queue 7 on" in ran.err
+    assert "nobody reads the topic" in ran.err
+
+
+def test_what_arrives_in_the_last_moment_is_not_lost(
+    rmqadmin: Rmqadmin, server: Server, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer that knows the old route sends until the broker has fewer queues."""
+    assert update(rmqadmin, topic, "--shrink-to", "2").status == 1
+    assert rmqadmin("skipAccumulatedMessage", "-g", group, "-t", topic).status == 0
+    real = AdminClient.create_topic
+
+    def create_topic(admin: AdminClient, addr: str, config: TopicConfig) -> None:
+        if config.read_queue_nums == 2:
+            sent = rmqadmin("sendMessage", "-t", topic, "-p", "late", "-b", "broker-a", "-i", "5")
+            assert sent.status == 0
+        real(admin, addr, config)
+
+    monkeypatch.setattr(AdminClient, "create_topic", create_topic)
+    ran = update(rmqadmin, topic, "--shrink-to", "2")
+    assert (ran.status, nums(server, topic)) == (1, (8, 2))
+    assert f"queue 5 on {server.broker_addr}: 1 ({group})" in ran.err
+
+
+def test_it_changes_only_the_numbers_of_queues(rmqadmin: Rmqadmin, topic: str) -> None:
+    assert update(rmqadmin, topic, "--shrink-to", "2", "-r", "2").status == 2
+    assert update(rmqadmin, topic, "--shrink-to", "0").status == 2
+    assert update(rmqadmin, f"{topic}-none", "--shrink-to", "2").status == 5
