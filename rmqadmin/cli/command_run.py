@@ -78,12 +78,12 @@ def run_command(
 
 def _exit_status(result: Result, call: Call) -> int:
     """The exit status of a result that was shown. What is wrong in it is an error: PartlyFailedError, DamageError."""
-    status = result.exit_status()
-    if status is not None:
-        return status
-    remark, problem, damage = result.remark(), result.problem() or call.answers_problem(), result.damage()
+    remark, status = result.remark(), result.exit_status()
     if remark is not None:
         diagnostics.notice(remark)
+    if status is not None:
+        return status
+    problem, damage = result.problem() or call.answers_problem(), result.damage()
     if problem is not None:
         raise result.cause() or PartlyFailedError(problem)
     if damage is not None:

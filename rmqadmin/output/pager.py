@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 
-from rmqadmin.core.contexts.settings import EffectiveSettings
+from rmqadmin.core.contexts.settings import EffectiveSettings, Level
+from rmqadmin.core.named_programs import program_words
+from rmqadmin.output import diagnostics
+from rmqproto.errors import UsageError
 
 _NONE = ("", "cat")
 _LESS_OPTIONS = "RS"
@@ -30,26 +32,37 @@ def page(texts: Iterator[str]) -> None:
         shown.append(text)
         line_count += text.count("\n")
         if line_count >= height:
-            command = pager_command()
-            if command is None:
+            problem = None
+            try:
+                command = pager_command()
+                is_paged = command is not None and _page_all(command, shown, texts)
+            except UsageError as error:  # told below the output, where it is seen
+                is_paged, problem = False, error
+            if not is_paged:
                 sys.stdout.write(text)
                 _write_all(texts)
-            else:
-                _page_all(command, shown, texts)
+            if problem is not None:
+                diagnostics.notice(f"{problem}: shown without a pager")
             return
         sys.stdout.write(text)
         sys.stdout.flush()
 
 
 def pager_command() -> list[str] | None:
-    """The pager's command line. None if there is none, none is wanted, or the terminal can only print."""
+    """The pager's command line. None if there is none, none is wanted, or the terminal can only print. UsageError if
+    the one that the user has named cannot be started."""
     if os.environ.get("TERM", "dumb") == "dumb":
         return None
-    wanted = EffectiveSettings({}).setting("pager").value.strip()
+    setting = EffectiveSettings({}).setting("pager")
+    wanted = setting.value.strip()
     if wanted in _NONE:
         return None
-    command = shlex.split(wanted)
-    return command if shutil.which(command[0]) else None
+    command = program_words(wanted, setting.source)
+    if shutil.which(command[0]):
+        return command
+    if setting.level is Level.DEFAULT:
+        return None
+    raise UsageError(f"{setting.source}: there is no program {command[0]}")
 
 
 def _write_all(texts: Iterator[str]) -> None:
@@ -58,9 +71,14 @@ def _write_all(texts: Iterator[str]) -> None:
         sys.stdout.flush()
 
 
-def _page_all(command: list[str], shown: list[str], texts: Iterator[str]) -> None:
+def _page_all(command: list[str], shown: list[str], texts: Iterator[str]) -> bool:
+    """Shows the texts in the pager. UsageError if it cannot be started."""
     environment = {"LESS": _LESS_OPTIONS, **os.environ}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, text=True, errors="replace") as process:
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"{command[0]}: {error.strerror}") from None
+    with process:
         assert process.stdin is not None
         try:
             for text in (*shown, *texts):
@@ -75,3 +93,6 @@ def _page_all(command: list[str], shown: list[str], texts: Iterator[str]) -> Non
                 process.wait()
             except KeyboardInterrupt:
                 continue  # Ctrl-C belongs to the pager while it has the terminal
+    if process.returncode > 0:  # what it could not show is lost
+        diagnostics.notice(f"the pager {command[0]} ended with status {process.returncode}: --no-pager shows all of it")
+    return True

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from rmqadmin.core.named_programs import program_words
 from rmqadmin.core.results import Notice
 from rmqadmin.core.user_files import read_text
 from rmqadmin.output import diagnostics
@@ -44,10 +44,14 @@ def edit(text: str, path: Path, keep: Callable[[str], T], notice: Notice) -> T:
 
 def _open_editor(name: str) -> None:
     """Opens the editor. UsageError if it cannot be started, or ends with a failure status."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or EDITOR_DEFAULT
+    wanted = next((one for one in ("VISUAL", "EDITOR") if os.environ.get(one, "").strip()), None)
+    editor = os.environ[wanted] if wanted else EDITOR_DEFAULT
+    hint = "Set VISUAL or EDITOR to the editor to start."
     try:
-        status = subprocess.run([*shlex.split(editor), name], check=False).returncode
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{editor}: {error}", hint="Set VISUAL or EDITOR to the editor to start.") from None
+        status = subprocess.run([*program_words(editor, wanted or EDITOR_DEFAULT), name], check=False).returncode
+    except UsageError as error:
+        raise UsageError(str(error), hint=hint) from None
+    except OSError as error:
+        raise UsageError(f"{editor}: {error.strerror}", hint=hint) from None
     if status:
         raise UsageError(f"{editor} ended with status {status}", hint=f"Your text is in {name}.")

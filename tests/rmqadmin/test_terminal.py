@@ -208,6 +208,37 @@ def test_a_reader_who_leaves_the_pager_early_is_no_error(terminal: Terminal, ser
     assert "error" not in "".join(lines_of(child))
 
 
+@pytest.mark.parametrize(
+    ("pager", "told"),
+    [
+        ("less 'x", "RMQADMIN_PAGER: less 'x: no closing quotation: shown without a pager"),
+        ("less \\", "RMQADMIN_PAGER: less \\: no escaped character: shown without a pager"),
+        ("''", "RMQADMIN_PAGER names no program: shown without a pager"),
+        ("no-such-pager -x", "RMQADMIN_PAGER: there is no program no-such-pager: shown without a pager"),
+        ("{folder}/no-format", "no-format: Exec format error: shown without a pager"),
+        ("{folder}/no-interpreter", "no-interpreter: No such file or directory: shown without a pager"),
+    ],
+)
+def test_a_pager_that_cannot_be_started_is_told_below_the_output(
+    terminal: Terminal, server: Server, tmp_path: Path, pager: str, told: str
+) -> None:
+    """The output used to end in the middle, as for a defect."""
+    for name, text in (("no-format", "\0\0"), ("no-interpreter", "#!/no/such/program\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    config = ("getBrokerConfig", "-b", server.broker_addr)
+    whole = lines_of(terminal("--no-pager", *config))
+    *shown, last = lines_of(terminal(*config, columns=140, env={"RMQADMIN_PAGER": pager.format(folder=tmp_path)}))
+    assert len(shown) == len(whole)
+    assert last.endswith(told)
+
+
+def test_a_pager_that_fails_is_told(terminal: Terminal, server: Server) -> None:
+    config = ("getBrokerConfig", "-b", server.broker_addr)
+    *_, last = lines_of(terminal(*config, env={"RMQADMIN_PAGER": "sh -c 'exit 3'"}))
+    assert last == "rmqadmin: the pager sh ended with status 3: --no-pager shows all of it"
+
+
 def test_messages_are_followed_from_the_first_line_on_until_ctrl_c(
     terminal: Terminal, rmqadmin: Rmqadmin, topic: str
 ) -> None:

@@ -63,12 +63,13 @@ def _from_file(path: str, where: str, told_by: Path) -> str:
 
 
 def _from_command(words: str, where: str, told_by: Path) -> str:
-    import shlex
     import subprocess
 
+    from rmqadmin.core.named_programs import program_words
+
     _check_only_owner_writes(told_by)
+    command = program_words(words, where)
     try:
-        command = shlex.split(words)
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,  # our standard input may hold messages
@@ -76,8 +77,6 @@ def _from_command(words: str, where: str, told_by: Path) -> str:
             timeout=COMMAND_TIMEOUT_S,
             check=False,
         )
-    except ValueError as error:
-        raise UsageError(f"{where}: {words}: {error}") from None
     except OSError as error:
         raise UsageError(f"{where}: {command[0]}: {error.strerror}") from None
     except subprocess.TimeoutExpired:

@@ -66,7 +66,7 @@ class ReadyReport(msgspec.Struct, frozen=True, tag="ready"):
 class IntervalReport(msgspec.Struct, frozen=True, tag="interval"):
     """``messages`` and ``size_bytes`` are of sent bodies or of pulled records. ``answers_us`` are the durations of
     requests in us, ``deliveries_us`` the times of stamped messages from sending to receiving. ``errors`` counts
-    refusals and other failures, by their text."""
+    refusals and other failures, by their text. ``unanswered`` messages were under way when the load was stopped."""
 
     seconds: float
     messages: int
@@ -77,6 +77,7 @@ class IntervalReport(msgspec.Struct, frozen=True, tag="interval"):
     deliveries_us: dict[int, int]
     is_warm_up: bool = False
     is_last: bool = False
+    unanswered: int = 0
 
 
 Report = ReadyReport | IntervalReport

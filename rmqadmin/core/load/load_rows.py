@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.load.histogram import Histogram
 from rmqadmin.core.load.load_run import Interval, LoadRun
 from rmqadmin.core.results import Result, Row, doc
@@ -90,10 +91,13 @@ class LoadFigures(Result, frozen=True):
         )  # fmt: skip
 
     def remark(self) -> str | None:
-        return _errors_in_words(self.run) or _read_too_soon(self.run)
+        return _in_words(self.run) or _read_too_soon(self.run)
 
     def problem(self) -> str | None:
         return nothing_done(self.run)
+
+    def exit_status(self) -> int | None:
+        return ExitCode.INTERRUPTED if self.run.is_stopped else None
 
 
 def _row(each: Interval) -> LoadRow:
@@ -121,16 +125,21 @@ def ended(run: LoadRun) -> str:
     return "Ctrl-C" if run.is_stopped else "its time was over"
 
 
-def _errors_in_words(run: LoadRun) -> str | None:
-    """The most frequent errors, as text, because the tables have no column for them."""
+def _in_words(run: LoadRun) -> str | None:
+    """The most frequent errors, because the tables have no column for them, and what an early end leaves open."""
     found = sorted(run.total.errors.items(), key=lambda item: -item[1])
-    return "; ".join(f"{count:,} x {what}" for what, count in found[:3]) or None
+    said = [f"{count:,} x {what}" for what, count in found[:3]]
+    if run.is_stopped and not run.total.seconds:
+        said.append("stopped before anything was measured")
+    if run.unanswered:
+        said.append(f"{run.unanswered:,} more messages were sent and not answered yet: they may be stored or not")
+    return "; ".join(said) or None
 
 
 def _read_too_soon(run: LoadRun) -> str | None:
     """Why a load that only reads has no figures."""
     is_reading = run.setting is not None and run.setting.size_bytes is None
-    if not is_reading or run.total.messages or not run.warm_up_messages:
+    if not is_reading or run.is_stopped or run.total.messages or not run.warm_up_messages:
         return None
     return "all messages were read in the warm-up: --repeat begins again with the first, --warm-up 0 counts them"
 
@@ -203,7 +212,10 @@ class DeliveryFigures(Result, frozen=True):
         )  # fmt: skip
 
     def remark(self) -> str | None:
-        return _errors_in_words(self.run)
+        return _in_words(self.run)
 
     def problem(self) -> str | None:
         return nothing_done(self.run)
+
+    def exit_status(self) -> int | None:
+        return ExitCode.INTERRUPTED if self.run.is_stopped else None

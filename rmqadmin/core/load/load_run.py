@@ -87,16 +87,24 @@ class LoadRun:
         self.total = nothing_yet()
         self.is_stopped = False
         self.warm_up_messages = 0
+        self.unanswered = 0
+        """Messages that were under way when it was stopped: whether they are stored is not known."""
+        self._is_under_way = False
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def intervals(self) -> Iterator[Interval]:
-        """Runs the load. ConnectError if a broker cannot be reached. A second Ctrl-C raises KeyboardInterrupt."""
+        """Runs the load. ConnectError if a broker cannot be reached. Ctrl-C before it is under way, or for the second
+        time, raises KeyboardInterrupt."""
         with self._interruptible():
             try:
                 begun = self._begin()
                 self.setting, self._plans = begun.setting, begun.plans
                 self._start()
                 yield from self._merged()
+            except BaseException:
+                for process in self._processes:
+                    process.kill()
+                raise
             finally:
                 self._end()
                 self._undo()
@@ -115,10 +123,9 @@ class LoadRun:
             if ready.problem is not None:
                 addrs = sorted({f"{lane.host}:{lane.port}" for plan in self._plans for lane in plan.lanes})
                 raise ConnectError(f"cannot connect to {', '.join(addrs)}: {ready.problem}")
+        self._is_under_way = True
         for process in self._processes:
             self._tell(process, b"go\n")
-        if self.is_stopped:
-            self._stop()
 
     def _merged(self) -> Iterator[Interval]:
         """Merges the n-th intervals of all processes into one, because they began together."""
@@ -135,6 +142,7 @@ class LoadRun:
                 if report.is_last:
                     left.remove(process)
                 is_warm_up = report.is_warm_up
+                self.unanswered += report.unanswered
                 one = self._interval(report)
                 if merged is None:
                     merged = one
@@ -191,7 +199,7 @@ class LoadRun:
         """Makes the first Ctrl-C end the load, so that the results so far are shown."""
 
         def stop(number: int, frame: FrameType | None) -> None:
-            if self.is_stopped:
+            if self.is_stopped or not self._is_under_way:
                 raise KeyboardInterrupt
             self.is_stopped = True
             self._stop()

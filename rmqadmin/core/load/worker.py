@@ -19,6 +19,8 @@ _WAIT_MAX_S = 0.1
 _RENEWED_EVERY_S = 1.0
 _QUIET_S = 0.5
 """No more messages are expected this long after the last one."""
+_STOPPED_WAIT_S = 0.5
+"""How long a load that the user stops waits for the answers that are still missing."""
 
 
 class Worker:
@@ -34,6 +36,8 @@ class Worker:
         self._by_fd: dict[int, Lane] = {}
         self._senders: deque[SendLane] = deque()
         self._next_at_s = 0.0
+        self._is_stopped = False
+        self._unanswered = 0
 
     def connect(self) -> None:
         tls = None if self.plan.tls is None else self.plan.tls.context()
@@ -56,14 +60,13 @@ class Worker:
             self._until(now_s + plan.warm_up_s)
             self._report(time.perf_counter() - now_s, is_warm_up=True)
         now_s = time.perf_counter()
-        end_s, is_stopped = now_s + plan.duration_s, False
-        while not is_stopped and self._by_fd and now_s < end_s:
+        end_s = now_s + plan.duration_s
+        while not self._is_stopped and self._by_fd and now_s < end_s:
             began_s = now_s
-            is_stopped = self._until(min(end_s, began_s + plan.interval_s))
+            self._until(min(end_s, began_s + plan.interval_s))
             now_s = time.perf_counter()
-            if is_stopped or not self._by_fd or now_s >= end_s:
-                self._drain()
-                seconds = time.perf_counter() - began_s
+            if self._is_stopped or not self._by_fd or now_s >= end_s:
+                seconds = self._drain() - began_s
                 if self.plan.is_stamped:
                     self._until_received()
                 self._report(seconds, is_last=True)
@@ -71,10 +74,10 @@ class Worker:
             self._report(now_s - began_s)
         self._report(0.0, is_last=True)
 
-    def _until(self, end_s: float) -> bool:
-        """Works until ``end_s``, or until no connection is left; True if the input has ended."""
+    def _until(self, end_s: float) -> None:
+        """Works until ``end_s``, or until the input ends or no connection is left."""
         renew_at_s = time.perf_counter() + _RENEWED_EVERY_S
-        while (now_s := time.perf_counter()) < end_s and self._by_fd:
+        while (now_s := time.perf_counter()) < end_s and self._by_fd and not self._is_stopped:
             if now_s >= renew_at_s:
                 renew_at_s = now_s + _RENEWED_EVERY_S
                 for sender in self._senders:
@@ -82,19 +85,20 @@ class Worker:
             wait_s = min(end_s - now_s, _WAIT_MAX_S)
             if self.plan.rate and self._senders:
                 wait_s = min(wait_s, max(0.0, self._next_at_s - now_s))
-            if self._poll(wait_s, goes_on=True):
-                return True
-            if self.plan.rate:
+            self._poll(wait_s, goes_on=True)
+            if self.plan.rate and not self._is_stopped:
                 self._send_due()
-        return False
 
-    def _poll(self, wait_s: float, *, goes_on: bool) -> bool:
-        """Handles the connections that are ready. True if the input has ended. Without ``goes_on``, senders send no
+    def _poll(self, wait_s: float, *, goes_on: bool) -> None:
+        """Handles the connections that are ready, and the end of the input. Without ``goes_on``, senders send no
         more."""
         for fd, events in self._epoll.poll(wait_s):
             lane = self._by_fd.get(fd)
+            if fd == self._told.fileno():
+                self._is_stopped, goes_on = True, False
+                self._epoll.unregister(fd)  # its end would be told again at once
             if lane is None:
-                return True
+                continue
             if events & select.EPOLLOUT:
                 lane.send_rest()
             if events & ~select.EPOLLOUT and lane.is_alive:
@@ -103,7 +107,6 @@ class Worker:
                 lane.go_on()
             if lane.unsent or events & select.EPOLLOUT or not lane.is_alive:
                 self._look_after(lane)
-        return False
 
     def _look_after(self, lane: Lane) -> None:
         """Watches for room to send, if a lane has unsent data. Drops a lane whose socket is closed."""
@@ -132,15 +135,24 @@ class Worker:
                 self._look_after(lane)
             self._next_at_s += step_s
 
-    def _drain(self) -> None:
-        """Waits for outstanding answers, so that every stored message is counted."""
-        end_s = time.perf_counter() + self.plan.timeout_s
-        while time.perf_counter() < end_s and any(lane.in_flight for lane in self._senders):
+    def _drain(self) -> float:
+        """Waits for outstanding answers, so that every stored message is counted. Returns when the last one came, so
+        that no rate is averaged over the wait."""
+        began_s = answered_s = time.perf_counter()
+        left = self._in_flight()
+        while left and time.perf_counter() < began_s + (_STOPPED_WAIT_S if self._is_stopped else self.plan.timeout_s):
             self._poll(_WAIT_MAX_S, goes_on=False)
-        for lane in self._senders:
-            if lane.in_flight:
-                self._tally.error(f"no answer in {self.plan.timeout_s:g} s", lane.in_flight)
+            before, left = left, self._in_flight()
+            answered_s = time.perf_counter() if left < before else answered_s
+        if self._is_stopped:
+            self._unanswered = left * self.plan.batch_size
+        elif left:
+            self._tally.error(f"no answer in {self.plan.timeout_s:g} s", left)
         self._senders.clear()
+        return answered_s
+
+    def _in_flight(self) -> int:
+        return sum(lane.in_flight for lane in self._senders)
 
     def _until_received(self) -> None:
         """Waits for the last stamped messages, which are on their way to waiting pulls."""
@@ -157,6 +169,7 @@ class Worker:
         tell(self._telling, IntervalReport(
             seconds, sent + tally.pulled * is_pulling, sent * plan.size_bytes + tally.pulled_bytes * is_pulling,
             tally.received, tally.errors, tally.answers.counts, tally.deliveries.counts, is_warm_up, is_last,
+            self._unanswered,
         ))  # fmt: skip
 
 

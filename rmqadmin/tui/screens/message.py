@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -26,6 +25,7 @@ from rmqadmin.core.messages.body_text import text_portions
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.retry_history import StoredCopy, failed_group, read_copies
 from rmqadmin.core.messages.traces import TraceStep
+from rmqadmin.core.named_programs import program_words
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable, shortened_in_middle
@@ -45,7 +45,7 @@ from rmqadmin.tui.widgets.texts.json_lines import BranchLine, parse_json_untrust
 from rmqadmin.tui.widgets.texts.json_tree import JsonTree
 from rmqadmin.tui.widgets.texts.lines import Text, TextLines, WrappedLines, hex_lines
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.errors import ProtocolError
+from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.message import sys_flag as sys_flags
 from rmqproto.message.record import host_text
@@ -60,6 +60,7 @@ _NAME_WIDTH = 20
 _FACT_WIDTH_MAX = 60
 
 
+_PAGER_DEFAULT = "less"
 _BODY_ACTIONS = ("wrap", "copy", "save_body", "pager")
 
 
@@ -384,15 +385,23 @@ class MessageScreen(DashboardScreen):
     def action_pager(self) -> None:
         """Opens the body in the user's pager. The dashboard comes back when the pager ends."""
         assert self.contents is not None
-        pager = shlex.split(EffectiveSettings({}).setting("pager").value) or ["less"]
+        try:
+            setting = EffectiveSettings({}).setting("pager")
+            pager = program_words(setting.value.strip() or _PAGER_DEFAULT, setting.source)
+        except UsageError as error:
+            self.dashboard.say(str(error), is_error=True)
+            return
         with tempfile.NamedTemporaryFile(prefix="rmqadmin-", suffix=".body") as file:
             file.write(self.contents.body)
             file.flush()
             try:
                 with self.app.suspend():
-                    subprocess.run([*pager, file.name], check=False)
+                    status = subprocess.run([*pager, file.name], check=False).returncode
             except OSError as error:
                 self.dashboard.say(f"{pager[0]}: {error.strerror}", is_error=True)
+            else:
+                if status > 0:
+                    self.dashboard.say(f"{pager[0]} ended with status {status}", is_error=True)
 
     def filtered_table(self) -> RowTable | None:
         return {"groups": self.tracks, "trace": self.trace}.get(self.open_tab)
