@@ -193,7 +193,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("store inspect", "store", _L, "Show what a store directory holds.", is_mqadmin=False),
         Entry("store verify", "store", _L, "Check every file of a store directory.", is_mqadmin=False),
         Entry("store dump", "store", _L, "Show what is in the files of a store.", is_mqadmin=False),
-        Entry("store recover", "store", _L, "Show what a start would change in a store.", is_mqadmin=False),
+        Entry("store start-plan", "store", _L, "Show what a start would change in a store.", is_mqadmin=False),
     ),
     "Cold data": (
         Entry("getColdDataFlowCtrInfo", "cold", _R, "Show how much cold data groups read, and may read."),

@@ -102,7 +102,7 @@ CALLS: dict[str, list[str]] = {
     "store verify": ["{store}", "--all"],
     "store inspect": ["{store}", "--queues"],
     "store dump": ["{store}", "log", "--limit", "50"],
-    "store recover": ["{store}", "--dry-run"],
+    "store start-plan": ["{store}"],
 }
 CONTROLLER = ["1005-CONTROLLER_GET_METADATA_INFO/03"]
 # Commands that our server does not serve or answers with nothing, with the recorded exchanges of a real server.

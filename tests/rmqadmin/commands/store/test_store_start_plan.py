@@ -1,4 +1,4 @@
-"""``store recover --dry-run`` predicts what a real start does, and changes nothing."""
+"""``store start-plan`` predicts what a real start does, and changes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def torn(tmp_path_factory: Any) -> Path:
 
 def test_a_torn_record_and_what_hangs_on_it(run: Rmqadmin, torn: Path) -> None:
     before = stamps(torn)
-    ran = run("-o", "json", "store", "recover", str(torn), "--dry-run")
+    ran = run("-o", "json", "store", "start-plan", str(torn))
     assert ran.status == 0, ran.err
     assert stamps(torn) == before
     summary = ran.document["summary"]
@@ -40,7 +40,7 @@ def test_what_is_told_is_what_a_start_does(run: Rmqadmin, tmp_path: Path) -> Non
     (root / "config/consumerOffset.json").write_text('{"offsetTable":{"TopicA@GroupA":{0:1000}}}')
     queue = root / "consumequeue/TopicA/0"
     unit_count = sum(map(units_in, queue.iterdir()))
-    ran = run("-o", "json", "store", "recover", str(root), "--dry-run")
+    ran = run("-o", "json", "store", "start-plan", str(root))
     assert ran.status == 0, ran.err
     items = ran.items
     real = shutil.copytree(root, tmp_path / "real")
@@ -71,7 +71,7 @@ def test_records_that_could_be_read_are_counted_when_they_are_cut_off(run: Rmqad
     log.write_bytes(data)
     (root / "checkpoint").unlink()
     shutil.rmtree(root / "consumequeue")
-    ran = run("-o", "json", "store", "recover", str(root), "--dry-run")
+    ran = run("-o", "json", "store", "start-plan", str(root))
     (cut,) = [item for item in ran.items if item["part"] == "commit log" and item["action"] == "cut off"]
     summary = ran.document["summary"]
     assert summary["records_read"] + cut["count"] == total - 1  # all but the damaged one
@@ -84,17 +84,15 @@ def test_records_that_could_be_read_are_counted_when_they_are_cut_off(run: Rmqad
 
 def test_a_refusal_is_told_and_ends_with_1(run: Rmqadmin, tmp_path: Path) -> None:
     root = unpack("rocksdb", tmp_path)
-    ran = run("store", "recover", str(root), "--dry-run")
+    ran = run("store", "start-plan", str(root))
     assert ran.status == 1
     assert "a broker would refuse to start" in ran.err
     assert "is a RocksDB database" in ran.err
 
 
-def test_without_dry_run_it_says_what_to_do(run: Rmqadmin, torn: Path) -> None:
+def test_it_needs_no_word_to_say_that_it_only_reads(run: Rmqadmin, torn: Path) -> None:
+    """It was called `store recover`, and refused to run without --dry-run."""
     before = stamps(torn)
-    ran = run("store", "recover", str(torn))
-    assert (ran.status, ran.out) == (2, "")
-    assert "--dry-run is missing" in ran.err
-    assert "start its broker" in ran.err
-    assert "cp -a --sparse=always" in ran.err
+    assert run("store", "start-plan", str(torn)).status == 0
     assert stamps(torn) == before
+    assert run("store", "recover", str(torn)).status == 2
