@@ -23,7 +23,7 @@ Notice = Callable[[str], None]
 """Takes a message for the user that is not part of the answer."""
 
 _WIDE, _APART, _KEY, _TIME, _DUE, _SPARSE = "wide", "apart", "key", "time", "due", "sparse"
-_IMPORTANCE = "importance"
+_IMPORTANCE, _FIRST = "importance", "first"
 
 
 class Importance(IntEnum):
@@ -32,6 +32,7 @@ class Importance(IntEnum):
     VITAL = 0
     USUAL = 1
     MINOR = 2
+    REPEATED = 3  # minor, and the same in every row
 
 
 class Shape(Enum):
@@ -74,14 +75,16 @@ def doc(
     sparse: bool = False,
     vital: bool = False,
     minor: bool = False,
+    first: bool = False,
 ) -> msgspec.Meta:
     """Describes a field. ``key``: it is (part of) the row's name, for ``--output name``. ``wide``: tables show it only
     with ``--output wide``. ``apart``: like ``wide``, but also shown if it tells rows of several servers apart.
     ``sparse``: tables leave it out if no row has it. A narrow terminal leaves out ``minor`` columns first, then the
-    others from the right, and ``vital`` ones last. Keys, sparse columns and shown ``apart`` columns are vital."""
+    others from the right, and ``vital`` ones last. Keys, sparse columns and shown ``apart`` columns are vital. A column
+    is ``first`` if others are left out before it is shortened."""
     is_vital = vital or key or sparse or apart
     importance = Importance.VITAL if is_vital else Importance.MINOR if minor else Importance.USUAL
-    extra = {_WIDE: wide or apart, _APART: apart, _KEY: key, _SPARSE: sparse, _IMPORTANCE: importance}
+    extra = {_WIDE: wide or apart, _APART: apart, _KEY: key, _SPARSE: sparse, _IMPORTANCE: importance, _FIRST: first}
     return msgspec.Meta(description=description, extra=extra)
 
 
@@ -108,6 +111,7 @@ class ResultColumn(msgspec.Struct, frozen=True):
     is_number: bool
     importance: Importance
     shape: Shape
+    is_first: bool = False
 
 
 @cache
@@ -139,6 +143,7 @@ def _column(field: Any) -> ResultColumn:
         is_number=not is_time and names[0] in ("integer", "number"),
         importance=extra.get(_IMPORTANCE, Importance.USUAL),
         shape=_shape(field.encode_name, names[0], is_time=is_time),
+        is_first=bool(extra.get(_FIRST)),
     )
 
 

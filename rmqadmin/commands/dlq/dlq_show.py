@@ -32,7 +32,6 @@ _LOOKED_AT = "`rmqadmin dlq show GROUP` without conditions shows the oldest."
 class DeadLetterRow(StoredMessageRow, frozen=True):
     """One dead letter. Its place is shown only with ``--output wide``, because a terminal has little room."""
 
-    offset_message_id: Annotated[str, doc("id made by the broker: its address and the log offset", wide=True)]
     topic: Annotated[str, doc("dead-letter topic", wide=True)]
     broker_name: Annotated[str, doc("broker that stores it", wide=True)]
     queue_id: Annotated[int, doc("queue id", wide=True)]

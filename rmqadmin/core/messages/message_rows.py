@@ -17,12 +17,12 @@ from rmqproto.message.sys_flag import COMPRESSED, compression_of
 
 
 class StoredMessageRow(Row, frozen=True):
-    message_id: Annotated[str, doc("unique key, made by the producer", key=True)]
-    offset_message_id: Annotated[str, doc("id made by the broker: its address and the log offset", minor=True)]
+    message_id: Annotated[str, doc("unique key, made by the producer", key=True, first=True)]
+    offset_message_id: Annotated[str, doc("id made by the broker: its address and the log offset", wide=True)]
     topic: Annotated[str, doc("topic name", minor=True)]
     broker_name: Annotated[str, doc("broker that stores it", minor=True)]
-    queue_id: Annotated[int, doc("queue id")]
-    queue_offset: Annotated[int, doc("its place in the queue")]
+    queue_id: Annotated[int, doc("queue id", minor=True)]
+    queue_offset: Annotated[int, doc("its place in the queue", minor=True)]
     log_offset: Annotated[int, doc("its place in the commit log", wide=True)]
     tags: Annotated[str | None, doc("tag")]
     keys: Annotated[str | None, doc("keys, separated by blanks")]
@@ -35,7 +35,7 @@ class StoredMessageRow(Row, frozen=True):
     flag: Annotated[int, doc("the application's own number", wide=True)]
     properties: Annotated[dict[str, str], doc("all properties", wide=True)]
     body_size_bytes: Annotated[int, doc("size of the body, decompressed", minor=True)]
-    body: Annotated[str | None, doc("the body if it is text", vital=True)]
+    body: Annotated[str | None, doc("the body if it is text", vital=True, first=True)]
     body_base64: Annotated[str | None, doc("the body if it is not", sparse=True)]
     body_compression: Annotated[str | None, doc("how it is compressed still: it could not be unpacked", sparse=True)]
     properties_base64: Annotated[str | None, doc("the properties' bytes if they are not UTF-8", sparse=True)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from rmqadmin.core.results import ResultColumn, Row
+from rmqadmin.core.results import Importance, ResultColumn, Row, Shape
 from rmqadmin.core.results import columns as type_columns
 from rmqadmin.core.tables.earlier_rows import EarlierRows
 from rmqadmin.core.tables.headings import words
@@ -35,6 +35,9 @@ REASONS = frozenset({"error", "problem", "hint"})
 """Fields that say what is wrong and what to do. Their ends matter."""
 
 _INDENT = 2
+
+FIRST_PROSE_CELLS = 16
+"""What is always left of a text that is first, such as a body."""
 
 LIVE_NUMBER_CELLS = 6
 """Minimum width of numbers that arrive over time: ``9.9 ms`` may be followed by ``277 ms``."""
@@ -121,7 +124,17 @@ class Layout:
     def _wish(self, column: ResultColumn, texts: Sequence[str]) -> Wish:
         head = words(column.name)
         whole = max(map(len if all(map(str.isascii, (head, *texts))) else display_width, (head, *texts)))
-        return wish(column.shape, max(whole, self._number_cells) if column.is_number else whole, column.importance)
+        if column.is_number:
+            whole = max(whole, self._number_cells)
+        is_repeated = column.importance is Importance.MINOR and len(texts) > 1 and len(set(texts)) == 1
+        importance = Importance.REPEATED if is_repeated else column.importance
+        return wish(column.shape, whole, importance, readable=self._readable(column, whole))
+
+    def _readable(self, column: ResultColumn, whole: int) -> int | None:
+        """How far a column that is first may be shortened; prose grows with the terminal. None for the usual limit."""
+        if not column.is_first:
+            return None
+        return whole if column.shape is not Shape.PROSE else max(FIRST_PROSE_CELLS, (self.view.width or 0) // 5)
 
     def _text(self, column: ResultColumn, row: Row) -> str:
         return _cell_text(column, row, self.view)

@@ -39,7 +39,12 @@ def fit(wishes: Sequence[Wish], room: int, *, keeps_all: bool = False) -> list[i
             return [found.get(at, 0) for at in range(len(wishes))]
         if len(kept) == 1:
             return [max(1, room) if at == kept[0] else 0 for at in range(len(wishes))]
-        kept.remove(max(kept, key=lambda at: (wishes[at].importance, at)))
+        kept.remove(max(kept, key=lambda at: _goes(wishes[at].importance, at)))
+
+
+def _goes(importance: Importance, at: int) -> tuple[int, int]:
+    """The greatest is left out first: from the right, but of what is repeated from the left, where names stand."""
+    return importance, -at if importance is Importance.REPEATED else at
 
 
 def _shortened(wishes: Sequence[Wish], room: int) -> list[int] | None:

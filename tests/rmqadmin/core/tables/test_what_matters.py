@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rmqadmin.cli.command_functions import result_types
+from rmqadmin.core.messages.message_rows import StoredMessageRow
 from rmqadmin.core.results import Result, ResultColumn, Row, columns
 from rmqadmin.core.servers.server_configs import Configs, Listing
 from rmqadmin.core.tables.headings import words
@@ -70,3 +71,28 @@ def test_rows_of_several_servers_say_whose_they_are() -> None:
 )
 def test_a_heading_is_what_people_say(field: str, heading: str) -> None:
     assert words(field) == heading
+
+
+def stored_message(at: int, topic: str = "orders") -> StoredMessageRow:
+    row = dict.fromkeys(StoredMessageRow.__struct_fields__, "x" * 20) | {
+        "message_id": f"7F0000011119281EEF4C8C23FAB4{at:04X}", "topic": topic, "queue_id": at, "queue_offset": at,
+        "keys": "ORDER-12345", "tags": "paid", "stored_ms": 0, "body_size_bytes": 100, "body": "b" * 100,
+    }  # fmt: skip
+    return StoredMessageRow(**row)
+
+
+@pytest.mark.parametrize(("width", "body_cells"), [(80, 16), (120, 24), (160, 32)])
+def test_of_messages_ids_and_bodies_have_their_room_first(width: int, body_cells: int) -> None:
+    """At 120 columns the body was `hell…`, no id could be copied, and every row named the same topic."""
+    there = [one for one in columns(StoredMessageRow) if not one.is_wide and not one.is_sparse]
+    found = {
+        one.name: cells
+        for one, cells in Layout(there, [stored_message(at) for at in (1, 2)], TableView(width, 0)).shown
+    }
+    assert found["message_id"] == 32
+    assert found["body"] >= body_cells
+    assert found["keys"] == len("ORDER-12345")
+    assert "topic" not in found or "queue_id" in found
+    several = [stored_message(1), stored_message(2, "refunds")]
+    names = [one.name for one, _ in Layout(there, several, TableView(width, 0)).shown]
+    assert ("topic" in names) is (width > 80)
