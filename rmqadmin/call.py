@@ -40,6 +40,10 @@ R = TypeVar("R", bound=Result)
 N = TypeVar("N")
 
 
+_told_overruled: list[object] = []
+"""The contexts of which a person was told in this process."""
+
+
 def no_check() -> None:
     """The check before each change, for a client that has its own rules."""
 
@@ -257,12 +261,16 @@ class Call:
     def context_chosen(self, name: str) -> None:
         """Takes note that a command has put a context (or ``none``) into use: it applies to the shell that runs the
         command, too. Warns if the environment overrides it."""
+        from rmqadmin.core.contexts.context import NO_CONTEXT
         from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE
 
         if self.invocation.session is not None:
             self.invocation.session.use_context(name)
         elif (said := os.environ.get(CONTEXT_VARIABLE, name)) not in ("", name):
             self.notice(f"{CONTEXT_VARIABLE}={said} is set here and takes precedence")
+        found = None if name == NO_CONTEXT else self._options.settings().overruled_context()
+        if found is not None:
+            self.notice(f"{found[1].source}={found[1].value} is set here, and its name servers count; unset it")
 
     def ask_name(self, context: Context) -> str | None:
         """Shows a person the name of a protected context and returns the name they type. None if nobody can be
@@ -300,11 +308,28 @@ class Call:
     def _tell_default_namesrv(self) -> None:
         """Gives a notice, once, before the default name server is asked. Commands that ask only a broker or a
         controller need none."""
-        if self._has_told_default or self.is_namesrv_given:
+        if self._has_told_default:
             return
         self._has_told_default = True
+        if self.is_namesrv_given:
+            self._tell_overruled_context()
+            return
         where = "-n, RMQADMIN_NAMESRV, NAMESRV_ADDR or a context"
         diagnostics.notice(f"no name server given ({where}): using {NAMESRV_DEFAULT}")
+
+    def _tell_overruled_context(self) -> None:
+        """Gives a person a notice, once in a shell, if the environment's name servers count in place of the context's.
+        Scripts that set the variable know what they do."""
+        if not sys.stderr.isatty() or self.settings.setting("namesrv_addr").level != "environment":
+            return
+        found = self.settings.overruled_context()
+        if found is not None and found not in _told_overruled:
+            _told_overruled.append(found)
+            context, said = found
+            other = f"not the context {context.name} ({context.settings.namesrv_addr})"
+            diagnostics.notice(
+                f"{said.source}={said.value} counts here, {other}; --context {context.name} asks that one"
+            )
 
     def check_options(self) -> None:
         """Checks the options before anything is shown. UsageError, as from ``new_client``."""

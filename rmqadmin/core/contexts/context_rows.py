@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from rmqadmin.core.contexts.context import Context
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.settings import name_in_use
+from rmqadmin.core.contexts.settings import EffectiveSettings, name_in_use
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import RocketMQError
 
@@ -23,6 +23,7 @@ class ContextRow(Row, frozen=True):
     tls: Annotated[bool | None, doc("whether servers are reached by TLS", minor=True)]
     credentials: Annotated[str | None, doc("where its two keys are", wide=True)]
     path: Annotated[str, doc("its file", wide=True)]
+    overruled_by: Annotated[str | None, doc("whose name servers count in place of its own", sparse=True)]
     problem: Annotated[str | None, doc("what is wrong with the file", sparse=True)]
 
 
@@ -46,7 +47,8 @@ def _found(store: ContextStore, name: str) -> ContextRow:
     except RocketMQError as error:
         return ContextRow(
             context=name, in_use=name == name_in_use(store), namesrv_addr=None, cluster=None, read_only=None,
-            protected=None, color=None, tls=None, credentials=None, path=str(store.path(name)), problem=str(error),
+            protected=None, color=None, tls=None, credentials=None, path=str(store.path(name)), overruled_by=None,
+            problem=str(error),
         )  # fmt: skip
 
 
@@ -64,5 +66,14 @@ def context_row(store: ContextStore, context: Context) -> ContextRow:
         tls=bool(settings.tls),
         credentials=", ".join(keys) or None,
         path=str(context.path),
+        overruled_by=_overruled_by(store, context),
         problem=None,
     )
+
+
+def _overruled_by(store: ContextStore, context: Context) -> str | None:
+    """The variable whose name servers commands ask that name no context, though this one is in use."""
+    if context.name != name_in_use(store):
+        return None
+    found = EffectiveSettings({}, store=store).overruled_context()
+    return None if found is None else f"{found[1].source}={found[1].value}"

@@ -229,6 +229,17 @@ class EffectiveSettings:
         except FileNotFoundError:
             return None
 
+    def overruled_context(self) -> tuple[Context, EffectiveSetting] | None:
+        """The context in use and what names other name servers in its place: a variable of the environment. None if
+        the context's count. A flag is not told of: whoever types it knows."""
+        from rmqadmin.core.contexts.permission import addresses_of
+
+        said, context = self.setting("namesrv_addr"), self.context
+        if said.level is not Level.ENVIRONMENT or context is None:
+            return None
+        is_same = addresses_of(said.value) == addresses_of(context.settings.namesrv_addr or "")
+        return None if is_same else (context, said)
+
     # --- what they mean together -------------------------------------------------------------------------------------
 
     def credentials(self) -> Credentials | None:

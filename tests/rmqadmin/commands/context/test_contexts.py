@@ -8,7 +8,7 @@ import pytest
 
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
-from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
 from tests.support.servers import Server
 
 
@@ -205,3 +205,25 @@ def test_what_the_environment_chooses_is_what_is_in_use_here(both: Rmqadmin, mon
     monkeypatch.setenv("RMQADMIN_CONTEXT", "none")
     assert not any(item["in_use"] for item in both("-o", "json", "context", "ls").items)
     assert both("context", "show").status == 5
+
+
+def test_a_variable_that_names_other_name_servers_is_told(
+    both: Rmqadmin, terminal: Terminal, server: Server, other: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NAMESRV_ADDR silently won over the context, and `context ls` still said `yes`."""
+    (listed,) = [row for row in both("-o", "json", "context", "ls").items if row["in_use"]]
+    assert listed["overruled_by"] is None
+    assert both("context", "use", "there").status == 0
+    child = terminal("topicClusterList", "-t", "TBW102")  # with NAMESRV_ADDR of the shared server
+    assert status(child) == 0
+    said = " ".join((child.before or "").split())
+    assert f"NAMESRV_ADDR={server.namesrv_addr} counts here, not the context there ({other.namesrv_addr})" in said
+    assert said.count("counts here") == 1
+    assert status(quiet := terminal("--context", "there", "topicClusterList", "-t", "TBW102")) == 0
+    assert "counts here" not in (quiet.before or "")
+    monkeypatch.setenv("NAMESRV_ADDR", server.namesrv_addr)
+    assert both("topicClusterList", "-t", "TBW102").err == "", "a script knows what it sets"
+    rows = {row["context"]: row["overruled_by"] for row in both("-o", "json", "context", "ls").items}
+    assert rows == {"here": None, "there": f"NAMESRV_ADDR={server.namesrv_addr}"}
+    assert "NAMESRV_ADDR" in both("context", "use", "there").err
+    assert both("context", "use", "here").err == "", "they are the same"
