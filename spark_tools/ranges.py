@@ -119,10 +119,13 @@ def _cut(
 def _wanted_queues(options: ReadOptions, positions: Positions) -> list[MessageQueue]:
     if options.assigned is not None:
         return _assigned(options.assigned, positions)
-    queues = []
-    for topic in wanted_topics(options, positions.topics()):
+    queues, known = [], positions.topics()
+    for topic in wanted_topics(options, known):
         of_topic = positions.queues(topic)
         if not of_topic and options.topics is not None and options.fail_on_data_loss:
+            if topic in known:
+                hint = f"rmqadmin topicRoute -t '{topic}' shows its permissions; updateTopicPerm gives R"
+                raise NotFoundError(f"no queue of the topic {topic} can be read", hint=hint)
             raise NotFoundError(f"there is no topic {topic}")
         queues += of_topic
     return queues

@@ -232,7 +232,7 @@ class WriteTask:
             for queue_id in range(queue.write_queue_nums)
         ]
         if not route:
-            raise NotFoundError(f"there is no topic {topic}", hint="create it first")
+            raise NotFoundError(f"no name server knows the topic {topic}", hint="create it, or start its brokers")
         if not queues:
             raise NotFoundError(
                 f"the topic {topic} cannot be written: no broker has a queue of it with write permission",

@@ -142,6 +142,16 @@ def test_names_that_do_not_exist_are_errors():
             resolve(parse_read_options({"nameServer": "h:1", **given}), Cluster())
 
 
+def test_a_topic_that_cannot_be_read_is_not_called_missing():
+    class Closed(Cluster):
+        def queues(self, topic):
+            return []
+
+    options = parse_read_options({"nameServer": "h:1", "subscribe": "T"})
+    with pytest.raises(NotFoundError, match="no queue of the topic T can be read"):
+        resolve(options, Closed())
+
+
 def test_a_start_after_the_last_message_is_an_error_unless_allowed():
     late = {"startingTimestamp": "9999999999"}
     with pytest.raises(UsageError, match="no message at or after"):

@@ -85,7 +85,7 @@ def test_a_queue_id_that_names_no_queue_is_refused():
 def test_a_topic_that_cannot_be_written_is_not_called_missing():
     with pytest.raises(NotFoundError, match="cannot be written: no broker has a queue of it with write permission"):
         target(Cluster("broker-a", perm=4))
-    with pytest.raises(NotFoundError, match="there is no topic T"):
+    with pytest.raises(NotFoundError, match="no name server knows the topic T"):
         target(Cluster())
 
 

@@ -74,5 +74,21 @@ def writable_queues(route: TopicRoute, topic: str, queue_nums_max: int | None = 
         for queue_id in range(min(queues.write_queue_nums, queue_nums_max or queues.write_queue_nums))
     ]
     if not found:
-        raise RefusedError(ResponseCode.NO_PERMISSION, f"no running broker allows writing to the topic {topic}")
+        raise RefusedError(
+            ResponseCode.NO_PERMISSION,
+            f"no running broker allows writing to the topic {topic}",
+            hint=_closed_hint(route),
+        )
     return found
+
+
+def _closed_hint(route: TopicRoute) -> str:
+    """Why nobody may write, as far as the route tells, and what may give it back."""
+    names = sorted({queues.broker_name for queues in route.queue_datas})
+    masters = {broker.broker_name for broker in route.broker_datas if broker.master_addr}
+    if not masters & set(names):
+        return f"None of its brokers has a master now: {', '.join(names)}."
+    return (
+        "Its route has no W: by the topic (updateTopicPerm), by brokerPermission, or by wipeWritePerm, which "
+        f"`rmqadmin addWritePerm -b {names[0]}` takes back."
+    )

@@ -132,7 +132,10 @@ def read_fences(cluster: LiveCluster, topics: Sequence[str]) -> list[Fence]:
         cluster.forget_route(topic)
         route = cluster.route(topic)
         if not route:
-            raise NotFoundError(f"the target topic {topic} does not exist", hint="create it first (updateTopic)")
+            raise NotFoundError(
+                f"the target topic {topic} does not exist",
+                hint="create it (updateTopic), or start its brokers: no name server knows it",
+            )
         for broker_name, (queues, _) in sorted(route.items()):
             if queues.perm & PERM_READ_WRITE != PERM_READ_WRITE:
                 continue
