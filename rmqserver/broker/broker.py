@@ -351,6 +351,8 @@ class Broker(Service):
         connections outlive this broker: nobody else knows their requests."""
         self.end_round()
         self.store.flush()
+        self.store.dispatch_some()  # requests that wait for the index
+        self.end_round()
         self.pending.settle()
         self.pending.give_up("the broker has another role now: it may be done or not")
         self.slow_reads.end()

@@ -88,6 +88,10 @@ class Follower(Protocol):
         """Does a portion of that work: a fraction of a millisecond."""
 
     @property
+    def is_catching_up(self) -> bool:
+        """Whether that work is long: it reads the log, for seconds maybe. No checkpoint is made meanwhile."""
+
+    @property
     def wants_sync(self) -> bool:
         """Whether it asks for a sync before the next checkpoint is due."""
 
@@ -131,6 +135,10 @@ class Followers:
             if each.is_behind:
                 each.work()
         return self.is_behind
+
+    @property
+    def are_catching_up(self) -> bool:
+        return any(each.is_catching_up for each in self.all)
 
     def work_everything(self) -> None:
         while self.work():

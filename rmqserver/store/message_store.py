@@ -51,6 +51,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+WAITING_FOR_INDEX_MAX = 1000
+"""Requests that wait until the index has caught up after a start."""
+
+
 def says_what_failed(method: Callable[P, R]) -> Callable[P, R]:
     """For methods that read or remove files for a caller: a disk error becomes a StorageError. It stops nothing else,
     and the next call may succeed."""
@@ -154,6 +158,7 @@ class MessageStore:
             self.directory, self.disk, self.log, self.followers, self.flags, self._maker.remove, options
         )
         self._copy: LogCopy | None = None
+        self._when_indexed: list[Callable[[], None]] = []
         self._checkpointer: Checkpointer | None = None
         # The hot path calls these objects directly; see Appender for the contracts.
         self.append = self._appender.append
@@ -375,7 +380,7 @@ class MessageStore:
         self._bell.clear()
         self._note_flushed()
         self.followers.work()
-        if self._flusher.is_checkpoint_due or self.followers.want_sync:
+        if (self._flusher.is_checkpoint_due or self.followers.want_sync) and not self.followers.are_catching_up:
             self._prepare_checkpoint()
 
     def copied(self, log_offset: int) -> None:
@@ -463,7 +468,25 @@ class MessageStore:
     def dispatch_some(self) -> bool:
         """Does a portion, half a millisecond at most, of the work that the followers have deferred (consume queue
         files, index). For when the loop is idle. True if some is left."""
-        return self.followers.work()
+        is_left = self.followers.work()
+        if self._when_indexed and self.has_whole_index:
+            calls, self._when_indexed = self._when_indexed, []
+            for call in calls:
+                call()
+        return is_left
+
+    @property
+    def has_whole_index(self) -> bool:
+        """False after a start, until the index has what a killed process had not written of it: ``query`` then misses
+        messages."""
+        return self._index_feed is None or not self._index_feed.is_catching_up
+
+    def when_indexed(self, call: Callable[[], None]) -> bool:
+        """Has ``call`` called in the loop's thread when ``has_whole_index``. False if too many wait already."""
+        if len(self._when_indexed) >= WAITING_FOR_INDEX_MAX:
+            return False
+        self._when_indexed.append(call)
+        return True
 
     def index_few(self) -> None:
         """Does ten microseconds of that work, if there is that much."""
@@ -565,15 +588,15 @@ class MessageStore:
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: str = "K"
     ) -> QueryResult:  # fmt: skip
         """Records whose unique key or key (kind ``U`` or ``K``) or tag (``T``) has the hash of ``key``, in log order.
-        Includes hash collisions. May wait for the device."""
+        Includes hash collisions. May wait for the device, but never for the index (``has_whole_index``)."""
         if self.index is None:
             return QueryResult([], 0, 0)
         found: list[int] = []
         if self.read_only:  # the log is searched for what the index files of this store lack, or hold only in part
             start = max(self.index.end_log_offset, self.log.min_offset)
             found = search_log(self.log.segments, start, topic, key, kind, begin_ms, end_ms)[-max_count:]
-        else:
-            self.followers.work_everything()
+        elif self._index_feed is not None:
+            self._index_feed.catch_up()
         if len(found) < max_count:
             wanted = f"T#{key}" if kind == "T" else key
             found += self.index.query(topic, wanted, max_count - len(found), begin_ms, end_ms)

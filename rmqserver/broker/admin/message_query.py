@@ -12,8 +12,9 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import QueryMessageAnswer, QueryMessageHeader, ViewMessageHeader
 from rmqproto.headers.statistics import QueryConsumeQueueHeader
 from rmqproto.wire.fastjson import dumps
+from rmqserver.broker.consuming.held_answers import put_off
 from rmqserver.broker.parts import BrokerParts
-from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
+from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, send_answer, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 from rmqserver.store.disk.config_files import pretty
@@ -41,8 +42,19 @@ class MessageQuery:
             RequestCode.QUERY_CONSUME_QUEUE: self.consume_queue,
         }
 
-    def by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> bytes:
-        """Finds messages by the hash of the key; the client compares topic and key."""
+    def by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> bytes | None:
+        """Finds messages by the hash of the key; the client compares topic and key. Soon after kill -9 the answer waits
+        until the index has caught up with the log."""
+        if self._store.has_whole_index:
+            return self._by_key(request)
+
+        def answer() -> None:
+            send_answer(request, connection, self._by_key(request))
+
+        put_off(self._store, request, connection, answer)
+        return None
+
+    def _by_key(self, request: Request[QueryMessageHeader]) -> bytes:
         header = request.header
         kind, count = header.index_type or "K", header.max_num
         if header.unique_key_query:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from rmqproto.codes import ResponseCode
 from rmqserver.broker.errors import as_refused
-from rmqserver.remoting.answer import Request, refusal, send_answer
+from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
 
 if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
+    from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -28,3 +29,16 @@ def answering(request: Request[Any], connection: Connection, go_on: Callable[[],
         else:
             frame = refusal(request, refused.code, refused.remark, refused.header)
         send_answer(request, connection, frame)
+
+
+def put_off(store: MessageStore, request: Request[Any], connection: Connection, go_on: Callable[[], None]) -> None:
+    """Lets a request go on when the index has caught up after a start; no other request waits. Raises Refused if too
+    many wait already."""
+
+    def later() -> None:
+        if not connection.closed:
+            answering(request, connection, go_on)
+
+    if not store.when_indexed(later):
+        text = "this broker still reads its log into the index, and many wait for that: ask again in a moment"
+        raise Refused(ResponseCode.SYSTEM_BUSY, text)

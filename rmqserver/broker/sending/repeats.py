@@ -126,6 +126,9 @@ class _UniqueKeys:
         return self._in_index(message.topic, unique_key, begin_ms, now_ms)
 
     def _in_index(self, topic: str, unique_key: str, begin_ms: int, end_ms: int) -> First | None:
+        if not self._parts.store.has_whole_index:
+            text = "this broker still reads its log for the unique keys of messages: send again in a moment"
+            raise Refused(ResponseCode.SYSTEM_BUSY, text)
         found = self._parts.store.query(topic, unique_key, 32, begin_ms, end_ms)
         for record in map(decode_record_untrusted, found.records):
             if record.topic == topic and record.properties.get(props.UNIQUE_KEY) == unique_key:

@@ -74,6 +74,8 @@ class Checks:
 
     async def check(self) -> None:
         """Does one round. Raises the store's refusals; what came before them is done."""
+        if not self._state.knows(0):
+            return  # soon after kill -9
         try:
             for queue in self._state.queues():
                 try:

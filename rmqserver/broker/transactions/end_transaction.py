@@ -4,6 +4,7 @@ RESUME_CHECK_HALF_MESSAGE (323), with which a tool has a message checked anew.""
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import RequestCode, ResponseCode
@@ -13,6 +14,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
+from rmqserver.broker.consuming.held_answers import put_off
 from rmqserver.broker.sending.answers import without_content
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
@@ -40,6 +42,7 @@ class EndTransactions:
         self._store = parts.store
         self._clock_ms = parts.clock_ms
         self._metrics = parts.transaction_metrics
+        self._pending = parts.pending
         self._put = put
         self._state = state
 
@@ -73,6 +76,9 @@ class EndTransactions:
         if decision != COMMIT:
             text = f"commitOrRollback: {decision} is none of {UNKNOWN}, {COMMIT} and {ROLLBACK}"
             raise Refused(ResponseCode.SYSTEM_ERROR, text)
+        if not self._state.knows(request.header.commit_log_offset):
+            put_off(self._store, request, connection, partial(self._end_later, request, connection))
+            return None
         self.commit(request.header)
         if not request.is_oneway:
             request = without_content(request)
@@ -86,6 +92,12 @@ class EndTransactions:
 
             self._put.when_stored({}, on_done)
         return None
+
+    def _end_later(self, request: Request[EndTransactionHeader], connection: Connection) -> None:
+        try:
+            self._handle(request, connection)
+        finally:
+            self._pending.end_round()
 
     def commit(self, header: EndTransactionHeader) -> None:
         """Puts the message that consumers see into this round, once. Raises Refused if there is no such half message,

@@ -67,6 +67,10 @@ class History:
         self._store = store
         self._opened_at = opened_at
 
+    def knows(self, log_offset: int) -> bool:
+        """Whether it can tell of the half message at that log offset now: soon after kill -9 the index lacks some."""
+        return log_offset >= self._opened_at or self._store.has_whole_index
+
     def is_committed(self, half: StoredMessage, properties: dict[str, str]) -> bool:
         topics = (properties.get(props.REAL_TOPIC, ""), SCHEDULE_TOPIC, TIMER_TOPIC)
         return any(

@@ -64,6 +64,10 @@ class TransactionState:
         self._queue(half.queue_id).end(half.queue_offset)
         self.op_messages.add(half)
 
+    def knows(self, log_offset: int) -> bool:
+        """Whether ``is_committed`` and ``is_over`` can tell of the half message at that log offset now."""
+        return self._history.knows(log_offset)
+
     def is_committed(self, half: StoredMessage, properties: dict[str, str]) -> bool:
         """Whether consumers have the message, through this half message or a copy of it."""
         return self.endings.is_committed(transaction_of(half, properties)) or self._history.is_committed(

@@ -24,6 +24,9 @@ PORTION = 128
 """Messages indexed at a time: enough to share the cost of a call, few enough (a fifth of a millisecond) that no answer
 is noticeably late."""
 
+READ_AT_ONCE_BYTES = 1 << 20
+"""Read from the log within one call: ten milliseconds' worth at most."""
+
 FEW = 5
 """Messages indexed while a client makes its next request."""
 
@@ -89,6 +92,15 @@ class IndexFeed:
     @property
     def is_behind(self) -> bool:
         return self._read_offset is not None or bool(self._backlog)
+
+    @property
+    def is_catching_up(self) -> bool:
+        return self._read_offset is not None and self.behind_bytes > READ_AT_ONCE_BYTES
+
+    def catch_up(self) -> None:
+        """Indexes all messages that wait; none if ``is_catching_up``."""
+        while self.is_behind and not self.is_catching_up:
+            self.put_some(PORTION)
 
     @property
     def behind_bytes(self) -> int:

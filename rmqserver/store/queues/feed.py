@@ -291,6 +291,8 @@ class QueueFeed:
     def is_behind(self) -> bool:
         return bool(self._queues.behind) and not self._flags.bits & CONSUME_QUEUE_ERROR
 
+    is_catching_up = False
+
     def work(self) -> None:
         behind, count = self._queues.behind, 0
         while behind and count < QUEUES_PER_PORTION and not self._flags.bits & CONSUME_QUEUE_ERROR:

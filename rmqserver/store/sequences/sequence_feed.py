@@ -143,6 +143,10 @@ class SequenceFeed:
     def is_behind(self) -> bool:
         return self._read_offset is not None
 
+    @property
+    def is_catching_up(self) -> bool:
+        return self._read_offset is not None
+
     def work(self) -> None:
         """A disk error ends the reading, as if the log started behind it."""
         assert self._read_offset is not None

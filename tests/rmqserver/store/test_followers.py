@@ -54,6 +54,8 @@ class Copier:
         self.newest_record_offset = round_.last_record_offset
         self.behind_to = round_.end_offset
 
+    is_catching_up = False
+
     @property
     def is_behind(self) -> bool:
         return len(self.copied) < self.behind_to
