@@ -21,6 +21,7 @@ from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.files.formats import FileFormat, format_of_content, read_untrusted
 from rmqadmin.core.messages.importing import progress_file
 from rmqadmin.core.messages.importing.check import Checked, QueuesByTopic, RefusedRow, check_messages, target_queues
+from rmqadmin.core.messages.importing.finished import is_still_there
 from rmqadmin.core.messages.importing.importer import Importer, forget
 from rmqadmin.core.messages.importing.progress_file import ImportProgress
 from rmqadmin.core.messages.importing.send_lanes import Lanes
@@ -28,6 +29,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import Rate
 from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
+from rmqproto.times import iso_local
 from rmqproto.wording import counted
 
 _COPY_SIZE_BYTES = 1 << 20
@@ -84,7 +86,8 @@ def msg_import(
         bool, typer.Option("--resume", help="Continue where an import of the same file stopped.")
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Start over: messages already sent are sent twice.")
+        bool,
+        typer.Option("--restart", help="Start over, after the end too: messages already sent are sent twice."),
     ] = False,
 ) -> ImportedMessages:
     """The whole file is read before the first message is sent. A copy keeps the body, properties, key, tag, unique key,
@@ -128,17 +131,23 @@ def _import(call: Call, asked: _Asked) -> ImportedMessages:
     digest = hashlib.file_digest(asked.source, "sha256").hexdigest()  # type: ignore[arg-type] # all files have readinto
     checked = _checked(asked)
     queues = target_queues(call.admin, sorted(checked.topics))
-    if call.dry_run or (checked.refused_count and not asked.skip_refused):
-        totals = _totals(asked, checked, None, None)
-        return ImportedMessages(totals, checked.refused, is_refusing=not call.dry_run)
     namesrv_addrs = list(call.admin.namesrv_addrs)
     path = progress_file.progress_path(digest, namesrv_addrs, asked.to)
+    finished = None if asked.restart else _finished(call, path, asked, queues)
+    if call.dry_run or (checked.refused_count and not asked.skip_refused):
+        if finished is not None:
+            call.notice(finished)
+        totals = _totals(asked, checked, None, None)
+        return ImportedMessages(totals, checked.refused, is_refusing=not call.dry_run)
+    if finished is not None and (asked.resume or not call.can_ask):
+        raise UsageError(finished, hint="--restart sends them all again.")
     progress = _earlier(path, asked) or ImportProgress(
         source=asked.name, digest=digest, namesrv_addrs=namesrv_addrs, to=asked.to, total_count=checked.count
     )
     topics = ", ".join(sorted(checked.topics)) or "no topic"
     left_count = checked.count - checked.refused_count - progress.done_count
-    call.confirm(f"This sends {counted(max(0, left_count), 'message')} to {topics}.", topics)
+    question = f"This sends {counted(max(0, left_count), 'message')} to {topics}."
+    call.confirm(question if finished is None else f"{finished}. {question[:-1]} again.", topics)
     began_s = time.monotonic()
     weakly_stored_count = _send(call, asked, queues, progress, path)
     if weakly_stored_count:
@@ -161,7 +170,9 @@ def _send(call: Call, asked: _Asked, queues: QueuesByTopic, progress: ImportProg
         importer.run(asked.messages())
     except BaseException as error:  # Ctrl-C, too
         stage.stop()
-        if importer.has_sent or isinstance(error, (ConnectError, RequestTimeoutError, KeyboardInterrupt)):
+        if isinstance(error, UsageError):
+            pass  # another target: there is nothing to go on with
+        elif importer.has_sent or isinstance(error, (ConnectError, RequestTimeoutError, KeyboardInterrupt)):
             done = f"{progress.done_count:,} of {counted(progress.total_count, 'message')} are done"
             to = f" --to {asked.to}" if asked.to else ""
             call.notice(f"{done}; to continue: rmqadmin msg import {asked.name}{to} --resume")
@@ -171,7 +182,7 @@ def _send(call: Call, asked: _Asked, queues: QueuesByTopic, progress: ImportProg
     finally:
         stage.stop()
         lanes.close()
-    forget(path)
+    importer.finish()
     return importer.weakly_stored_count
 
 
@@ -184,13 +195,25 @@ def _checked(asked: _Asked) -> Checked:
         stage.stop()
 
 
+def _finished(call: Call, path: Path, asked: _Asked, queues: QueuesByTopic) -> str | None:
+    """That the file was imported before, in words; None if it was not, or the target no longer has what was sent."""
+    found = progress_file.load(path)
+    if found is None or found.finished_ms is None:
+        return None
+    if not is_still_there(call.admin, {queue: addr for each in queues.values() for queue, addr in each}, found):
+        return None
+    count = counted(found.sent_count + found.present_count, "message")
+    return f"{asked.name} was imported before, until {iso_local(found.finished_ms)}: {count}"
+
+
 def _earlier(path: Path, asked: _Asked) -> ImportProgress | None:
-    """The progress of an earlier run. UsageError if there is one but neither --resume nor --restart was given, or if
-    there is none to resume."""
+    """The progress of an earlier run that has not come to its end. UsageError if there is one but neither --resume nor
+    --restart was given, or if there is none to resume."""
     if asked.restart:
-        forget(path)
         return None
     found = progress_file.load(path)
+    if found is not None and found.finished_ms is not None:
+        found = None
     if found is None and asked.resume:
         raise UsageError(f"no import of {asked.name} was interrupted", hint="Leave out --resume.")
     if found is not None and not asked.resume:

@@ -26,6 +26,7 @@ from rmqadmin.core.messages.importing.check import (
     refused_row,
     target_of,
 )
+from rmqadmin.core.messages.importing.finished import note_finished
 from rmqadmin.core.messages.importing.progress_file import ImportProgress, QueueEnd
 from rmqadmin.core.messages.importing.send_lanes import Lanes, Load
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
@@ -83,6 +84,7 @@ class Importer:
         self._ends = progress.ends_by_queue()
         self._requests: dict[MessageQueue, SendRequests] = {}
         self._present: Counter[str] = Counter()
+        self._last_offsets: dict[MessageQueue, int] = {}
         self._saved_at_s = time.monotonic()
 
     def begin(self) -> None:
@@ -92,12 +94,18 @@ class Importer:
         self.save()
 
     def go_on(self) -> None:
-        """Finds out what an earlier run sent after it last saved its progress."""
+        """Finds out what an earlier run sent after it last saved its progress. UsageError if the target cannot be the
+        one that it sent to."""
         waited_ms = time.time_ns() // 1_000_000 - self.progress.updated_ms
         sleep_until(time.monotonic() + SETTLE_S - waited_ms / 1000)
         for queue, addr in self._addrs.items():
             end = self._admin.max_offset(addr, queue.topic, queue.queue_id)
             begin = self._ends.setdefault(queue, end)
+            if end < begin:
+                raise UsageError(
+                    f"{queue.topic} ends before what the import has sent there: it was made anew",
+                    hint="--restart sends everything to it.",
+                )
             for pulled in pulls(self._admin, QueuePlace(queue, addr, begin, end), is_exact=True):
                 self._present.update(message.properties.get(props.UNIQUE_KEY, "") for message in pulled.messages)
 
@@ -124,6 +132,13 @@ class Importer:
     def has_sent(self) -> bool:
         """Whether a message may have been stored, by this run or an earlier one, even if none is certain."""
         return self._has_sent or self.progress.done_count > 0
+
+    def finish(self) -> None:
+        """Keeps that the import is complete, if it sent something."""
+        if self.progress.sent_count or self.progress.present_count:
+            note_finished(self._admin, self._addrs, self._last_offsets, self._path, self.progress)
+        else:
+            forget(self._path)
 
     def save(self) -> None:
         self.progress.ends = [
@@ -253,6 +268,7 @@ class Importer:
 
     def _note_stored(self, result: SendResult) -> None:
         self._ends[result.queue] = max(self._ends.get(result.queue, 0), result.queue_offset + 1)
+        self._last_offsets[result.queue] = result.queue_offset
         self.progress.sent_count += 1
         self.weakly_stored_count += result.status is not SendStatus.SEND_OK
 
@@ -292,5 +308,5 @@ def sleep_until(moment_s: float) -> None:
 
 
 def forget(path: Path) -> None:
-    """Deletes the progress file when the import is complete."""
+    """Deletes the progress file."""
     path.unlink(missing_ok=True)

@@ -1,4 +1,5 @@
-"""The progress of an import, in a file in the XDG state directory, so that it can continue where it stopped.
+"""The progress of an import, in a file in the XDG state directory, so that it can continue where it stopped. Of a
+finished import the file stays, and says so.
 
 The file is replaced about once a second. It says how many messages of the source are certainly done, and where each
 target queue ended then. Messages sent afterwards come after those ends, where their unique keys identify them.
@@ -30,6 +31,17 @@ class QueueEnd(msgspec.Struct):
     end_offset: int
 
 
+class LastSent(msgspec.Struct):
+    """The last message that a finished import sent to a queue. Another cluster has another one there."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    store_timestamp_ms: int
+
+
 class ImportProgress(msgspec.Struct, kw_only=True):
     """Counts messages of the source, from its beginning. ``refused``: messages that were not accepted."""
 
@@ -47,6 +59,10 @@ class ImportProgress(msgspec.Struct, kw_only=True):
     refused: list[RefusedRow] = []
     updated_ms: int = 0
     ends: list[QueueEnd] = []
+    finished_ms: int | None = None
+    """When the import had come to its end; None if it has not."""
+    last_sent: list[LastSent] = []
+    """Only of a finished import."""
 
     def ends_by_queue(self) -> dict[MessageQueue, int]:
         return {MessageQueue(each.topic, each.broker_name, each.queue_id): each.end_offset for each in self.ends}

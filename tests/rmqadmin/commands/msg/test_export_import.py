@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError, RefusedError
 from rmqproto.wire.command import Command
-from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
 from tests.support.servers import Server, until
 
 
@@ -182,7 +183,7 @@ def test_nothing_is_sent_before_all_was_checked(rmqadmin: Rmqadmin, store: Store
     copy = store.topic()
     file = tmp_path / "a.jsonl"
     name = lines_file(file, "one", "", "three")
-    for args, status, said in (
+    for args, exit_status, said in (
         ([name, "--to", copy, "--dry-run"], 1, "1 of 3 messages cannot be imported"),
         ([name, "--to", copy, "--yes"], 1, "nothing was sent; --skip-refused sends the others"),
         ([name, "--to", f"{copy}x", "--yes"], 5, f"there is no topic {copy}x"),
@@ -195,7 +196,7 @@ def test_nothing_is_sent_before_all_was_checked(rmqadmin: Rmqadmin, store: Store
         ([name, "--to", copy, "--skip-refused"], 2, "Nobody can be asked to confirm it."),
     ):
         ran = rmqadmin("msg", "import", *args)
-        assert (ran.status, said in ran.err) == (status, True), ran.err
+        assert (ran.status, said in ran.err) == (exit_status, True), ran.err
     file.write_bytes(file.read_bytes() + b"no line")
     assert "a.jsonl: line 4 is not a message" in rmqadmin("msg", "import", name, "--to", copy, "--yes").err
     assert store.bodies(copy) == []
@@ -349,6 +350,67 @@ def test_an_import_can_begin_again(
         assert rmqadmin(*args).status == 130
     assert rmqadmin(*args, "--restart").status == 0
     assert store.bodies(copy) == [b"one", b"one", b"two"]
+
+
+def test_a_finished_import_is_not_repeated_by_accident(
+    rmqadmin: Rmqadmin, store: Store, tmp_path: Path, terminal: Terminal
+) -> None:
+    """It sent all again without a word."""
+    copy, name = store.topic(1), lines_file(tmp_path / "a.jsonl", "one", "two")
+    args = ("msg", "import", name, "--to", copy)
+    assert rmqadmin(*args, "--yes").status == 0
+    told = f"{name} was imported before, until {time.strftime('%Y-')}"
+    for more in (("--yes",), ("--yes", "--resume"), ("--yes", "--skip-refused")):
+        again = rmqadmin(*args, *more)
+        assert (again.status, told in again.err, ": 2 messages" in again.err) == (2, True, True), again.err
+        assert "--restart sends them all again." in again.err
+    dry = rmqadmin(*args, "--dry-run")
+    assert (dry.status, told in dry.err) == (0, True)
+    for answer, exit_status in (("no", 1), (copy, 0)):
+        child = terminal(*args, columns=200)
+        child.expect("was imported before, until .*: 2 messages. This sends 2 messages to .* again.")
+        child.expect(f"Type {copy} to go on: ")
+        child.sendline(answer)
+        assert status(child) == exit_status
+        assert len(store.bodies(copy)) == (2 if exit_status else 4)
+    assert rmqadmin(*args, "--yes").status == 2
+    assert rmqadmin(*args, "--yes", "--restart").status == 0
+    assert len(store.bodies(copy)) == 6
+    assert rmqadmin("msg", "import", name, "--to", store.topic(), "--yes").status == 0, "to another topic it is another"
+
+
+def test_an_import_into_what_was_made_anew_is_no_repetition(
+    run: Rmqadmin, start_standalone: Callable[..., Server], tmp_path: Path
+) -> None:
+    """A development server at the same address gets its messages every day."""
+    name = lines_file(tmp_path / "a.jsonl", "one", "two")
+    ports: tuple[str, ...] = ()
+    for _ in range(2):
+        server = start_standalone(*ports)
+        addr = server.namesrv_addr
+        ports = ("--namesrv-port", addr.rpartition(":")[2], "--port", server.broker_addr.rpartition(":")[2])
+        assert run("updateTopic", "-c", "DefaultCluster", "-t", "Daily", "-r", "1", "-w", "1", "-n", addr).status == 0
+        ran = run("msg", "import", name, "--to", "Daily", "--yes", "-n", addr)
+        assert ran.status == 0, ran.err
+        assert run("msg", "import", name, "--to", "Daily", "--yes", "-n", addr).status == 2
+        server.stop()
+
+
+def test_an_interrupted_import_does_not_go_on_in_what_was_made_anew(
+    rmqadmin: Rmqadmin, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = store.topic(1)
+    args = ("msg", "import", lines_file(tmp_path / "a.jsonl", *"abcd"), "--to", copy, "--yes")
+    with monkeypatch.context() as patch:
+        Stopped(patch, 3, KeyboardInterrupt(), is_stored=False)
+        assert rmqadmin(*args).status == 130
+    assert rmqadmin("deleteTopic", "-c", "DefaultCluster", "-t", copy, "--yes").status == 0
+    assert rmqadmin("updateTopic", "-c", "DefaultCluster", "-t", copy, "-r", "1", "-w", "1").status == 0
+    monkeypatch.setattr("rmqadmin.core.messages.importing.importer.SETTLE_S", 0.0)
+    ran = rmqadmin(*args, "--resume")
+    assert (ran.status, "it was made anew" in ran.err) == (2, True), ran.err
+    assert rmqadmin(*args, "--restart").status == 0
+    assert store.bodies(copy) == [b"a", b"b", b"c", b"d"]
 
 
 def test_an_import_that_the_broker_refuses_altogether_leaves_nothing_behind(
