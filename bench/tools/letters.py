@@ -81,8 +81,10 @@ class Letters:
     def runs(self, rounds: int, count: int, command: Sequence[str], *more: str, status: int = 0) -> list[Run]:
         """Runs a command ``rounds`` times, each on new letters. A first run, which compiles, does not count.
         RuntimeError if an exit status is not ``status``."""
+        to = () if "--to" in more else ("--to", "same")
         found = [
-            once([*PROGRAM, *command, self.dead(count), *more], self._env, (), status=status) for _ in range(rounds + 1)
+            once([*PROGRAM, *command, self.dead(count), *to, *more], self._env, (), status=status)
+            for _ in range(rounds + 1)
         ]
         return found[1:]
 

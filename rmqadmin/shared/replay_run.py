@@ -117,16 +117,16 @@ def _hooks(
     """``has_begun``: whether a plan has begun to send, so that its warnings were heard."""
     from spark_tools.replay.hooks import Hooks
 
-    job = ""
+    name = ""
 
     def begin(text: str) -> None:
         progress.stop()
         stage(text)
 
     def show(plan: Plan) -> None:
-        nonlocal job
+        nonlocal name
         stage.stop()
-        job = plan.job
+        name = _asked_name(plan)
         progress.counts.planned = plan.shown.get("selected", 0)
         for text in _sample_lines(plan, sample):
             call.notice(text)
@@ -154,7 +154,7 @@ def _hooks(
         stage.stop()
         call.notice(f"the canary was sent: {report}")
         if call.can_ask:
-            call.confirm_local("This sends the rest.", job)  # whether it may change anything is settled
+            call.confirm_local("This sends the rest.", name)  # whether it may change anything is settled
             return True
         return report.is_good
 
@@ -168,7 +168,8 @@ def _asked_name(plan: Plan) -> str:
     """What is typed to go on: the group whose dead letters are sent, else the target topic."""
     from rmqproto.names import group_in_topic
 
-    groups = [group for topic in plan.asked.topics if (group := group_in_topic(topic)) is not None]
+    topics = sorted({each.queue.topic for each in plan.ranges})
+    groups = [group for topic in topics if (group := group_in_topic(topic)) is not None]
     return groups[0] if groups else ", ".join(plan.target.topics) or plan.job
 
 

@@ -180,14 +180,14 @@ def test_at_a_terminal_it_asks_before_sending_and_after_the_canary_and_keys_paus
         *(word for name, value in QUICK_JVM.items() for word in ("--spark-conf", f"{name}={value}")),
     ]  # fmt: skip
     child = pexpect.spawn(sys.executable, command, encoding="utf-8", timeout=300, dimensions=(30, 160), use_poll=True)
-    child.expect("This sends 30 messages .*Type seen to go on: ")
+    child.expect(f"This sends 30 messages .*Type {dead.group} to go on: ")
     assert dead.sent == []
-    child.sendline("seen")
+    child.sendline(dead.group)
     child.expect("wave 1 of 2")
     child.expect("the canary was sent: no group reads the target")
-    child.expect("This sends the rest.*Type seen to go on: ")
+    child.expect(f"This sends the rest.*Type {dead.group} to go on: ")
     assert len(dead.sent) == 5
-    child.sendline("seen")
+    child.sendline(dead.group)
     child.expect("wave 2 of 2")
     child.send("p")
     child.expect("paused")

@@ -194,7 +194,7 @@ GOOD_CANARY, BAD_CANARY = CanaryReport({"g": 0}), CanaryReport({"g": 3}, {"g": 1
 
 @pytest.mark.parametrize(
     ("report", "typed", "status"),
-    [(GOOD_CANARY, None, 0), (BAD_CANARY, None, 1), (GOOD_CANARY, "no", 1), (BAD_CANARY, "billing-1", 0)],
+    [(GOOD_CANARY, None, 0), (BAD_CANARY, None, 1), (GOOD_CANARY, "no", 1), (BAD_CANARY, "billing", 0)],
 )
 def test_after_a_canary_a_person_is_asked_and_a_script_is_stopped(
     run: Rmqadmin, monkeypatch, report, typed, status
@@ -211,7 +211,7 @@ def test_after_a_canary_a_person_is_asked_and_a_script_is_stopped(
     ran = run("spark-replay", "-n", "h:1", "--dlq", "billing", "--execute", "--canary", "9")
     assert ran.status == status, ran.err
     assert f"the canary was sent: {report}" in ran.err
-    assert ("Type billing-1 to go on" in ran.err) == (typed is not None)
+    assert ("Type billing to go on" in ran.err) == (typed is not None)
 
 
 def test_dead_letters_are_opened_when_told_to(run: Rmqadmin, replayed, server: Server, fresh) -> None:
