@@ -237,7 +237,7 @@ def test_a_compressed_body_is_shown_as_it_was_sent(rmqadmin: Rmqadmin, server: S
         (["queryMsgByOffset", "-t", "TBW102", "-b", "no-broker", "-i", "0", "-o", "0"], 5, "The broker[no-broker]"),
         (["queryMsgByOffset", "-t", "TBW102", "-b", "broker-a", "-i", "0", "-o", "0"], 5, "has no message at 0"),
         (["queryMsgByUniqueKey", "-t", "TBW102", "-i", "A" * 32], 5, "with the unique key"),
-        (["queryMsgByUniqueKey", "-t", "T", "-i", "A", "-s", "-1h..", "-e", "now"], 2, "-s is a range already"),
+        (["queryMsgByUniqueKey", "-t", "T", "-i", "A", "-s", "-1h..", "-e", "now"], 2, "-s/--since is a range already"),
     ],
 )
 def test_what_cannot_be_read(rmqadmin: Rmqadmin, args: list[str], status: int, said: str) -> None:
