@@ -140,6 +140,12 @@ class WindowOptions(OptionGroup, frozen=True):
         return time_range(self.start, self.end, now_ms, tell=tell)
 
 
+def check_follow(between: TimeRange, *, follow: bool) -> None:
+    """UsageError for ``--follow`` of a range with an end: it would wait for what can never come."""
+    if follow and between.end_ms is not None:
+        raise UsageError("--follow has no end", hint="Leave out --until, or the end of the range.")
+
+
 class ReadExtent(OptionGroup, frozen=True):
     """How much to read."""
 
@@ -151,8 +157,13 @@ class ReadExtent(OptionGroup, frozen=True):
     tail: Tail = None
     follow: Follow = False
 
-    def source(self, reader: QueueReader, places: Sequence[QueuePlace], *, has_begin: bool) -> MessageSource:
-        """The messages of ``places`` that these options choose. ``has_begin``: the user said where to begin."""
+    def check(self, between: TimeRange) -> None:
+        """UsageError for what cannot be asked for together."""
+        check_follow(between, follow=self.follow)
+
+    def source(self, reader: QueueReader, places: Sequence[QueuePlace], between: TimeRange) -> MessageSource:
+        """The messages of ``places``, which are those of ``between``, that these options choose."""
+        has_begin = between.begin_ms is not None
         limit = self.limit if self.follow else self.limit or READ_COUNT_DEFAULT
         tail = TAIL_DEFAULT if self.follow and self.tail is None and not has_begin else self.tail
         first = queue_after_queue(reader, places) if tail is None else iter([newest(reader, places, tail)])

@@ -44,6 +44,7 @@ def print_msg(
     accepts = sql92_filter(sql92)
     view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
     between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
+    extent.check(between)
     route = call.admin.topic_route((lmq_parent_topic or topic).strip())
     queues = readable_queues(route, topic.strip()) if call.as_mqadmin else all_queues(call.admin, route, topic.strip())
     places = places_of(call.admin, queues, between, call.answers)
@@ -53,4 +54,4 @@ def print_msg(
         reads = read_places(call.admin, places, expression, limit, call.notice, accepts=accepts)
         return ReadMessages(reads, view)
     reader = QueueReader(call.admin, expression, Sieve.by_properties(accepts), call.notice)
-    return ReadMessages([], view, extent.source(reader, places, has_begin=between.begin_ms is not None))
+    return ReadMessages([], view, extent.source(reader, places, between))

@@ -106,6 +106,7 @@ def print_msg_by_queue(
     view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
     queue = MessageQueue(topic.strip(), broker_name.strip(), queue_id)
     between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
+    extent.check(between)
     addr = broker_addr_of(call.admin.topic_route(queue.topic), queue.broker_name)
     places, expression = [place(call.admin, queue, addr, between)], sub_expression.strip()
     counts_tags = calculate is TrueFalse.TRUE
@@ -119,7 +120,7 @@ def print_msg_by_queue(
     reader = QueueReader(call.admin, expression, Sieve.by_properties(accepts), call.notice)
     if counts_tags and extent.follow:
         raise UsageError("-f counts messages, and with --follow they have no end")
-    source = extent.source(reader, places, has_begin=between.begin_ms is not None)
+    source = extent.source(reader, places, between)
     if not counts_tags:
         return QueueMessages([], view, source, prints=prints)
     return TagCounts(_tags(source), "", source.cut_remark())

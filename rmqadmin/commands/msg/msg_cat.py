@@ -16,7 +16,15 @@ from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.sifted import SiftExtent, covered_text, sifted
 from rmqadmin.core.results import Result, Row
-from rmqadmin.options.message_options import TAIL_DEFAULT, ConditionOptions, Follow, StopAfter, Tail, WindowOptions
+from rmqadmin.options.message_options import (
+    TAIL_DEFAULT,
+    ConditionOptions,
+    Follow,
+    StopAfter,
+    Tail,
+    WindowOptions,
+    check_follow,
+)
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 
@@ -85,11 +93,10 @@ def msg_cat(
       rmqadmin -o jsonl msg cat OrderTopic --jsonpath '$.order.id=42' --limit 1
     """
     form = None if written is None else FormatString(written)
-    if follow and window.end is not None:
-        raise UsageError("--follow has no end", hint="Leave out --until.")
     if follow and call.as_document:
         raise UsageError(f"{call.format} shows all messages at once, and with --follow they have no end")
     between = window.between(call.now_ms(), call.notice)
+    check_follow(between, follow=follow)
     wanted = MessageConditions(start_time_ms=between.begin_ms, end_time_ms=between.end_ms, **conditions.as_conditions())
     sieve = Sieve(compile_conditions(wanted))
     reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)

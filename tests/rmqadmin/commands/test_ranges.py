@@ -47,6 +47,14 @@ def test_a_duration_without_a_sign_and_a_time_of_day_are_past_and_told(
     assert all(" is 20" in line for line in told)
 
 
+@pytest.mark.parametrize("command", [("msg", "cat", "T"), ("printMsg", "-t", "T")], ids=" ".join)
+@pytest.mark.parametrize("words", [("--since", "2h..1h"), ("--until", "now")], ids=" ".join)
+def test_what_has_an_end_is_not_followed(run: Rmqadmin, command: tuple[str, ...], words: tuple[str, ...]) -> None:
+    """`msg cat --follow --since 2h..1h` waited for messages of the past."""
+    ran = run(*command, "--follow", *words, "-n", "127.0.0.1:1")
+    assert (ran.status, "--follow has no end" in ran.err) == (2, True)
+
+
 def test_a_prefix_of_mqadmins_option_is_still_its_own(rmqadmin: Rmqadmin) -> None:
     """`--s` was --subExpression before --since came."""
     assert rmqadmin("printMsg", "-t", "TBW102", "--s", "TagA").status == 0

@@ -186,7 +186,11 @@ def test_a_trace_goes_along_where_asked_for(rmqadmin: Rmqadmin, topic: str) -> N
         (["queryMsgById", "-t", "TBW102", "-i", "7F00000100002A9F00000000FFFFFFFF"], 5, "with the id"),
         (["queryMsgById", "-t", "TBW102", "-i", "A" * 32], 5, "with the id"),
         (["queryMsgById", "-t", "NoSuchTopic", "-i", "x"], 5, "17 TOPIC_NOT_EXIST"),
-        (["queryMsgByKey", "-t", "TBW102", "-k", "x", "-b", "-1h..now", "-e", "now"], 2, "-b/--since is a range already"),
+        (
+            ["queryMsgByKey", "-t", "TBW102", "-k", "x", "-b", "-1h..now", "-e", "now"],
+            2,
+            "-b/--since is a range already",
+        ),
         (["queryMsgByKey", "-t", "TBW102", "-k", "x", "-p", "Q"], 2, "'Q' is not one of"),
     ],
 )
