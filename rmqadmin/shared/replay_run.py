@@ -176,8 +176,9 @@ def _asked_name(plan: Plan) -> str:
 def _warnings(plan: Plan) -> list[str]:
     """Who gets messages again that it has had, as far as that can be known. Each needs a yes of its own."""
     found = []
-    if again := plan.shown.get("groups_again", []):
-        group = _asked_name(plan)
+    group = _asked_name(plan)
+    planned = plan.shown.get("groups", []) if plan.target.kind == "same" else []  # all that earlier versions noted
+    if again := plan.shown.get("groups_again", [name for name in planned if name != group]):
         gets = "gets" if len(again) == 1 else "get"
         found.append(f"{', '.join(again)} {gets} these messages again, not only {group}; --to group reaches it alone.")
     if perhaps := plan.shown.get("perhaps_sent", {}):

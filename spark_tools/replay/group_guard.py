@@ -19,22 +19,30 @@ def refuse_orderly_group(cluster: LiveCluster, group: str) -> None:
         address = broker.master_addr
         if address is None:
             continue
+        _refuse_if_set(cluster, address, group)
         try:
-            config = cluster.admin.all_groups(address).subscription_group_table.get(group)
-            if config is not None and config.consume_message_orderly:
-                raise UsageError(
-                    f"group {group} consumes orderly (consumeMessageOrderly): its retry topic does not keep the order",
-                    hint=TO_SAME,
-                )
             for client_id in cluster.admin.consumer_ids(address, group):
                 info = cluster.admin.consumer_running_info(address, group, client_id)
                 if info.is_orderly:
                     raise UsageError(
-                        f"group {group} consumes orderly: its retry topic leads back to its dead letters",
-                        hint=TO_SAME,
+                        f"group {group} consumes orderly: its retry topic leads back to its dead letters", hint=TO_SAME
                     )
         except (RefusedError, RequestTimeoutError):
             continue
+
+
+def _refuse_if_set(cluster: LiveCluster, address: str, group: str) -> None:
+    """UsageError if a broker is told that the group consumes orderly. A broker that does not show its groups is passed
+    over."""
+    try:
+        config = cluster.admin.all_groups(address).subscription_group_table.get(group)
+    except (RefusedError, RequestTimeoutError):
+        return
+    if config is not None and config.consume_message_orderly:
+        raise UsageError(
+            f"group {group} consumes orderly (consumeMessageOrderly): its retry topic does not keep the order",
+            hint=TO_SAME,
+        )
 
 
 def dead_letter_fences(cluster: LiveCluster, group: str) -> list[Fence]:

@@ -50,6 +50,8 @@ def check_dlq(
         for name in wanted:
             check_group(name)
 
+        redriven_counts: list[int] = []
+
         def look(name: str) -> CheckedThing:
             try:
                 if name not in existing:
@@ -57,8 +59,9 @@ def check_dlq(
                 count, redriven = (0, 0)
                 if name in existing:
                     count, redriven = count_between(admin, dlq_topic(name), between, ledger)
-            except (RocketMQError, OSError) as error:
+            except RocketMQError as error:
                 return CheckedThing(name, PluginState.UNKNOWN, str(error))
+            redriven_counts.append(redriven)
             left = count - redriven
             label = "dead letters" if len(group or ()) == 1 else f"{name} dead letters"
             measure = Measure(label, left, "", below.get(Quantity.COUNT), above.get(Quantity.COUNT))
@@ -67,7 +70,8 @@ def check_dlq(
 
         things = targets.ask_each(look, wanted)
     total = sum(measure.value for thing in things for measure in thing.measures)
-    return CheckResult(things, f"{counted(len(things), 'group')} with {counted(round(total), 'dead letter')}")
+    left = " left" if any(redriven_counts) else ""
+    return CheckResult(things, f"{counted(len(things), 'group')} with {counted(round(total), 'dead letter')}{left}")
 
 
 def _require_known(admin: AdminClient, group: str) -> None:

@@ -109,6 +109,6 @@ def dlq_show(
     shown = found[:limit]
     try:
         return ShownLetters(shown, redriven_before(call.admin, shown, ledger))
-    except (StorageError, OSError) as error:
+    except StorageError as error:
         call.notice(f"not known what was redriven: {error}")
         return ShownLetters(shown)

@@ -74,7 +74,7 @@ def read_dead_letters_of(admin: AdminClient, broker_addr: str, topic: str, ledge
     try:
         ranges = {queue: (ends.min_offset, ends.max_offset) for queue, ends in table.items()}
         redriven = redriven_count(admin, ranges, ledger)
-    except (StorageError, OSError) as error:
+    except StorageError as error:
         return DeadLetters(depth, None, oldest_ms, newest_ms or None, f"not known what was redriven: {error}")
     return DeadLetters(depth, redriven, oldest_ms, newest_ms or None)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.core.own_files import state_dir
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import StorageError
 
 if TYPE_CHECKING:
     from rmqadmin.core.messages.lookup import FoundMessage
@@ -53,10 +54,13 @@ def redriven_count(
 
 
 def _with_jobs(ledger: str | None) -> str | None:
-    """The directory of the ledgers; None if it has no job, so that nothing else is loaded."""
+    """The directory of the ledgers; None if it has no job, so that nothing else is loaded. StorageError if it cannot be
+    read."""
     root = os.path.abspath(ledger) if ledger is not None else str(state_dir() / "replay")
     try:
         with os.scandir(root) as entries:
             return root if any(entry.is_dir() for entry in entries) else None
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise StorageError(f"{root} cannot be read: {error.strerror}") from None

@@ -33,7 +33,7 @@ from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import ProtocolError, RocketMQError
+from rmqproto.errors import ProtocolError, RocketMQError, StorageError
 from rmqproto.message import properties as props
 from rmqproto.times import TimeRange
 
@@ -158,9 +158,13 @@ class MessagesScreen(MarkedMessagesScreen):
         self._window = messages.read_window(client, memory, self._topic, self._queue, self._window_number)
         cut_short = [self._window.cut_short] if self._window.cut_short else []
         found = self._window.found
+        unknown = []
         if self.is_of_dead_letters:
-            self._look_for_redriven(client, found.rows)
-        return Found(found.rows, found.lacks, [*found.problems, *cut_short])
+            try:
+                self._look_for_redriven(client, found.rows)
+            except StorageError as error:
+                unknown = [f"not known what was redriven: {error}"]
+        return Found(found.rows, found.lacks, [*found.problems, *cut_short, *unknown])
 
     # --- dead letters that were redriven before ----------------------------------------------------------------------
 

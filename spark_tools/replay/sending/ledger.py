@@ -195,6 +195,8 @@ def _parse(path: str) -> tuple[LedgerState, int]:
             lines = file.readlines()
     except FileNotFoundError:
         return state, 0
+    except OSError as error:
+        raise storage_error(error, "read", path) from None
     for number, raw in enumerate(lines, 1):
         line = decode_line(raw)
         if line is None:

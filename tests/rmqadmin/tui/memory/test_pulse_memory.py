@@ -482,6 +482,19 @@ def test_alerts_of_groups_know_what_a_sum_lacks(clock: Clock) -> None:
     assert wrong(pulse) == []
 
 
+def test_redriven_letters_are_not_shown_as_left(pulse: PulseMemory) -> None:
+    pulse.take_brokers(seen(A), {A: WELL})
+    pulse.take_set_findings([], [])
+    pulse.take_lags(GroupLags({}, {}))
+    pulse.take_letters(["billing", "mailer"], {"billing": LettersReading(5, redriven_count=5)})
+    pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(4, redriven_count=1)})
+    assert pulse.verdict().text == "all is well: 1 broker, 0 groups, 3 dead letters"
+    assert {group: line.depth_count for group, line in pulse.letters_lines().items()} == {"mailer": 3}
+    pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(4, redriven_count=4)})
+    assert pulse.verdict().text == "all is well: 1 broker, 0 groups, no dead letters left"
+    assert pulse.letters_lines() == {}
+
+
 def test_dead_letters_that_have_come_are_not_over_because_a_broker_is_gone(clock: Clock) -> None:
     """The remaining brokers have a different sum, known only for the last seconds, in which no letter came."""
     pulse = PulseMemory(clock, RULES)
