@@ -56,6 +56,8 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
             sent = sent_before(os.path.dirname(os.path.abspath(directory)), plan, source, strict=False)
     if plan.limit is not None:
         first = list(engine.first_places(plan, plan.limit, sent.places))
+        if first:
+            wave_messages = plan.limit
         plan = msgspec.structs.replace(plan, ranges=first or (plan.ranges if sent.places.count else []))
     if not plan.ranges:
         raise NotFoundError("nothing is selected: the queues hold no message in this range")
@@ -63,7 +65,7 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
     excluded = engine.duplicates(plan) if plan.dedup else OffsetSet()
     duplicate_count = excluded.count
     excluded.update(sent.places)
-    plan = _in_waves(plan, engine, excluded, plan.limit or wave_messages)
+    plan = _in_waves(plan, engine, excluded, wave_messages)
     report = engine.run(plan, plan.ranges, WaveSpec(
         job=plan.replay_job, wave=0, wanted=plan.ranges, excluded=excluded.to_json(), target=plan.target,
         transform=plan.transform, sample=sample,

@@ -238,6 +238,7 @@ def test_a_limit_goes_on_where_the_last_one_stopped(rmqadmin: Rmqadmin, dead: De
     found = [rmqadmin(*words).document["summary"] for _ in range(3)]
     assert [(each["selected"], each["stored"], each["excluded"]) for each in found] == [(4, 4, 0), (2, 2, 0), (0, 0, 6)]
     assert dead.redriven() == list(range(COUNT))
+    assert "1 of 1 waves done" in rmqadmin(*words[2:-3], "--limit", "1", "--execute").err
     assert found[2]["redriven_by"] == ", ".join(sorted(f"{one['job']} {one['stored']}" for one in found[:2]))
 
 
