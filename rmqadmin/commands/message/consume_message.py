@@ -150,7 +150,7 @@ def _checked(
 
 def _queues(call: Call, route: TopicRoute, topic: str, broker_name: str | None) -> list[tuple[MessageQueue, str]]:
     name = topic.strip()
-    found = dict(readable_queues(route, name) if call.as_mqadmin else all_queues(call.admin, route, name))
+    found = dict(readable_queues(route, name) if call.as_mqadmin else all_queues(call.admin, route, name, call.notice))
     if broker_name is not None:
         broker_addr_of(route, broker_name.strip())
         found = {queue: addr for queue, addr in found.items() if queue.broker_name == broker_name.strip()}

@@ -46,7 +46,10 @@ def print_msg(
     between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
     extent.check(between)
     route = call.admin.topic_route((lmq_parent_topic or topic).strip())
-    queues = readable_queues(route, topic.strip()) if call.as_mqadmin else all_queues(call.admin, route, topic.strip())
+    if call.as_mqadmin:
+        queues = readable_queues(route, topic.strip())
+    else:
+        queues = all_queues(call.admin, route, topic.strip(), call.notice)
     places = places_of(call.admin, queues, between, call.answers)
     expression = sub_expression.strip()
     if call.as_mqadmin:

@@ -89,7 +89,7 @@ def msg_export(
         )
     )
     reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)
-    found = places(call.admin, topic.strip(), between, window.queues or [])
+    found = places(call.admin, topic.strip(), between, window.queues or [], notice=call.notice)
     sieve.covered = covered_text(is_part=window.is_given, lacks_brokers=False)
     batches = sifted(reader, found, SiftExtent(limit))
     parts = encoded(batches, wanted, call.command)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
+from rmqadmin.core.results import Notice
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.topics.stored_queues import stored_queues
@@ -84,18 +85,30 @@ def readable_queues(route: TopicRoute, topic: str) -> list[tuple[MessageQueue, s
     )
 
 
-def all_queues(admin: AdminClient, route: TopicRoute, topic: str) -> list[tuple[MessageQueue, str]]:
-    """Like ``readable_queues``, with the queues that keep messages but that consumers do not read."""
-    return [(one.queue, one.broker_addr) for one in stored_queues(admin, route, topic)]
+def all_queues(
+    admin: AdminClient, route: TopicRoute, topic: str, notice: Notice | None = None
+) -> list[tuple[MessageQueue, str]]:
+    """Like ``readable_queues``, with the queues that keep messages but that consumers do not read. ``notice`` is told
+    which brokers let nobody read the topic, if others do."""
+    found = [(one.queue, one.broker_addr) for one in stored_queues(admin, route, topic)]
+    closed = sorted({each.broker_name for each in route.queue_datas if not each.perm & PERM_READ})
+    if found and closed and notice is not None:
+        notice(f"left out: {topic} on {', '.join(closed)}, where nobody may read it (updateTopicPerm)")
+    return found
 
 
 def places(
-    admin: AdminClient, topic: str, between: TimeRange, only: Sequence[str] = (), answers: Answers | None = None
+    admin: AdminClient,
+    topic: str,
+    between: TimeRange,
+    only: Sequence[str] = (),
+    answers: Answers | None = None,
+    notice: Notice | None = None,
 ) -> list[QueuePlace]:
     """The places of a topic's queues, also of those that consumers do not read, or only of those in ``only``:
     ``QUEUE``, on every broker, or ``BROKER:QUEUE``. UsageError if no queue may be read; NotFoundError for a queue that
-    does not exist. ``answers`` is as for ``places_of``."""
-    queues = all_queues(admin, admin.topic_route(topic), topic)
+    does not exist. ``answers`` is as for ``places_of``, ``notice`` as for ``all_queues``."""
+    queues = all_queues(admin, admin.topic_route(topic), topic, notice)
     if not queues:
         hint = f"`rmqadmin updateTopicPerm -c CLUSTER -t '{topic}' -p RW` lets it be read."
         raise UsageError(f"no queue of the topic {topic} can be read", hint=hint)

@@ -34,7 +34,7 @@ def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
     except RocketMQError as error:
         return f"how many messages would be lost, and to which groups, is unknown: {error}"
     lost = f"{counted(message_count, 'message')} would be lost"
-    return f"{lost}; read by {', '.join(groups)}" if groups else f"{lost}; no group reads them"
+    return f"{lost}; read by {', '.join(groups)}" if groups else f"{lost}; no group is online or has offsets there"
 
 
 def messages_in(admin: AdminClient, topic: str, addrs: Sequence[str]) -> int:

@@ -264,3 +264,20 @@ def test_what_all_say_is_the_answer() -> None:
         answers.of(Question(a=NotFoundError("no"), b=NotFoundError("no")), ["a", "b"])
     assert Answers().of(Question(), []) == {}
     assert Answers().problem() is None
+
+
+def test_a_broker_where_nobody_may_read_is_named(cluster: Cluster, run: Rmqadmin, tmp_path: Path) -> None:
+    """Its messages were left out of what was shown and exported, and nothing said so."""
+    topic = "half-closed"
+    with servers.broker(tmp_path / "b", cluster.namesrv_addr, "broker-b") as b:
+        for addr, perm in ((cluster.a.broker_addr, 6), (b.broker_addr, 2)):
+            cluster.admin.create_topic(addr, TopicConfig(topic_name=topic, perm=perm))
+        until(lambda: len(cluster.admin.topic_route(topic).queue_datas) == 2)
+        for command in (("msg", "cat", topic), ("msg", "export", topic), ("printMsg", "-t", topic)):
+            ran = run(*command, "-n", cluster.namesrv_addr)
+            assert (ran.status, f"left out: {topic} on broker-b, where nobody may read it" in ran.err) == (0, True), ran
+
+
+@pytest.mark.usefixtures("dead")
+def test_what_was_read_is_not_called_all_if_a_broker_did_not_answer(run: Rmqadmin) -> None:
+    assert "stopped because the end was reached, on the brokers that answered" in run("msg", "cat", TOPIC).err
