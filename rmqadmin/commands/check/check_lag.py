@@ -99,11 +99,15 @@ def _thing(
         Measure(f"{prefix}age", age_ms / 1000, "s", seconds(warning), seconds(critical)),
     ]
     what = f"{counted(standing.lag_count, 'message')} behind"
+    unread_count = sum(queue.lag_count for queue in standing.queues if queue.is_unread)
+    if unread_count:
+        what += f", {unread_count:,} of them in queues that consumers do not read"
     if oldest_ms is not None:
         what += f", the oldest waits for {duration(age_ms)}"
     if not standing.clients.count:
         what += ", nobody is online"
     states = [measure.state for measure in measures]
+    states += [PluginState.WARNING] if unread_count else []
     if standing.lacking:
         name, error = next(iter(standing.lacking.items()))
         states.append(PluginState.UNKNOWN)

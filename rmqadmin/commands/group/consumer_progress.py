@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -21,9 +22,11 @@ from rmqadmin.core.groups.consumption import (
     read_offsets,
     require_offsets,
 )
+from rmqadmin.core.groups.unread_lag import UnreadLags, UnreadQueueLag
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut, hash_order
 from rmqadmin.core.results import TIME, Result, ResultColumn, Row, doc, some_failed
 from rmqadmin.core.servers.broker_answers import Answers
+from rmqadmin.core.topics.stored_queues import UnreadQueue, read_again, unread_text
 from rmqadmin.core.units import at_least, count
 from rmqadmin.options.command_options import ShowAll, TrueFalse
 from rmqproto.bodies.base import MessageQueue
@@ -48,6 +51,9 @@ class ProgressRow(Row, frozen=True):
     broker_offset: Annotated[int, doc("queue offset that the next message will get", minor=True)]
     consumer_offset: Annotated[int, doc("queue offset that the group has committed", minor=True)]
     lag_count: Annotated[int, doc("messages between the two", vital=True)]
+    unread: Annotated[
+        bool | None, doc("true: consumers do not read it, the topic has fewer read queues", sparse=True, vital=True)
+    ]
     inflight_count: Annotated[int, doc("messages pulled and not committed", minor=True)]
     client_id: Annotated[str | None, doc("client that owns the queue; with -s true", sparse=True)]
     last_consumed_ms: Annotated[int | None, TIME, doc("when the last consumed message was stored")]
@@ -56,6 +62,7 @@ class ProgressRow(Row, frozen=True):
 class ProgressTotals(Row, frozen=True):
     consume_tps: Annotated[float, doc("messages consumed a second")]
     lag_count: Annotated[int | None, doc("lag of all queues, retry topics included")]
+    unread_count: Annotated[int | None, doc("what of it is in queues that consumers do not read", sparse=True)]
     inflight_count: Annotated[int, doc("messages pulled and not committed")]
 
 
@@ -66,8 +73,11 @@ class GroupProgress(Result, frozen=True):
     found: GroupOffsets
     owners: dict[MessageQueue, str]
     shows_clients: bool
+    unread: Sequence[UnreadQueueLag] = ()
+    """Queues of ``found`` that consumers do not read."""
 
     def rows(self) -> Sequence[ProgressRow]:
+        unread = {one.queue for one in self.unread}
         return [
             ProgressRow(
                 topic=queue.topic,
@@ -76,6 +86,7 @@ class GroupProgress(Result, frozen=True):
                 broker_offset=entry.broker_offset,
                 consumer_offset=entry.consumer_offset,
                 lag_count=lag_of(entry),
+                unread=queue in unread or None,
                 inflight_count=entry.pull_offset - entry.consumer_offset,
                 client_id=self.owners.get(queue),
                 last_consumed_ms=entry.last_timestamp or None,
@@ -87,8 +98,20 @@ class GroupProgress(Result, frozen=True):
         return ProgressTotals(
             consume_tps=round(self.found.consume_tps, 2),
             lag_count=self.found.lag_count,
+            unread_count=sum(lag_of(one.entry) for one in self.unread) or None,
             inflight_count=self.found.inflight_count,
         )
+
+    def remark(self) -> str | None:
+        if not self.unread:
+            return None
+        queues = [
+            UnreadQueue(one.queue, one.broker_addr, one.entry.consumer_offset, one.entry.broker_offset)
+            for one in self.unread
+        ]
+        by_topic = groupby(queues, lambda one: one.queue.topic)
+        again = "; ".join(read_again(topic, list(of_topic)) for topic, of_topic in by_topic)
+        return f"{unread_text(queues)}; to let them be read: {again}"
 
     def mqadmin_text(self) -> str:
         client_head = f"{'#Client IP':20} " if self.shows_clients else ""
@@ -247,8 +270,10 @@ def consumer_progress(
         brokers = brokers_of_group(admin, group, topic)
     found = _queue_by_queue(call, brokers, group, topic)
     require_offsets(admin, brokers, group, found, call.answers)
+    unread = [] if call.as_mqadmin else UnreadLags(admin).read(group, brokers, topic)
+    found.offsets.update({one.queue: one.entry for one in unread})
     shows_clients = show_client_ip is TrueFalse.TRUE
-    return GroupProgress(found, _owners(call, brokers, group) if shows_clients else {}, shows_clients)
+    return GroupProgress(found, _owners(call, brokers, group) if shows_clients else {}, shows_clients, unread)
 
 
 def _queue_by_queue(call: Call, brokers: Sequence[BrokerData], group: str, topic: str | None) -> GroupOffsets:
@@ -299,6 +324,8 @@ def _all_groups(call: Call, *, show_all: bool) -> list[GroupFindings]:
     call.remember("group", [*with_retry, *others])
     groups = with_retry if call.as_mqadmin else [*with_retry, *others]
 
+    unread = None if call.as_mqadmin else UnreadLags(admin, len(groups))
+
     def ask(group: str) -> GroupFindings:
         is_group, has_retry_topic = group in configured or None in tables, group in with_retry
         answers = Answers(call.answers)
@@ -307,6 +334,8 @@ def _all_groups(call: Call, *, show_all: bool) -> list[GroupFindings]:
             where = route.broker_datas if route else brokers
             offsets = read_offsets(admin, where, group, answers=answers)
             clients = read_clients(admin, where, group, answers)
+            if unread is not None:
+                offsets.offsets.update({one.queue: one.entry for one in unread.read(group, where)})
         except RocketMQError as error:
             return GroupFindings(group, _NOTHING, _NOBODY, is_group, has_retry_topic, str(error))
         silent = "; ".join(f"{name}: {error}" for name, error in lacking(where, answers).items())

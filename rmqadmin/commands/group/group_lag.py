@@ -30,7 +30,9 @@ class QueueLagRow(Row, frozen=True):
     oldest_waiting_ms: Annotated[int | None, TIME, doc("when the first of them was stored", vital=True)]
     moved_count: Annotated[int | None, doc("by how much the committed offset moved meanwhile; with lag only")]
     owner: Annotated[str | None, doc("clients that consume the queue, as they say", minor=True)]
-    problem: Annotated[str | None, doc("nobody consumes it, it stands still, messages were deleted", sparse=True)]
+    problem: Annotated[
+        str | None, doc("nobody consumes or reads it, it stands still, messages were deleted", sparse=True)
+    ]
     retention_left_ms: Annotated[int | None, doc("how long the first waiting message is kept for its age", wide=True)]
     consumer_offset: Annotated[int, doc("queue offset that the group has committed", wide=True)]
     broker_offset: Annotated[int, doc("queue offset that the next message will get", wide=True)]
@@ -111,7 +113,7 @@ class GroupLagResult(Result, frozen=True):
 
 
 def _problem(queue: QueueStanding, *, has_members: bool) -> str | None:
-    words = []
+    words = ["consumers do not read it"] if queue.is_unread else []
     if queue.lost_count:
         words.append(f"{queue.lost_count:,} deleted before")
     if queue.state in (QueueState.UNOWNED, QueueState.SHARED):

@@ -18,8 +18,8 @@ def topic_status(
     topic: Topic,
     cluster: LmqParent = None,
 ) -> TopicStatus:
-    """One row a queue. Queues that keep messages although consumers do not read them are marked: their messages are in
-    no lag. A static topic also has rows of its logical queues, under the broker name __syslo__global__.
+    """One row a queue. Queues that keep messages although consumers do not read them are marked. A static topic also
+    has rows of its logical queues, under the broker name __syslo__global__.
 
     Examples:
       rmqadmin topicStatus -t OrderTopic

@@ -21,6 +21,7 @@ from rmqadmin.core.groups.lag_trend import LagTrend, lost_count, stuck_queues, t
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, read_queue_owners
 from rmqadmin.core.groups.retention import ReservedTimes, read_min_offsets
 from rmqadmin.core.groups.uncommitted import read_uncommitted
+from rmqadmin.core.groups.unread_lag import UnreadLags
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
@@ -49,6 +50,8 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
     broker_addr: str | None = None
     owners: list[str] = []
     state: QueueState | None = None
+    is_unread: bool = False
+    """Whether consumers do not read it: the topic has fewer read queues."""
 
     @property
     def lag_count(self) -> int:
@@ -136,15 +139,18 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self, groups: Mapping[str, Sequence[BrokerData]]) -> list[GroupStanding]:
         """Reads the groups, in their order; ``groups`` says on which brokers each may have offsets."""
+        unread = UnreadLags(self.admin, len(groups))
         firsts = targets.ask_each(lambda group: self._first(group, groups[group]), list(groups))
         pairs = dict(zip(groups, firsts, strict=True))
         again = [group for group, first in pairs.items() if self._is_worth_a_pause(group, groups[group], first)]
         if again:
             latest_s = max(first.at_s for first in (pairs[group] for group in again) if isinstance(first, _Reading))
             self.pause(max(0.0, latest_s + self.sample_s - time.monotonic()))
-        return targets.ask_each(
-            lambda group: self._standing(group, groups[group], pairs[group], is_again=bool(again)), list(groups)
-        )
+
+        def finish(group: str) -> GroupStanding:
+            return self._standing(group, groups[group], pairs[group], unread, is_again=bool(again))
+
+        return targets.ask_each(finish, list(groups))
 
     def _is_worth_a_pause(self, group: str, brokers: Sequence[BrokerData], first: _Reading | RocketMQError) -> bool:
         """Whether a second reading may show more than the first."""
@@ -166,7 +172,13 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
         return _Reading(offsets, lacking, time.monotonic())
 
     def _standing(
-        self, group: str, brokers: Sequence[BrokerData], first: _Reading | RocketMQError, *, is_again: bool
+        self,
+        group: str,
+        brokers: Sequence[BrokerData],
+        first: _Reading | RocketMQError,
+        unread: UnreadLags,
+        *,
+        is_again: bool,
     ) -> GroupStanding:
         if isinstance(first, RocketMQError):
             return GroupStanding(group=group, clients=NOBODY, error=first)
@@ -200,6 +212,10 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
                 broker_addr=details.get(queue, unknown).broker_addr,
             )
             for queue, entry in last.offsets.offsets.items()
+        ]
+        queues += [
+            QueueStanding(queue=one.queue, entry=one.entry, broker_addr=one.broker_addr, is_unread=True)
+            for one in unread.read(group, told, self.topic)
         ]
         return GroupStanding(
             group=group, queues=queues, trend=trend, clients=clients, owners=owners, uncommitted=uncommitted,

@@ -52,7 +52,7 @@ def group_findings(standing: GroupStanding, now_ms: int) -> list[HealthFinding]:
         return [_finding(standing, Grade.WARNING, Check.OFFSETS, f"where it stands is not known: {standing.error}")]
     members = [] if standing.owners is None else members_findings(standing.group, standing.owners)
     found = [
-        *_retention(standing, now_ms), *members, *_uncommitted(standing),
+        *_retention(standing, now_ms), *members, *_uncommitted(standing), *_unread(standing),
         *_stuck(standing, now_ms), *_lag(standing, now_ms),
     ]  # fmt: skip
     if standing.lacking:
@@ -85,6 +85,19 @@ def _retention(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
         queues = [queue for _, queue in near]
         what = f"what it has not consumed may be deleted {when}: {_places(queues)}"
         yield _finding(standing, grade, Check.RETENTION, what, f"Consume faster, or keep more: {_keep_longer(queues)}")
+
+
+def _unread(standing: GroupStanding) -> Iterator[HealthFinding]:
+    by_topic: dict[tuple[str, str], list[QueueStanding]] = {}
+    for queue in standing.queues:
+        if queue.is_unread:
+            by_topic.setdefault((queue.queue.topic, queue.broker_addr or "ADDRESS"), []).append(queue)
+    for (topic, addr), queues in by_topic.items():
+        count = counted(sum(queue.lag_count for queue in queues), "message")
+        what = f"{count} that it has not consumed are in queues that consumers do not read: {_places(queues)}"
+        nums = max(queue.queue.queue_id for queue in queues) + 1
+        fix = f"rmqadmin updateTopic -b {addr} -t '{topic}' -r {nums}"
+        yield _finding(standing, Grade.WARNING, Check.UNREAD_QUEUES, what, fix)
 
 
 def _keep_longer(queues: Sequence[QueueStanding]) -> str:

@@ -48,6 +48,7 @@ class Check(StrEnum):
     MEMBERS = "members"
     STUCK = "stuck"
     LAG = "lag"
+    UNREAD_QUEUES = "unread-queues"
     OFFSETS = "offsets"
     POSITIONS = "positions"
 

@@ -28,6 +28,7 @@ def topic_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFi
     for master in facts.masters:
         yield from _permissions_left(master, facts)
         yield from _switched_off(master, facts)
+        yield from _unread(master, facts)
     by_cluster: dict[str, list[BrokerFacts]] = defaultdict(list)
     for master in facts.masters:
         if master.topics is not None:
@@ -76,6 +77,23 @@ def _switched_off(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFi
             subject=master.name,
             what=f"lets {counted(len(off), 'group')} consume nothing: {names_told(off)}",
             fix=f"rmqadmin updateSubGroup -g {off[0]} -b {master.replica.broker_addr} -s true",
+        )
+
+
+def _unread(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
+    own = facts.own_topics(master)
+    found = {name: config for name, config in sorted(own.items()) if config.write_queue_nums > config.read_queue_nums}
+    if found:
+        first, config = next(iter(found.items()))
+        what = (
+            f"{counted(len(found), 'topic')} with fewer read than write queues: consumers miss what is sent to the rest"
+        )
+        yield HealthFinding(
+            grade=Grade.WARNING,
+            check=Check.UNREAD_QUEUES,
+            subject=master.name,
+            what=f"{what}: {names_told([*found])}",
+            fix=f"rmqadmin updateTopic -t {first} -b {master.replica.broker_addr} -r {config.write_queue_nums}",
         )
 
 

@@ -1,7 +1,7 @@
 """Fewer queues for a topic, without losing sight of messages.
 
-Messages in queues that consumers no longer read are in no lag and reach nobody. So first the write queues go, and read
-queues only once every group has consumed what is left in them.
+Messages in queues that consumers no longer read reach nobody, and brokers count them in no lag. So first the write
+queues go, and read queues only once every group has consumed what is left in them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _TOLD_MAX = 8
 
-OUT_OF_REACH = "out of consumers' reach, and in no lag"
+OUT_OF_REACH = "out of consumers' reach"
 
 
 # --- a warning -------------------------------------------------------------------------------------------------------

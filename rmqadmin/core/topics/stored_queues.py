@@ -3,6 +3,7 @@ a broker; what lies in the others reaches nobody, and counts in no lag, until th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -48,15 +49,16 @@ class UnreadQueue(msgspec.Struct, frozen=True):
 
 def stored_queues(admin: AdminClient, route: TopicRoute, topic: str) -> list[StoredQueue]:
     """Every queue of a topic that may be read and keep messages, sorted. All brokers are asked at once for those past
-    the topic's counts; one that does not answer, or refuses, is taken to have none."""
+    the topic's counts; one that does not answer, or refuses, is taken to have none. Of a static topic only the read
+    queues."""
+    is_static = bool(route.topic_queue_mapping_by_broker)
 
     def ask(of: tuple[QueueData, str]) -> list[StoredQueue]:
         queues, addr = of
-        nums = max(queues.read_queue_nums, queues.write_queue_nums)
-        try:
-            past = admin.queues_past(addr, topic, nums)
-        except RocketMQError:
-            past = []
+        nums = max(queues.read_queue_nums, 0 if is_static else queues.write_queue_nums)
+        past: list[int] = []
+        with contextlib.suppress(RocketMQError):
+            past = [] if is_static else admin.queues_past(addr, topic, nums)
         return [
             StoredQueue(
                 MessageQueue(topic, queues.broker_name, queue_id),
@@ -79,19 +81,16 @@ def _readable(route: TopicRoute) -> Iterable[tuple[QueueData, str]]:
             yield queues, addr
 
 
-def unread_queues(admin: AdminClient, route: TopicRoute, topic: str) -> list[UnreadQueue]:
-    """The queues with messages that consumers do not read, sorted. Errors of the brokers that have some."""
-    return with_messages(admin, [one for one in stored_queues(admin, route, topic) if not one.is_read])
-
-
-def with_messages(admin: AdminClient, queues: Iterable[StoredQueue]) -> list[UnreadQueue]:
-    """Those of the queues that have messages, with their ends."""
-    found = []
-    for one in queues:
-        ends = admin.queue_ends(one.broker_addr, one.queue)
-        if ends.max_offset > ends.min_offset:
-            found.append(UnreadQueue(one.queue, one.broker_addr, ends.min_offset, ends.max_offset, one.is_past))
-    return found
+def listed_unread(route: TopicRoute, topic: str, listed: Iterable[MessageQueue]) -> dict[MessageQueue, StoredQueue]:
+    """Those of the queues that a topic's brokers list that consumers do not read. No broker is asked."""
+    if route.topic_queue_mapping_by_broker:
+        return {}
+    known = {queues.broker_name: (queues.read_queue_nums, addr) for queues, addr in _readable(route)}
+    return {
+        queue: StoredQueue(queue, known[queue.broker_name][1], is_read=False)
+        for queue in listed
+        if queue.broker_name in known and queue.queue_id >= known[queue.broker_name][0]
+    }
 
 
 def unread_text(queues: Sequence[UnreadQueue]) -> str:

@@ -26,9 +26,7 @@ class QueueRow(Row, frozen=True):
 
 class TopicTotals(Row, frozen=True):
     message_count: Annotated[int, doc("messages in all queues")]
-    unread_count: Annotated[
-        int | None, doc("messages in queues that consumers do not read; they are in no lag", sparse=True)
-    ]
+    unread_count: Annotated[int | None, doc("messages in queues that consumers do not read", sparse=True)]
     put_tps: Annotated[float, doc("messages stored a second, all brokers together")]
 
 

@@ -42,6 +42,12 @@ def _queue_nums(facts: TopicFacts) -> tuple[int, int] | None:
     return None if read is None or write is None else (read, write)
 
 
+def _queues_mark(facts: TopicFacts) -> Mark | None:
+    """Marks a topic with queues that are written and not read."""
+    unread = any(config.write_queue_nums > config.read_queue_nums for config in facts.configs.values())
+    return Mark.WARN if unread else None
+
+
 def _unheard(facts: TopicFacts) -> tuple[str, ...]:
     """Brokers that did not answer and may also have queues of the topic."""
     return facts.unheard
@@ -71,7 +77,15 @@ class TopicsScreen(TableScreen):
             Column(name="topic", importance=VITAL),
             Column(name="kind", value=lambda facts: facts.kind or None, importance=MINOR),
             Column(name="perm", value=_perm, form=str, mark=_perm_mark),
-            Column(name="queues", value=_queue_nums, form=queue_nums, is_number=True, is_sum=True, lacks=_unheard),
+            Column(
+                name="queues",
+                value=_queue_nums,
+                form=queue_nums,
+                is_number=True,
+                is_sum=True,
+                lacks=_unheard,
+                mark=_queues_mark,
+            ),
             Column(
                 name="brokers",
                 value=lambda facts: len(facts.configs),

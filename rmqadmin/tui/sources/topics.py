@@ -10,6 +10,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.system_names import topics_of_servers
+from rmqadmin.core.topics.stored_queues import listed_unread
 from rmqadmin.core.topics.topic_status import QueueRow, TopicStatus
 from rmqadmin.tui.memory.cluster import TOPIC_TABLES, Cluster, ClusterMemory
 from rmqadmin.tui.memory.readings import RowReading
@@ -238,6 +239,8 @@ def read_queues(admin: AdminClient, memory: ClusterMemory, topic: str) -> Queues
     )
     lacks |= memory.lost_of(topic, {broker.broker_name for broker in route.broker_datas})
     offsets = {queue: ends for _, stats in answers for queue, ends in stats.offset_table.items()}
-    status = TopicStatus(offsets, sum(stats.topic_put_tps for _, stats in answers))
+    status = TopicStatus(
+        offsets, sum(stats.topic_put_tps for _, stats in answers), listed_unread(route, topic, offsets)
+    )
     rows = {f"{row.broker_name}/{row.queue_id}": row for row in status.rows()}
     return QueuesFound(Found(rows, lacks), status.put_tps)

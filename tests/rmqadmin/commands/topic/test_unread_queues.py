@@ -4,7 +4,7 @@ some, and read by whatever says that it reads everything."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +21,25 @@ QUEUES = 8
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
-    """Eight queues with a message each."""
+def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> Iterator[str]:
+    """Eight queues with a message each. Deleted afterwards: it would be a finding of `doctor`."""
     name = fresh("UnreadTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", str(QUEUES), "-w", str(QUEUES)).status == 0
     for at in range(QUEUES):
         sent = rmqadmin("sendMessage", "-t", name, "-p", f"m{at}", "-c", f"T{at}", "-b", "broker-a", "-i", str(at))
         assert sent.status == 0
-    return name
+    yield name
+    rmqadmin("deleteTopic", "-c", CLUSTER, "-t", name)
 
 
 @pytest.fixture
-def group(rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]) -> str:
+def group(rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]) -> Iterator[str]:
     """It has an offset in each queue, and has consumed nothing."""
     name = fresh("UnreadGroup")
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name).status == 0
     assert rmqadmin("resetOffset", "-g", name, "-t", topic, "--to", "begin").status == 0
-    return name
+    yield name
+    rmqadmin("deleteSubGroup", "-c", CLUSTER, "-g", name)
 
 
 def update(rmqadmin: Rmqadmin, topic: str, *words: str) -> Ran:
@@ -52,7 +54,7 @@ def nums(server: Server, topic: str) -> tuple[int, int]:
 
 # --- told before -----------------------------------------------------------------------------------------------------
 
-LOST = "6 messages would be out of consumers' reach, and in no lag (queue 2: 1, queue 3: 1, queue 4: 1, queue 5: 1, "
+LOST = "6 messages would be out of consumers' reach (queue 2: 1, queue 3: 1, queue 4: 1, queue 5: 1, "
 SENT = "producers would send to the queues 2 to 7, which no consumer reads"
 SAFELY = "--shrink-to 2"
 
@@ -88,7 +90,7 @@ def test_what_puts_nothing_out_of_reach_is_not_told(rmqadmin: Rmqadmin, topic: s
 
 
 def test_a_new_topic_that_nobody_reads_whole_is_told(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
-    assert SENT in update(rmqadmin, fresh("UnreadTopic"), "-r", "2", "-w", "8").err
+    assert SENT in update(rmqadmin, fresh("UnreadTopic"), "-r", "2", "-w", "8", "--dry-run").err
 
 
 # --- shown and read --------------------------------------------------------------------------------------------------
@@ -201,3 +203,40 @@ def test_it_changes_only_the_numbers_of_queues(rmqadmin: Rmqadmin, topic: str) -
     assert update(rmqadmin, topic, "--shrink-to", "2", "-r", "2").status == 2
     assert update(rmqadmin, topic, "--shrink-to", "0").status == 2
     assert update(rmqadmin, f"{topic}-none", "--shrink-to", "2").status == 5
+
+
+# --- lag -------------------------------------------------------------------------------------------------------------
+
+
+def test_lag_counts_what_a_group_has_left_there(rmqadmin: Rmqadmin, shrunk: str, group: str) -> None:
+    """Brokers leave it out: a group that had consumed two messages of eight had no lag."""
+    ran = rmqadmin("-o", "json", "consumerProgress", "-g", group)
+    assert (ran.document["summary"]["lag_count"], ran.document["summary"]["unread_count"]) == (8, 6)
+    assert [row["unread"] for row in ran.items] == [None, None, *[True] * 6]
+    assert "6 messages in queues that consumers do not read" in ran.err
+    assert "rmqadmin updateTopic -b" in ran.err
+    (listed,) = (row for row in rmqadmin("-o", "json", "consumerProgress").items if row["group"] == group)
+    assert listed["lag_count"] == 8
+    assert "Consume Diff Total: 2\n" in rmqadmin("consumerProgress", "-g", group, "--output", "mqadmin").out
+    lag = rmqadmin("-o", "json", "group", "lag", group, "--sample", "0")
+    assert lag.document["summary"]["lag_count"] == 8
+    assert [row["problem"] for row in lag.items].count("consumers do not read it") == 6
+    checked = rmqadmin("check", "lag", "-g", group)
+    assert checked.status == 1
+    assert "8 messages behind, 6 of them in queues that consumers do not read" in checked.out
+    examined = rmqadmin("-o", "json", "doctor")
+    (found,) = (
+        item
+        for item in examined.items
+        if item["subject"] == group and "queues that consumers do not read" in item["what"]
+    )
+    assert found["fix"].endswith(f"-t '{shrunk}' -r 8")
+
+
+def test_what_every_group_has_consumed_is_no_lag(rmqadmin: Rmqadmin, shrunk: str, group: str) -> None:
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", shrunk, "-r", "8").status == 0
+    assert rmqadmin("skipAccumulatedMessage", "-g", group, "-t", shrunk).status == 0
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", shrunk, "-r", "2", "-w", "2").status == 0
+    ran = rmqadmin("-o", "json", "consumerProgress", "-g", group)
+    assert (ran.document["summary"]["lag_count"], ran.document["summary"]["unread_count"], ran.err) == (0, None, "")
+    assert rmqadmin("check", "lag", "-g", group).status == 0

@@ -1,0 +1,98 @@
+"""What groups have left in queues that consumers do not read. Brokers report lag only for the topics' read queues, so
+that a topic that was given fewer of them seems to be consumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqadmin.core.topics.topic_config import read_topic
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData, TopicConfig
+from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.errors import RocketMQError
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+_ONE_BY_ONE_MAX = 8
+"""For more groups all topics of a broker are read at once."""
+
+_AT_SEPARATOR = "@"
+
+
+class UnreadQueueLag(msgspec.Struct, frozen=True):
+    """One queue, and where the group stands there."""
+
+    queue: MessageQueue
+    broker_addr: str
+    entry: ConsumeOffset
+
+
+class UnreadLags:
+    """Reads for many groups; each broker is asked for all offsets once. Any thread may use it."""
+
+    def __init__(self, admin: AdminClient, group_count: int = 1):
+        self._admin = admin
+        self._reads_all = group_count > _ONE_BY_ONE_MAX
+        self._lock = Lock()
+        self._offsets: dict[str, Mapping[str, Mapping[int, int]]] = {}
+        self._configs: dict[str, Mapping[str, TopicConfig]] = {}
+
+    def read(self, group: str, brokers: Sequence[BrokerData], topic: str | None = None) -> list[UnreadQueueLag]:
+        """The queues with messages that the group has not consumed, sorted; with ``topic``, only that one's. Brokers
+        that do not answer, or refuse, are taken to have none."""
+        found: list[UnreadQueueLag] = []
+        for broker in brokers:
+            addr = broker.selected_addr()
+            if addr is None:
+                continue
+            try:
+                for name, committed in self._topics_of(addr, group).items():
+                    if topic in (None, name):
+                        found += self._of_topic(broker.broker_name, addr, name, committed)
+            except RocketMQError:
+                continue
+        return sorted(found, key=lambda one: one.queue)
+
+    def _topics_of(self, addr: str, group: str) -> dict[str, Mapping[int, int]]:
+        """The group's offsets by topic and queue id."""
+        with self._lock:  # so that one thread asks for all
+            if addr not in self._offsets:
+                self._offsets[addr] = self._admin.all_consumer_offsets(addr).offset_table
+        found = {}
+        for key, offsets in self._offsets[addr].items():
+            topic, _, name = key.partition(_AT_SEPARATOR)
+            if name == group and not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+                found[topic] = offsets
+        return found
+
+    def _of_topic(self, broker_name: str, addr: str, topic: str, committed: Mapping[int, int]) -> list[UnreadQueueLag]:
+        config = self._config(addr, topic)
+        if config is None:
+            return []
+        reads = config.read_queue_nums
+        queue_ids = {*range(reads, config.write_queue_nums), *(each for each in committed if each >= reads)}
+        if not queue_ids or self._admin.static_topic(addr, topic).mapping_detail is not None:
+            return []  # offsets of a static topic are those of logical queues
+        found = []
+        for queue_id in sorted(queue_ids):
+            queue = MessageQueue(topic, broker_name, queue_id)
+            ends = self._admin.queue_ends(addr, queue)
+            at = max(committed.get(queue_id, 0), ends.min_offset)
+            if ends.max_offset > at:
+                entry = ConsumeOffset(broker_offset=ends.max_offset, consumer_offset=at, pull_offset=at)
+                found.append(UnreadQueueLag(queue, addr, entry))
+        return found
+
+    def _config(self, addr: str, topic: str) -> TopicConfig | None:
+        if not self._reads_all:
+            return read_topic(self._admin, addr, topic)
+        with self._lock:
+            if addr not in self._configs:
+                self._configs[addr] = self._admin.all_topics(addr).topic_config_table
+        return self._configs[addr].get(topic)
