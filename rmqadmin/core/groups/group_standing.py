@@ -19,7 +19,7 @@ from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, lag_of,
 from rmqadmin.core.groups.lag_time import first_waiting_ms
 from rmqadmin.core.groups.lag_trend import LagTrend, lost_count, stuck_queues, trend_of
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, read_queue_owners
-from rmqadmin.core.groups.retention import ReservedTimes, read_min_offsets
+from rmqadmin.core.groups.retention import KeptSettings, read_min_offsets
 from rmqadmin.core.groups.uncommitted import read_uncommitted
 from rmqadmin.core.groups.unread_lag import UnreadLags
 from rmqproto.bodies.base import MessageQueue
@@ -134,7 +134,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
     patience_ms: int = 0
     """A group with members is read a second time if what it last consumed of a queue with lag is older than this."""
     pause: Callable[[float], None] = time.sleep
-    reserved: ReservedTimes = msgspec.field(default_factory=ReservedTimes)
+    settings: KeptSettings = msgspec.field(default_factory=KeptSettings)
     """How long brokers keep messages, asked once for all groups."""
 
     def read(self, groups: Mapping[str, Sequence[BrokerData]]) -> list[GroupStanding]:
@@ -241,7 +241,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
                 first = max(entry.consumer_offset, min_offset or 0)  # deleted messages cannot be read
                 there = ConsumeOffset(broker_offset=entry.broker_offset, consumer_offset=first)
                 stored_ms = first_waiting_ms(self.admin, addr, queue, there)
-            found[queue] = _Detail(min_offset, stored_ms, self.reserved.read_ms(self.admin, addr), addr)
+            found[queue] = _Detail(min_offset, stored_ms, self.settings.reserved_ms(self.admin, addr), addr)
         return found
 
 

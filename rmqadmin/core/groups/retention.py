@@ -7,8 +7,10 @@ is safe for that long after it was stored.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rmqadmin.core.health.disk_limits import DiskLimits, disk_limits
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 
@@ -22,27 +24,31 @@ _KEPT_S = 600.0
 _HOUR_MS = 3_600_000
 
 
-class ReservedTimes:
-    """How long brokers keep messages, by address, as read in the last ten minutes. Any thread may use it."""
+class KeptSettings:
+    """What brokers' settings say of retention and disks, by address, as read in the last ten minutes. Any thread may
+    use it."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[float, int | None]] = {}
+        self._known: dict[str, tuple[float, Mapping[str, str]]] = {}
 
-    def read_ms(self, admin: AdminClient, broker_addr: str) -> int | None:
+    def reserved_ms(self, admin: AdminClient, broker_addr: str) -> int | None:
         """How long a broker keeps messages. None if it does not say."""
-        asked_s, reserved_ms = self._known.get(broker_addr, (float("-inf"), None))
+        hours = self._read(admin, broker_addr).get("fileReservedTime", "")
+        return int(hours) * _HOUR_MS if hours.isdecimal() else None
+
+    def disk_limits(self, admin: AdminClient, broker_addr: str) -> DiskLimits:
+        """A broker's own limits; Apache's defaults if it does not say."""
+        return disk_limits(self._read(admin, broker_addr))
+
+    def _read(self, admin: AdminClient, broker_addr: str) -> Mapping[str, str]:
+        asked_s, settings = self._known.get(broker_addr, (float("-inf"), {}))
         if time.monotonic() - asked_s >= _KEPT_S:
-            reserved_ms = _read_ms(admin, broker_addr)
-            self._known[broker_addr] = time.monotonic(), reserved_ms
-        return reserved_ms
-
-
-def _read_ms(admin: AdminClient, broker_addr: str) -> int | None:
-    try:
-        hours = admin.broker_config(broker_addr).get("fileReservedTime", "")
-    except RocketMQError:
-        return None
-    return int(hours) * _HOUR_MS if hours.isdecimal() else None
+            try:
+                settings = admin.broker_config(broker_addr)
+            except RocketMQError:
+                settings = {}
+            self._known[broker_addr] = time.monotonic(), settings
+        return settings
 
 
 def read_min_offsets(admin: AdminClient, broker_addr: str, topic: str) -> dict[MessageQueue, int]:

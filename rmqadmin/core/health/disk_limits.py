@@ -25,6 +25,9 @@ class DiskLimits(msgspec.Struct, frozen=True):
     full: int
 
 
+DISK_LIMITS_DEFAULT = DiskLimits(*(default for _, default in _KEYS.values()))
+
+
 def disk_limits(config: Mapping[str, str]) -> DiskLimits:
     """The limits that a broker takes from its settings, within Apache's bounds."""
     from rmqserver.store.options import bounded_disk_percent

@@ -10,11 +10,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
+from rmqadmin.core.health.disk_limits import DISK_LIMITS_DEFAULT, DiskLimits
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqproto.names import is_system_group
-
-DISK_WARN_RATIO, DISK_BAD_RATIO = 0.75, 0.85
-"""Apache's brokers begin to delete early at 75 % and refuse to write at 90 %."""
 
 
 class Mark(StrEnum):
@@ -40,10 +38,13 @@ def styled(text: str, *styles: Mark) -> str:
     return f"\x1b[{';'.join(styles)}m{text}\x1b[0m" if styles else text
 
 
-def disk_mark(ratio: float) -> Mark | None:
-    if ratio < DISK_WARN_RATIO:
+def disk_mark(ratio: float, limits: DiskLimits = DISK_LIMITS_DEFAULT) -> Mark | None:
+    """The mark for how full a disk is, by its broker's limits as `doctor` knows them; Apache's where they are not
+    known."""
+    percent = ratio * 100
+    if percent <= limits.early:
         return None
-    return Mark.BAD if ratio >= DISK_BAD_RATIO else Mark.WARN
+    return Mark.BAD if percent > limits.forcible else Mark.WARN
 
 
 def sharing_mark(summary: str) -> Mark | None:

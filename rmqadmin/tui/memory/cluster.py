@@ -11,7 +11,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.lag_time import KnownHeads
-from rmqadmin.core.groups.retention import ReservedTimes
+from rmqadmin.core.groups.retention import KeptSettings
 from rmqadmin.core.servers.broker_state import Replica, replicas_of
 from rmqadmin.core.units import elapsed
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfigs
@@ -48,7 +48,7 @@ class ClusterMemory:
 
     def __init__(self, now_ms: Callable[[], int]):
         self.heads = KnownHeads()
-        self.reserved = ReservedTimes()
+        self.settings = KeptSettings()
         self._now_ms = now_ms
         self._seen: dict[str, SeenBroker] = {}
         self._last_ms: dict[str, int] = {}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from rmqadmin.core.groups.queue_owners import QueueOwners
+from rmqadmin.core.health.disk_limits import DISK_LIMITS_DEFAULT, DiskLimits
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.tui.memory.cluster import Lacks
 from rmqproto.bodies.base import MessageQueue
@@ -21,6 +22,7 @@ class BrokerReading(msgspec.Struct, frozen=True):
     in_tps: float | None = None
     out_tps: float | None = None
     disk_ratio: float | None = None
+    disk_limits: DiskLimits = DISK_LIMITS_DEFAULT
     put_ms: float | None = None
     log_held_ms: int | None = None
     send_wait_ms: int | None = None
@@ -29,11 +31,12 @@ class BrokerReading(msgspec.Struct, frozen=True):
     error: str | None = None
 
     @classmethod
-    def of(cls, replica: Replica) -> BrokerReading:
+    def of(cls, replica: Replica, limits: DiskLimits) -> BrokerReading:
         return cls(
             in_tps=replica.number("putTps"),
             out_tps=replica.number("getTransferredTps"),
             disk_ratio=replica.number("commitLogDiskRatio"),
+            disk_limits=limits,
             put_ms=replica.number("putLatency99"),
             log_held_ms=replica.count("pageCacheLockTimeMills"),
             send_wait_ms=replica.count("sendThreadPoolQueueHeadWaitTimeMills"),

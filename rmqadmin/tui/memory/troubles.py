@@ -62,7 +62,7 @@ def of_broker(key: str, reading: BrokerReading, gone: str | None) -> Iterator[Tr
         return
     if reading.active is False:
         yield Trouble(subject, Rule.INACTIVE, "not active", Mark.BAD)
-    if reading.disk_ratio is not None and (mark := disk_mark(reading.disk_ratio)) is not None:
+    if reading.disk_ratio is not None and (mark := disk_mark(reading.disk_ratio, reading.disk_limits)):
         yield Trouble(subject, Rule.DISK, f"disk {percent(reading.disk_ratio)} full", mark)
     if reading.log_held_ms is not None and reading.log_held_ms > LOG_HELD_MAX_MS:
         held = f"a put has held the commit log for {duration(reading.log_held_ms)}: sends are refused"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Lock
 
@@ -22,10 +22,16 @@ MAGIC = b"rmqadmin recording 1\n"
 # A block, behind the magic: the first is the Head, each later one a step.
 #   4 bytes  length of the packed bytes, big-endian
 #   4 bytes  CRC-32 of the packed bytes, big-endian
-#   n bytes  a zlib stream of MessagePack: the Head, or a list of RecordedAnswer and Taken
+#   n bytes  a zlib stream of MessagePack: the Head, or a list of RecordedAnswer and PartTaken
 _BLOCK = struct.Struct(">II")
 BLOCK_MAX_BYTES = 64 << 20
 UNPACKED_MAX_BYTES = 256 << 20
+WRITTEN_MAX_BYTES = 32 << 20
+"""What a writer puts into one block, unpacked, so that every reader takes it: even bytes that do not compress, with one
+more answer of a frame's full size. A larger step becomes several blocks, each a step to a reader."""
+
+_EVENT_EXTRA_BYTES = 256
+"""More than MessagePack adds to the texts and the body of one event."""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -49,18 +55,39 @@ class RecordedAnswer(msgspec.Struct, frozen=True, tag="answer"):
     refusal: int | None = None
 
 
-class Taken(msgspec.Struct, frozen=True, tag="taken"):
+class PartTaken(msgspec.Struct, frozen=True, tag="taken"):
     """A part of the pulse was taken: ``brokers``, which ends a step, ``groups`` or ``members``."""
 
     at_ms: int
     part: str
 
 
-Event = RecordedAnswer | Taken
+Event = RecordedAnswer | PartTaken
 
 
 def question_of(address: str, code: int, ext: dict[str, str], body: bytes) -> bytes:
     return msgspec.msgpack.encode((address, int(code), sorted(ext.items()), body))
+
+
+def _size_max(event: Event) -> int:
+    """A bound of an event's unpacked size."""
+    if isinstance(event, PartTaken):
+        return _EVENT_EXTRA_BYTES
+    texts = sum(4 * (len(name) + len(value)) + 10 for name, value in event.ext.items())
+    return _EVENT_EXTRA_BYTES + len(event.question) + len(event.body) + 4 * len(event.remark or "") + texts
+
+
+def _in_blocks(events: Iterable[Event]) -> Iterator[list[Event]]:
+    block: list[Event] = []
+    size_bytes = 0
+    for event in events:
+        size_bytes += _size_max(event)
+        block.append(event)
+        if size_bytes > WRITTEN_MAX_BYTES:
+            yield block
+            block, size_bytes = [], 0
+    if block:
+        yield block
 
 
 def packed(events: list[Event] | Head) -> bytes:
@@ -95,14 +122,15 @@ class RecordingWriter:
 
     def taken(self, at_ms: int, part: str) -> None:
         with self._lock:
-            self._events.append(Taken(at_ms, part))
+            self._events.append(PartTaken(at_ms, part))
 
     def end_step(self, at_ms: int) -> None:
         """Notes that the brokers were taken. Blocks until the step is written."""
         with self._lock:
-            events: list[Event] = [*self._events, Taken(at_ms, "brokers")]
+            events: list[Event] = [*self._events, PartTaken(at_ms, "brokers")]
             self._events = []
-            self._write(packed(events))
+            for block in _in_blocks(events):
+                self._write(packed(block))
 
     def _write(self, data: bytes) -> None:
         if self.error is not None:
@@ -172,7 +200,7 @@ class RecordingReader:
         data = self._block_untrusted(self._places[step])
         try:
             if data is not None:
-                return msgspec.msgpack.decode(data, type=list[RecordedAnswer | Taken])
+                return msgspec.msgpack.decode(data, type=list[RecordedAnswer | PartTaken])
         except msgspec.DecodeError:
             pass
         raise UsageError(f"{self.path}: step {step + 1} is damaged")

@@ -12,7 +12,7 @@ import msgspec
 from textual.binding import Binding, BindingType
 
 from rmqadmin.core.results import Shape
-from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.tables.marks import Mark, disk_mark
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.screens.base import PLOT_KEY, TableScreen
 from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
@@ -57,6 +57,10 @@ _HEALTH = "health"
 are kept."""
 
 
+def _disk_mark(state: BrokerState) -> Mark | None:
+    return None if state.row.disk_ratio is None else disk_mark(state.row.disk_ratio, state.disk_limits)
+
+
 class BrokersScreen(TableScreen):
     NOUN = ("broker", "brokers")
     step = "Cluster"
@@ -89,6 +93,7 @@ class BrokersScreen(TableScreen):
                 name="disk_ratio",
                 part=_NUMBERS,
                 value=lambda state: state.row.disk_ratio,
+                mark=_disk_mark,
                 is_number=True,
                 importance=VITAL,
             ),
@@ -125,7 +130,7 @@ class BrokersScreen(TableScreen):
     def read_numbers(self, client: DashboardClient, rows: Mapping[str, SeenBroker]) -> Mapping[str, BrokerState]:
         from rmqadmin.tui.sources import brokers
 
-        return brokers.read_states(client, rows)
+        return brokers.read_states(client, self.dashboard.memory, rows)
 
     def failure_of(self, numbers: BrokerState) -> str | None:
         """Why the broker does not answer. Its state says so, not its numbers."""

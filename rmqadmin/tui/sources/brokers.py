@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.health.disk_limits import DISK_LIMITS_DEFAULT, DiskLimits
 from rmqadmin.core.results import ResultColumn, columns
 from rmqadmin.core.servers.broker_properties import MEANINGS
 from rmqadmin.core.servers.broker_state import (
     BrokerRow,
+    Replica,
     StatusRow,
     ask_replica,
     broker_row,
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 
 class BrokerState(msgspec.Struct, frozen=True):
-    """A row of `clusterList`, and the messages of today."""
+    """A row of `clusterList`, the broker's own limits for its disk, and the messages of today."""
 
     row: BrokerRow
+    disk_limits: DiskLimits
     in_today: int | None
     out_today: int | None
 
@@ -61,14 +64,17 @@ def read_brokers(admin: AdminClient, memory: ClusterMemory) -> Found[SeenBroker]
     return Found(read_cluster(admin, memory).seen)
 
 
-def read_states(admin: AdminClient, brokers: Mapping[str, SeenBroker]) -> dict[str, BrokerState]:
+def read_states(admin: AdminClient, memory: ClusterMemory, brokers: Mapping[str, SeenBroker]) -> dict[str, BrokerState]:
     """Reads what brokers that are not gone say about themselves."""
     here = {key: one.replica for key, one in brokers.items() if one.gone_since_ms is None}
-    asked = targets.ask_each(lambda replica: ask_replica(admin, replica), list(here.values()))
-    return {
-        key: BrokerState(broker_row(replica), replica.today("Put"), replica.today("Get"))
-        for key, replica in zip(here, asked, strict=True)
-    }
+
+    def ask(replica: Replica) -> BrokerState:
+        asked = ask_replica(admin, replica)
+        known = asked.error is None
+        limits = memory.settings.disk_limits(admin, replica.broker_addr) if known else DISK_LIMITS_DEFAULT
+        return BrokerState(broker_row(asked), limits, asked.today("Put"), asked.today("Get"))
+
+    return dict(zip(here, targets.ask_each(ask, list(here.values())), strict=True))
 
 
 def read_settings(admin: AdminClient, broker_addr: str) -> Found[Setting]:

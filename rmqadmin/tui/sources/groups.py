@@ -314,7 +314,7 @@ def read_kept(
         if (addr, queue.topic) not in begins:
             begins[addr, queue.topic] = read_min_offsets(admin, addr, queue.topic)
         lost = lost_count(entry, begins[addr, queue.topic].get(queue, 0))
-        found[key_of(queue)] = QueueKept(lost, memory.reserved.read_ms(admin, addr))
+        found[key_of(queue)] = QueueKept(lost, memory.settings.reserved_ms(admin, addr))
     return found
 
 

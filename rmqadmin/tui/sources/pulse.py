@@ -11,7 +11,8 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import GroupOffsets, lag_of
 from rmqadmin.core.groups.lag_time import oldest_waiting_ms
-from rmqadmin.core.servers.broker_state import ask_replica
+from rmqadmin.core.health.disk_limits import DISK_LIMITS_DEFAULT
+from rmqadmin.core.servers.broker_state import Replica, ask_replica
 from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory
 from rmqadmin.tui.memory.readings import (
     BrokerReading,
@@ -48,8 +49,14 @@ def read_brokers(admin: AdminClient, memory: ClusterMemory) -> BrokersRead:
     """Reads every broker process, present or gone. Those that are not gone are asked (28)."""
     cluster = read_cluster(admin, memory)
     here = {key: one.replica for key, one in cluster.seen.items() if one.gone_since_ms is None}
-    asked = targets.ask_each(lambda replica: ask_replica(admin, replica), list(here.values()))
-    return BrokersRead(cluster, {key: BrokerReading.of(one) for key, one in zip(here, asked, strict=True)})
+
+    def ask(replica: Replica) -> BrokerReading:
+        asked = ask_replica(admin, replica)
+        known = asked.error is None
+        limits = memory.settings.disk_limits(admin, replica.broker_addr) if known else DISK_LIMITS_DEFAULT
+        return BrokerReading.of(asked, limits)
+
+    return BrokersRead(cluster, dict(zip(here, targets.ask_each(ask, list(here.values())), strict=True)))
 
 
 def read_lags(admin: AdminClient, memory: ClusterMemory) -> GroupLags:
@@ -102,7 +109,7 @@ def read_worst(admin: AdminClient, memory: ClusterMemory, lags: Mapping[str, Gro
     for _, group in waiting[:WORST_LOOKED_AT]:
         oldest_ms = oldest_waiting_ms(admin, addrs, GroupOffsets(lags[group].behind, 0.0), memory.heads)
         mine = [addrs[name] for name in lags[group].broker_names if name in addrs]
-        known = [one for addr in mine if (one := memory.reserved.read_ms(admin, addr)) is not None]
+        known = [one for addr in mine if (one := memory.settings.reserved_ms(admin, addr)) is not None]
         found.append(WorstGroup(group, lags[group].lag_count, oldest_ms, min(known, default=None)))
     found.sort(key=lambda one: (one.oldest_waiting_ms is None, one.oldest_waiting_ms or 0, -one.lag_count))
     return found

@@ -6,7 +6,7 @@ import pytest
 
 from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.lag_trend import STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS, Stuck, stuck
-from rmqadmin.core.groups.retention import ReservedTimes
+from rmqadmin.core.groups.retention import KeptSettings
 from rmqadmin.core.groups.standing_still import StandingStill
 from rmqclient.admin import AdminClient
 from tests.rmqadmin.core.groups.test_lag_trend import A, B, reading
@@ -57,7 +57,7 @@ def test_how_long_brokers_keep_messages_is_asked_once() -> None:
             asked.append(broker_addr)
             return {"fileReservedTime": "72"} if broker_addr == "a:1" else {}
 
-    times, client = ReservedTimes(), Client()
-    found = [times.read_ms(client, addr) for addr in ("a:1", "b:1", "a:1", "b:1")]
+    times, client = KeptSettings(), Client()
+    found = [times.reserved_ms(client, addr) for addr in ("a:1", "b:1", "a:1", "b:1")]
     assert found == [72 * HOUR_MS, None, 72 * HOUR_MS, None]
     assert asked == ["a:1", "b:1"]

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from rmqadmin.core.alerts.alert_rules import Condition, parse_alert_rules
+from rmqadmin.core.health.disk_limits import DiskLimits
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.servers.ha_sets import HaMember, HaSet
@@ -24,6 +25,7 @@ from rmqadmin.tui.memory.readings import (
     RowReading,
     WorstGroup,
 )
+from rmqadmin.tui.memory.troubles import of_broker
 from rmqadmin.tui.memory.verdict import Verdict
 from rmqproto.bodies.replication import ReplicaSet
 
@@ -104,6 +106,8 @@ def test_while_the_name_server_cannot_be_asked_the_log_does_not_know_what_change
 
 
 def test_what_is_found_at_the_first_look_is_no_change(pulse: PulseMemory) -> None:
+    own = BrokerReading(disk_ratio=0.86, active=True, disk_limits=DiskLimits(90, 95, 97))
+    assert not list(of_broker(A, own, None)), "this broker does nothing about its disk yet"
     full = BrokerReading(disk_ratio=0.86, active=True)
     pulse.take_brokers(seen(A), {A: full})
     pulse.take_lags(GroupLags({"billing": lag(7)}, {}))

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqadmin.tui.recording import recording_file
 from rmqadmin.tui.recording.recording_file import (
     MAGIC,
     Event,
     Head,
+    PartTaken,
     RecordedAnswer,
     RecordingReader,
     RecordingWriter,
-    Taken,
     packed,
     question_of,
 )
@@ -29,7 +30,7 @@ ANSWERS = st.builds(
     st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3), st.binary(max_size=30),
     st.none() | st.integers(1, 400),
 )  # fmt: skip
-STEPS = st.lists(st.lists(ANSWERS | st.builds(Taken, MS, st.text(max_size=5)), max_size=5), min_size=1, max_size=5)
+STEPS = st.lists(st.lists(ANSWERS | st.builds(PartTaken, MS, st.text(max_size=5)), max_size=5), min_size=1, max_size=5)
 
 
 def written(path: Path, steps: list[list[Event]]) -> bytes:
@@ -52,7 +53,7 @@ def events(count: int) -> list[Event]:
 
 
 def test_every_torn_end_leaves_the_steps_before_it(tmp_path: Path) -> None:
-    steps = [events(2), [Taken(5, "brokers")]]
+    steps = [events(2), [PartTaken(5, "brokers")]]
     path = tmp_path / "file"
     data = written(path, steps)
     begins = [len(MAGIC + packed(HEAD)), len(MAGIC + packed(HEAD) + packed(steps[0])), len(data)]
@@ -102,9 +103,9 @@ def test_an_answer_that_is_as_it_was_is_not_written_again(tmp_path: Path) -> Non
     writer.close()
     reader = RecordingReader(path)
     assert [[type(one).__name__ for one in step] for step in reader.steps()] == [
-        ["RecordedAnswer", "Taken"],
-        ["Taken"],
-        ["RecordedAnswer", "Taken"],
+        ["RecordedAnswer", "PartTaken"],
+        ["PartTaken"],
+        ["RecordedAnswer", "PartTaken"],
     ]
     reader.close()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -131,3 +132,20 @@ def test_a_full_disk_ends_the_recording_and_is_said(tmp_path: Path) -> None:
     assert "No space left on device; nothing is recorded any more" in writer.error
     writer.end_step(2)
     writer.close()
+
+
+def test_a_writer_makes_no_block_that_a_reader_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of more than 64 MiB was written, and the reader took it and all that followed for torn off."""
+    monkeypatch.setattr(recording_file, "WRITTEN_MAX_BYTES", 2000)
+    monkeypatch.setattr(recording_file, "BLOCK_MAX_BYTES", 4000)
+    writer = RecordingWriter(tmp_path / "file", HEAD)
+    answers = [RecordedAnswer(at_ms, b"question %d" % at_ms, 0, None, {}, os.urandom(1000)) for at_ms in range(20)]
+    for answer in answers:
+        writer.answered(answer)
+    writer.end_step(21)
+    writer.close()
+    reader = RecordingReader(tmp_path / "file")
+    assert reader.torn is None
+    assert reader.step_count > 5
+    assert [event for step in reader.steps() for event in step] == [*answers, PartTaken(21, "brokers")]
+    reader.close()

@@ -9,7 +9,7 @@ import pytest
 
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.recording.recording_client import RecordingClient
-from rmqadmin.tui.recording.recording_file import Head, RecordingReader, RecordingWriter, Taken
+from rmqadmin.tui.recording.recording_file import Head, PartTaken, RecordingReader, RecordingWriter
 from rmqadmin.tui.recording.replay import Replay
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
@@ -55,7 +55,7 @@ def test_the_same_screens_step_by_step(world: World, tmp_path: Path) -> None:
     path = tmp_path / "recording"
     record(world, path)
     reader = RecordingReader(path)
-    assert all(isinstance(step[-1], Taken) and step[-1].part == "brokers" for step in reader.steps())
+    assert all(isinstance(step[-1], PartTaken) and step[-1].part == "brokers" for step in reader.steps())
     replay = Replay(reader)
     last = reader.step_count
 
