@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
+from rmqproto.wording import counted
 
 _VERSION = "brokerVersionDesc"
 
@@ -104,7 +105,7 @@ def _differences(cluster: str, brokers: Sequence[BrokerFacts]) -> Iterator[Healt
         )
     elif versions:
         told = sum(map(len, versions.values()))
-        who = "all its brokers" if told == len(brokers) else f"{told} of its {len(brokers)} brokers"
+        who = "all its brokers" if told == len(brokers) else f"{told} of its {counted(len(brokers), 'broker')}"
         yield HealthFinding(
             grade=Grade.OK,
             check=Check.VERSIONS,
