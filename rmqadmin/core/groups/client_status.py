@@ -12,6 +12,7 @@ import msgspec
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ClientAnswer
 from rmqadmin.core.groups.consumption import Subscription
+from rmqadmin.core.groups.queue_owners import expressions_of, unequal_clients
 from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
 from rmqproto.bodies.statistics import CONSUME_TYPE, ConsumerRunningInfo
 from rmqproto.codes import version_name
@@ -27,14 +28,23 @@ class ClientStatusRow(Row, frozen=True):
     queue_count: Annotated[int | None, doc("queues that it consumes")]
     cached_count: Annotated[int | None, doc("messages that it has pulled and not consumed yet")]
     subscriptions: Annotated[list[Subscription], doc("topic, expression type, expression", minor=True)]
-    problems: Annotated[list[str], doc("queues that it cannot lock, or in which it makes no progress", vital=True)]
+    problems: Annotated[
+        list[str],
+        doc("other subscriptions than most, queues that it cannot lock, or in which it makes no progress", vital=True),
+    ]
     error: Annotated[str | None, doc("why it did not answer", sparse=True)]
     jstack: Annotated[str | None, doc("with -s: the stacks of its threads", sparse=True, wide=True)]
 
 
 class GroupStatusTotals(Row, frozen=True):
-    same_subscription: Annotated[bool, doc("false if clients of the group have different subscriptions")]
+    same_subscription: Annotated[
+        bool | None,
+        doc("false if clients of the group have different subscriptions; unknown if some that may did not answer"),
+    ]
     problem_count: Annotated[int, doc("problems of all clients together")]
+
+
+_OTHER_SUBSCRIPTIONS = "has other subscriptions than most"
 
 
 class GroupStatus(Result, frozen=True):
@@ -46,9 +56,15 @@ class GroupStatus(Result, frozen=True):
     with_stacks: bool = False
 
     def rows(self) -> Sequence[ClientStatusRow]:
-        return [self._row(answer) for answer in self.answers]
+        unequal = self._unequal()
+        return [self._row(answer, unequal) for answer in self.answers]
 
-    def _row(self, answer: ClientAnswer) -> ClientStatusRow:
+    def _unequal(self) -> list[str]:
+        """The clients whose subscriptions differ from those of most. mqadmin compares none in the first two minutes."""
+        infos = self._infos()
+        return unequal_clients({name: expressions_of(info.subscription_set) for name, info in infos.items()})
+
+    def _row(self, answer: ClientAnswer, unequal: Sequence[str]) -> ClientStatusRow:
         info = answer.info
         client_id = answer.connection.client_id
         return ClientStatusRow(
@@ -59,7 +75,10 @@ class GroupStatus(Result, frozen=True):
             queue_count=len(info.mq_table) + len(info.mq_pop_table) if info else None,
             cached_count=sum(state.cached_msg_count for state in info.mq_table.values()) if info else None,
             subscriptions=_subscriptions(info) if info else [],
-            problems=_problems(info, self.now_ms) if info else [],
+            problems=[
+                *([_OTHER_SUBSCRIPTIONS] if client_id in unequal else []),
+                *(_problems(info, self.now_ms) if info else []),
+            ],
             error=answer.error,
             jstack=info.jstack if info else None,
         )
@@ -76,9 +95,14 @@ class GroupStatus(Result, frozen=True):
 
     def summary(self) -> GroupStatusTotals:
         return GroupStatusTotals(
-            same_subscription=running_info.have_same_subscription(self._infos(), self.now_ms),
+            same_subscription=self._has_same_subscription(),
             problem_count=sum(len(row.problems) for row in self.rows()),
         )
+
+    def _has_same_subscription(self) -> bool | None:
+        if self._unequal():
+            return False
+        return True if len(self._infos()) == len(self.answers) else None
 
     def problem(self) -> str | None:
         return some_failed([answer.error for answer in self.answers], "client")

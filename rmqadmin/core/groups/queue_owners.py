@@ -79,14 +79,8 @@ class QueueOwners(msgspec.Struct, frozen=True):
 
     @property
     def unequal(self) -> list[str]:
-        """Client ids whose subscriptions differ from the most common one. Of two equally common ones, the first counts
-        as usual."""
-        known = [member for member in self.members if member.subscriptions is not None]
-        spoken = [msgspec.json.encode(dict(sorted((member.subscriptions or {}).items()))) for member in known]
-        if len(set(spoken)) < 2:
-            return []
-        usual = max(spoken, key=spoken.count)
-        return [member.client_id for member, said in zip(known, spoken, strict=True) if said != usual]
+        """Client ids whose subscriptions differ from the most common one."""
+        return unequal_clients({member.client_id: member.subscriptions for member in self.members})
 
     def summary(self) -> str:
         """A few words, to stand under the heading ``queues``: ``balanced`` if nothing is wrong."""
@@ -106,6 +100,19 @@ class QueueOwners(msgspec.Struct, frozen=True):
         if self.silent and not self.count(QueueState.UNKNOWN):
             words.append(f"{len(self.silent)} silent")
         return ", ".join(words) or "balanced"
+
+
+def unequal_clients(subscriptions: Mapping[str, Mapping[str, str] | None]) -> list[str]:
+    """The clients whose subscriptions, expressions by topic, differ from the most common ones. Of two equally common
+    ones, the first counts as usual. None for a client that did not answer."""
+    spoken = {
+        client_id: msgspec.json.encode(dict(sorted(wanted.items())))
+        for client_id, wanted in subscriptions.items()
+        if wanted is not None
+    }
+    said = list(spoken.values())
+    usual = max(said, key=said.count, default=None)
+    return [client_id for client_id, wanted in spoken.items() if wanted != usual]
 
 
 def without_heading(summary: str) -> str:
@@ -148,13 +155,14 @@ def _ask(
         language=connection.language,
         version=connection.version,
         queues=None if info is None else frozenset(info.mq_table) | frozenset(info.mq_pop_table),
-        subscriptions=None if info is None else _expressions(info.subscription_set),
+        subscriptions=None if info is None else expressions_of(info.subscription_set),
         uses_pop=bool(info and info.mq_pop_table),
         error=error,
     )
 
 
-def _expressions(subscriptions: Iterable[SubscriptionData]) -> dict[str, str]:
+def expressions_of(subscriptions: Iterable[SubscriptionData]) -> dict[str, str]:
+    """What a client wants of each topic, retry topics left out."""
     return {
         one.topic: f"{one.expression_type or 'TAG'} {one.sub_string}"
         for one in subscriptions
