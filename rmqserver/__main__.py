@@ -166,6 +166,9 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
         help="one of Apache's settings; overrides --config (in the environment: one a line)",
     )
     parser.add_argument(
+        "--allow-unknown", action="store_true", help="start although --set names a setting that no server has"
+    )
+    parser.add_argument(
         "--fault",
         dest="faults",
         action="append",

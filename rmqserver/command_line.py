@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from rmqserver.auth.auth_settings import (
     auth_settings,
     check_namesrv,
 )
+from rmqserver.config import guards
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
@@ -40,6 +42,12 @@ LISTEN_DEFAULT = "127.0.0.1"
 ADVERTISE_AUTO = "auto"
 METRICS_BY_PROMETHEUS = "PROM"
 """The only exporter of Apache's that this server has: Prometheus fetches the metrics."""
+
+STANDALONE_DEFAULTS = {
+    "enablePropertyFilter": "true",  # SQL92
+    "recallMessageEnable": "true",
+}
+"""What Apache leaves off for the sake of production, and people who develop expect to work."""
 
 _STORE_PATHS = ("storePathRootDir", "storePathCommitLog")
 
@@ -64,6 +72,8 @@ class Options:
     config: str | None = None
     settings: Sequence[str] = ()
     """``KEY=VALUE`` of each ``--set``."""
+    allow_unknown: bool = False
+    """Whether ``--set`` may name a setting that nobody knows."""
     metrics_port: int | None = None
     seed: str | None = None
     faults: Sequence[str] = ()
@@ -116,7 +126,7 @@ class ServerPlan:
 def plan(options: Options) -> ServerPlan:
     """What to serve, from options, files and defaults. UsageError for a file that cannot be read, and for every bad
     value."""
-    given = settings_of(options)
+    given = {**defaults_of(options), **settings_of(options)}
     tls = tls_settings(given)
     auth = auth_settings(given)
     _warn_of_secrets(options)
@@ -184,7 +194,30 @@ def _given_to_namesrv(given: Mapping[str, str], namesrv: NamesrvConfig, broker: 
 
 def settings_of(options: Options) -> dict[str, str]:
     """The settings of ``--set`` and ``--config``. UsageError."""
-    return {**_read_file(options.config), **dict(_split(text) for text in options.settings)}
+    given = dict(_split(text) for text in options.settings)
+    if not options.allow_unknown:
+        _check_known(given)
+    return {**_read_file(options.config), **given}
+
+
+def defaults_of(options: Options) -> Mapping[str, str]:
+    """Defaults that differ from Apache's. Who writes a ``broker.conf``, or starts a broker alone, has Apache's."""
+    is_standalone = options.has_namesrv and (options.has_broker or options.replicas is not None)
+    return STANDALONE_DEFAULTS if is_standalone and options.config is None else {}
+
+
+def _check_known(given: Mapping[str, str]) -> None:
+    """UsageError for a setting that no server has, of Apache's or ours: it was meant to do something."""
+    kinds = (BrokerConfig, NamesrvConfig, ControllerConfig)
+    known = {key for kind in kinds for key in kind().kinds} | TLS_KEYS | AUTH_KEYS if given else set()
+    for key in given:
+        if key not in known and not guards.is_guard(key):
+            near = difflib.get_close_matches(key.lower(), [each.lower() for each in known], 1)
+            meant = [f"Did you mean {each}? " for each in sorted(known) if near and each.lower() == near[0]]
+            raise UsageError(
+                f"--set {key}: no server has such a setting",
+                hint=f"{''.join(meant[:1])}--allow-unknown starts all the same.",
+            )
 
 
 def _broker_settings(
@@ -197,9 +230,10 @@ def _broker_settings(
     if options.flush is not None:
         settings["flushDiskType"] = f"{options.flush.upper()}_FLUSH"
     if not options.has_namesrv:
-        namesrv = options.namesrv or given.get("namesrvAddr") or os.environ.get("NAMESRV_ADDR")
-        if not namesrv:
-            raise UsageError("a broker needs a nameserver", hint="give --namesrv HOST:PORT, or use standalone")
+        namesrv = options.namesrv or given.get("namesrvAddr") or os.environ.get("NAMESRV_ADDR") or ""
+        if not namesrv.strip("; \t"):
+            none = f", and {namesrv!r} names none" if namesrv else ""
+            raise UsageError(f"a broker needs a nameserver{none}", hint="give --namesrv HOST:PORT, or use standalone")
         settings["namesrvAddr"] = namesrv
     return {key: value for key, value in settings.items() if key not in _STORE_PATHS}
 
@@ -320,7 +354,7 @@ def _read_file(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
     try:
-        return java_properties.parse_untrusted(Path(path).read_bytes())
+        return java_properties.parse_file_untrusted(Path(path).read_bytes())
     except OSError as error:
         raise UsageError(f"--config {path}: {error.strerror}") from None
     except ProtocolError as error:

@@ -56,9 +56,18 @@ class EnvironmentParser(argparse.ArgumentParser):
         set one for options that they leave open."""
         for variable, action in self._by_variable.items():
             text = environment.get(variable, "").strip()
+            if action.nargs == 0:
+                if self._is_true(variable, text):
+                    yield action.option_strings[-1]
+                continue
             for value in text.splitlines() if variable in self._lists else filter(None, [text]):
                 self._check(variable, value, action)
                 yield f"{action.option_strings[-1]}={value}"
+
+    def _is_true(self, variable: str, text: str) -> bool:
+        if text.lower() not in ("", "true", "false"):
+            self.error(f"{variable}: {text} is neither true nor false")
+        return text.lower() == "true"
 
     def _check(self, variable: str, value: str, action: argparse.Action) -> None:
         try:

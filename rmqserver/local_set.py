@@ -17,7 +17,7 @@ import trio
 
 from rmqproto.errors import RocketMQError, UsageError
 from rmqserver.auth.auth_settings import AUTH_KEYS
-from rmqserver.command_line import Options, ServerPlan, plan, settings_of
+from rmqserver.command_line import Options, ServerPlan, defaults_of, plan, settings_of
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.tls.settings import TLS_KEYS
 
@@ -36,7 +36,7 @@ _SET = {
     "allAckInSyncStateSet": "true",
     "checkSyncStateSetPeriod": "500",
 }
-"""Defaults of the set: no message that was acknowledged is lost with the master."""
+"""Defaults of the set beside those of a standalone: no message that was acknowledged is lost with the master."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +71,11 @@ def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:
     planned, controller = plan(alone), ControllerConfig()
     ports = {"listenPort": "0"} if options.namesrv_port == 0 else {}
     controller.load({**ports, "bindAddress": planned.listen})
-    usual = {**_SET, "minInSyncReplicas": "2" if count > 2 else "1"}  # one may be lost, and the others continue
+    copies = "2" if count > 2 else "1"  # one may be lost, and the others continue
+    usual = {**defaults_of(options), **_SET, "minInSyncReplicas": copies}
     passed = [f"--set={key}={value}" for key, value in usual.items() if key not in given]
     passed += [f"--set={each}" for each in options.settings]
+    passed += ["--allow-unknown"] if options.allow_unknown else []
     for flag, value in (("--listen", options.listen), ("--config", options.config), ("--flush", options.flush)):
         if value is not None:
             passed += [flag, value]

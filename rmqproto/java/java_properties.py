@@ -32,6 +32,23 @@ def parse_untrusted(text: str | bytes) -> dict[str, str]:
     return pairs
 
 
+def parse_file_untrusted(data: bytes) -> dict[str, str]:
+    """The settings of a file that people wrote, as Apache's servers take them: without blanks around values. A byte
+    order mark is no part of it. A line that is not UTF-8 is read as Java reads every line, in ISO-8859-1: comments in
+    GBK harm nothing. ProtocolError for a file in UTF-16, and for a ``\\u`` without four hex digits."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data:
+        raise ProtocolError("the file is not text in UTF-8; it looks like UTF-16: save it as UTF-8")
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    return {key: value.strip() for key, value in parse_untrusted("\n".join(map(_line, lines))).items()}
+
+
+def _line(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("iso-8859-1")
+
+
 def render(pairs: Mapping[str, str], *, before: str = "") -> str:
     """``key=value`` lines in the order of their keys and without escapes, as a broker lists its configuration."""
     return "".join(f"{before}{key}={pairs[key]}\n" for key in sorted(pairs))

@@ -112,6 +112,9 @@ class Settings:
                 continue
             if text.strip() in self.refused.get(key, ()):
                 raise UsageError(f"{key}={shown(text)}: {DOES_NOT}", hint=self.instead.get(key))
+            if not text.strip() and self._values.get(key):
+                hint = f"leave it out for the default, {shown(self._values[key])}"
+                raise UsageError(f"{key}= has no value", hint=hint)
             if key not in self._fields and text.strip() != self._values.get(key):
                 idle.append(key)
             try:

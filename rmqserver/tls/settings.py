@@ -95,7 +95,7 @@ def tls_settings(given: Mapping[str, str]) -> TlsSettings:
 
 def _read_file(path: str) -> dict[str, str]:
     try:
-        pairs = java_properties.parse_untrusted(Path(path).read_bytes())
+        pairs = java_properties.parse_file_untrusted(Path(path).read_bytes())
     except OSError as error:
         raise UsageError(f"{_FILE}={path}: {error.strerror}") from None
     except ProtocolError as error:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from rmqproto.errors import UsageError
-from rmqserver.command_line import Options, ServerPlan, plan
+from rmqserver.command_line import STANDALONE_DEFAULTS, Options, ServerPlan, plan
+from rmqserver.local_set import plan_local_set
 from rmqserver.store.options import FlushMode
 
 
@@ -33,6 +35,107 @@ def test_a_flag_wins_over_set_and_that_over_the_file(tmp_path: Path) -> None:
     assert made.broker.broker_name == "of-set"
     assert made.broker.broker_cluster_name == "of-file"
     assert made.broker.flush_mode is FlushMode.SYNC
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [("flushDiskTyp", "flushDiskType"), ("BrokerName", "brokerName"), ("tls.server.mod", "tls.server.mode")],
+)
+@pytest.mark.parametrize("kind", ["standalone", "namesrv", "broker", "controller"])
+def test_a_setting_that_no_server_has_is_refused_with_the_nearest(key: str, near: str, kind: str) -> None:
+    """It was a warning among many lines, and the server ran without what was meant."""
+    options = Options(
+        has_namesrv=kind in ("standalone", "namesrv"),
+        has_broker=kind in ("standalone", "broker"),
+        has_controller=kind == "controller",
+        namesrv="h:1" if kind == "broker" else None,
+        data="d" if kind == "controller" else None,
+        settings=(f"{key}=x",),
+    )
+    with pytest.raises(UsageError, match=f"--set {key}: no server has such a setting") as told:
+        plan(options)
+    assert told.value.hint == f"Did you mean {near}? --allow-unknown starts all the same."
+    plan(dataclasses.replace(options, allow_unknown=True))
+
+
+def test_in_a_file_an_unknown_setting_stays_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("flushDiskTyp=SYNC_FLUSH\n")
+    standalone(config=str(conf))
+    assert "event=unknown-setting key=flushDiskTyp" in caplog.text
+
+
+def test_a_setting_that_only_another_server_has_is_no_error() -> None:
+    plan(Options(has_namesrv=True, has_broker=False, settings=("brokerName=b",)))
+
+
+def test_a_standalone_serves_people_who_develop_and_others_have_apaches_defaults(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerName=b\n")
+
+    def served(made: ServerPlan) -> tuple[bool, bool]:
+        assert made.broker is not None
+        return made.broker.enable_property_filter, made.broker.recall_message_enable
+
+    assert served(standalone()) == (True, True)
+    assert served(standalone(settings=("enablePropertyFilter=false",))) == (False, True)
+    assert served(standalone(config=str(conf))) == (False, False)
+    assert served(plan(Options(has_namesrv=False, has_broker=True, namesrv="h:1"))) == (False, False)
+    made, replicas = plan_local_set(Options(has_namesrv=True, has_broker=True, replicas=3))
+    assert made.broker is None
+    assert {f"--set={key}={value}" for key, value in STANDALONE_DEFAULTS.items()} <= {*replicas.arguments}
+
+
+CONF = (
+    "brokerClusterName = C \nbrokerName=broker-z\t \nbrokerIP1=10.0.0.1  \nbindAddress=127.0.0.1\t\n"
+    "storePathRootDir={} \n"
+)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        CONF.encode(),
+        CONF.replace("\n", "\r\n").encode(),
+        b"\xef\xbb\xbf" + CONF.encode(),
+        ("# 集群\n" + CONF + "# 存储路径\n").encode("gbk"),
+        b"\xef\xbb\xbf# \xe9\x9b\x86\n" + CONF.replace("brokerName=broker-z", "brokerName : broker\\\n   -z").encode(),
+    ],
+    ids=["blanks", "crlf", "mark", "gbk", "java"],
+)  # fmt: skip
+def test_a_file_is_read_as_java_reads_it(tmp_path: Path, data: bytes) -> None:
+    """brokerIP1, bindAddress and storePathRootDir were read before the blanks behind them were taken off: a traceback,
+    or a store in a directory whose name ends in a blank."""
+    store = str(tmp_path / "store")
+    conf = tmp_path / "broker.conf"
+    conf.write_bytes(data.replace(b"{}", store.encode()))
+    made = standalone(config=str(conf))
+    assert made.broker is not None
+    assert (made.broker.broker_cluster_name, made.broker.broker_name[:7]) == ("C", "broker-")
+    assert (made.listen, made.advertise, made.store_dir) == ("127.0.0.1", ("10.0.0.1", None), store)
+
+
+def test_a_file_in_utf_16_is_refused(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_bytes("brokerName=b\n".encode("utf-16"))
+    with pytest.raises(UsageError, match="looks like UTF-16: save it as UTF-8"):
+        standalone(config=str(conf))
+
+
+@pytest.mark.parametrize("key", ["brokerName", "brokerClusterName", "brokerIP1", "listenPort", "messageDelayLevel"])
+def test_a_setting_without_a_value_is_refused(key: str) -> None:
+    for value in ("", " "):
+        with pytest.raises(UsageError, match=f"{key}= has no value") as told:
+            standalone(settings=(f"{key}={value}",))
+        assert told.value.hint.startswith("leave it out for the default, ")
+
+
+@pytest.mark.parametrize("namesrv", [";", "", " ; ;", ";;"])
+def test_nameservers_that_name_none_are_refused(namesrv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker registered nowhere, without a word."""
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    with pytest.raises(UsageError, match="a broker needs a nameserver"):
+        plan(Options(has_namesrv=False, has_broker=True, namesrv=namesrv))
 
 
 @pytest.mark.parametrize(

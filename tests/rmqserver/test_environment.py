@@ -10,6 +10,7 @@ from importlib.metadata import version
 import pytest
 
 from rmqserver.__main__ import _parser
+from rmqserver.environment import EnvironmentParser
 from rmqserver.version import VERSION
 
 
@@ -78,3 +79,13 @@ def test_the_version_is_the_distributions_and_imports_nothing_heavy() -> None:
     assert done.stdout == f"rmqserver {VERSION}\n"
     assert version("rmqadmin") == VERSION
     assert not set(done.stderr.split()) & {"trio", "msgspec", "socket", "logging"}
+
+
+def test_a_switch_is_true_or_false(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = EnvironmentParser(prog="p")
+    parser.add_command("go", "goes").add_argument("--allow-unknown", action="store_true", help="starts")
+    for text, is_on in (("true", True), ("TRUE", True), ("false", False), ("", False)):
+        assert parser.parse(["go"], {"RMQSERVER_ALLOW_UNKNOWN": text}).allow_unknown is is_on
+    with pytest.raises(SystemExit):
+        parser.parse(["go"], {"RMQSERVER_ALLOW_UNKNOWN": "perhaps"})
+    assert "RMQSERVER_ALLOW_UNKNOWN: perhaps is neither true nor false" in capsys.readouterr().err

@@ -108,6 +108,7 @@ class ConfigFiles:
             except OSError as error:
                 raise storage_error(error, "cannot read configuration table", path) from error
             if not data.strip():
+                damaged = damaged or f"{path}: the file is empty"
                 continue
             try:
                 document = _parse_untrusted(data)

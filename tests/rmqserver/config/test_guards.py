@@ -86,5 +86,5 @@ def test_a_password_is_not_shown() -> None:
 
 def test_a_key_that_nobody_knows_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        plan(Options(has_namesrv=True, has_broker=True, settings=("noSuchKey=1",)))
+        plan(Options(has_namesrv=True, has_broker=True, settings=("noSuchKey=1",), allow_unknown=True))
     assert caplog.text.count("noSuchKey") == 1

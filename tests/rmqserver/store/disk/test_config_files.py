@@ -121,9 +121,13 @@ def test_a_crash_between_the_two_renames_leaves_the_copy(files: ConfigFiles) -> 
     assert ConfigFiles(files.directory, OsDisk()).load("topics.json") == {"a": 1}
 
 
-def test_damage_is_not_taken_for_an_empty_table(files: ConfigFiles) -> None:
+@pytest.mark.parametrize(("damage", "copy"), [(b"{damaged", None), (b"", None), (b"", b""), (b"\n", b" ")])
+def test_damage_is_not_taken_for_an_empty_table(files: ConfigFiles, damage: bytes, copy: bytes | None) -> None:
+    """A full disk leaves files of 0 bytes: all topics were gone, without a word."""
     Path(files.directory).mkdir()
-    Path(files.directory, "topics.json").write_bytes(b"{damaged")
+    Path(files.directory, "topics.json").write_bytes(damage)
+    if copy is not None:
+        Path(files.directory, "topics.json.bak").write_bytes(copy)
     with pytest.raises(StorageError, match=r"topics\.json"):
         files.load("topics.json")
 
