@@ -13,6 +13,7 @@ from rmqserver.advertise import Advertise, join, local_host
 from rmqserver.command_line import ServerPlan
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.pump import Pump, plain_pump
+from rmqserver.tls.late_door import LateDoor
 
 if TYPE_CHECKING:
     from rmqserver.auth.auth_table import AuthTable
@@ -32,19 +33,22 @@ class Entrance:
     def __init__(self, plan: ServerPlan, loop: Loop):
         self._plan = plan
         self._loop = loop
-        self._door: TlsDoor | None = None
+        self._door: TlsDoor | LateDoor | None = None
         """None: incoming connections are plain."""
         self._link: TlsLink | None = None
         self._advertised: Advertise | None = None
 
     def open_tls(self) -> None:
-        """Sets TLS up if the settings ask for it. UsageError for a file that cannot be used."""
+        """Sets TLS up as the settings ask for it. UsageError for a file that cannot be used."""
         settings = self._plan.tls
-        if settings.door is None and settings.link is None:
+        is_asked = settings.door is not None and settings.door.is_asked
+        if settings.door is not None and not is_asked:
+            self._door = LateDoor(settings.door, self._loop.post)
+        if not is_asked and settings.link is None:
             return
         from rmqserver.tls.door import TlsDoor, TlsLink  # 10 ms, most of it OpenSSL
 
-        if settings.door is not None:
+        if settings.door is not None and is_asked:
             self._door = TlsDoor(settings.door)
             certificate = settings.door.key_pair.cert_path if settings.door.key_pair else "self-signed"
             log.info(
@@ -55,9 +59,9 @@ class Entrance:
             self._link = TlsLink(settings.link)
 
     def start(self, nursery: trio.Nursery) -> None:
-        for watched in (self._door, self._link):
-            if watched is not None:
-                nursery.start_soon(watched.watch)
+        for each in (self._door, self._link):
+            if each is not None and not isinstance(each, LateDoor):
+                nursery.start_soon(each.watch)
 
     # --- in and out --------------------------------------------------------------------------------------------------
 
@@ -73,7 +77,7 @@ class Entrance:
         try:
             self._loop.listen(self._plan.listen, fast_port, service, main_port=port, make_pump=self._make_pump)
         except UsageError as error:
-            log.info("event=no-fast-port port=%d reason=%r", fast_port, str(error))
+            log.warning("event=no-fast-port port=%d reason=%r", fast_port, str(error))
 
     def _make_pump(self) -> Pump:
         return self._door.pump() if self._door is not None else plain_pump()
@@ -92,7 +96,8 @@ class Entrance:
 
     @property
     def is_guarded(self) -> bool:
-        return self._plan.auth.asks or self._door is not None
+        door = self._plan.tls.door
+        return self._plan.auth.asks or (door is not None and door.is_asked)
 
     def guard(self, service: Service, table: AuthTable, cluster: str) -> None:
         """Requires that peers of ``service`` are users of ``table``."""

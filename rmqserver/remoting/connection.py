@@ -140,6 +140,17 @@ class Connection:
 
         self._pump = ProxyPump(pump, on_through)
 
+    def change_pump(self, pump: Pump, data: bytes) -> None:
+        """Goes on with another pump, which first gets ``data``. Does nothing on a closed connection."""
+        if self.closed:
+            return
+        self._pump = pump
+        try:
+            self._cutter.feed_untrusted(pump.received(memoryview(data)))
+        except Exception as error:
+            self._fail(error)
+        self._settle()
+
     @property
     def may_wait(self) -> bool:
         """Whether the loop can leave it alone until the peer sends something."""

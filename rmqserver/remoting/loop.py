@@ -28,7 +28,7 @@ from rmqserver.logs import Seldom
 from rmqserver.remoting.connection import Connection, plain_host
 from rmqserver.remoting.counted_connection import CountedConnection
 from rmqserver.remoting.listening import open_listener
-from rmqserver.remoting.pump import PLAIN, Pump, plain_pump
+from rmqserver.remoting.pump import PLAIN, FirstBytePump, Pump, plain_pump
 from rmqserver.remoting.service import Service
 from rmqserver.remoting.waits import Waits
 
@@ -310,7 +310,10 @@ class Loop:
             sock.close()
             return
         try:
-            connection = self.adopt(sock, listener.service, listener.main_port, listener.make_pump())
+            pump = listener.make_pump()
+            connection = self.adopt(sock, listener.service, listener.main_port, pump)
+            if isinstance(pump, FirstBytePump):
+                pump.change = connection.change_pump
             connection.may_be_behind_balancer()
         except OSError:  # gone between connecting and now
             sock.close()
@@ -363,7 +366,7 @@ class Loop:
 
     def wait_writable(self, connection: Connection, wanted: bool) -> None:
         waits = connection.service is self._paused and not self._goes_on(connection)
-        reads = 0 if waits else select.EPOLLIN
+        reads = 0 if waits or connection.is_resting else select.EPOLLIN
         self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else reads)
 
     def go_on_later(self, connection: Connection) -> None:

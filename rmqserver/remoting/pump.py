@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
+
+HANDSHAKE_MAX_S = 10.0
+"""Counted from its first byte; the same as Apache's (Netty's). A peer that sends half a hello can hold a connection no
+longer."""
+
+HANDSHAKE_RECORD = 0x16
+"""The first byte of a client that speaks TLS. As a frame's, it would mean a length of 352 MB."""
+
+HELLO_MAX_BYTES = 64 << 10
+"""A client sends no more before it is answered."""
 
 
 class PumpError(OSError):
@@ -55,3 +66,40 @@ PLAIN = PlainPump()
 
 def plain_pump() -> Pump:
     return PLAIN
+
+
+def _not_yet(pump: Pump, data: bytes) -> None:
+    raise AssertionError("no connection has this pump")
+
+
+class FirstBytePump:
+    """The pump of an accepted connection whose first byte tells whether it is TLS. If it is not, bytes go through
+    unchanged. If it is, ``begin_tls`` is called once. It calls back with the pump for TLS, perhaps later; until then
+    the client's bytes are kept."""
+
+    wants_to_write = False
+
+    def __init__(self, begin_tls: Callable[[Callable[[Pump], None]], None]):
+        self.opens_by_s = math.inf
+        self.to_send: Callable[[Sequence[bytes]], bytes] = PLAIN.to_send
+        self.change: Callable[[Pump, bytes], None] = _not_yet
+        """Set by the connection: it goes on with another pump, which first gets these bytes."""
+        self._begin_tls = begin_tls
+        self._hello = b""
+
+    def received(self, data: memoryview, /) -> bytes:
+        if not self._hello:
+            if data[0] != HANDSHAKE_RECORD:
+                self.received, self.change = PLAIN.received, _not_yet  # type: ignore[method-assign]
+                return bytes(data)
+            self.opens_by_s = time.monotonic() + HANDSHAKE_MAX_S
+            self._hello = bytes(data)
+            self._begin_tls(self._go_on)
+            return b""
+        self._hello += data
+        if len(self._hello) > HELLO_MAX_BYTES:
+            raise PumpError("TLS", "the client does not wait for an answer to its hello")
+        return b""
+
+    def _go_on(self, pump: Pump) -> None:
+        self.change(pump, self._hello)

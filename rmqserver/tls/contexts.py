@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
 import ssl
-import subprocess
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rmqproto.errors import UsageError
 from rmqserver.tls.settings import ClientAuth, DoorSettings, KeyPair, LinkSettings
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
 
 _VERIFY = {
     ClientAuth.NONE: ssl.CERT_NONE,
@@ -17,7 +23,6 @@ _VERIFY = {
 }
 
 SELF_SIGNED_DAYS = 365
-_MAKE_TIMEOUT_S = 30
 
 
 def door_context(settings: DoorSettings) -> ssl.SSLContext:
@@ -79,20 +84,39 @@ def _check_readable(path: str) -> None:
 
 
 def _load_self_signed(context: ssl.SSLContext) -> None:
-    """Uses the program ``openssl``: Python's library reads certificates but makes none. The key is on a disk only while
-    this runs, readable by this user only."""
+    """The key is on a disk only while this runs, readable by this user only: Python's library reads it from files
+    alone."""
+    from cryptography.hazmat.primitives import serialization as pem  # 100 ms
+
+    key, certificate = _make_self_signed()
     with tempfile.TemporaryDirectory(prefix="rmqserver-tls-") as directory:
-        cert, key = f"{directory}/cert.pem", f"{directory}/key.pem"
-        command = [
-            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-            "-subj", "/CN=rmqserver test", "-days", str(SELF_SIGNED_DAYS), "-keyout", key, "-out", cert,
-            "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1",
-        ]  # fmt: skip
-        try:
-            subprocess.run(command, check=True, capture_output=True, timeout=_MAKE_TIMEOUT_S)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise UsageError(
-                f"tls.test.mode.enable=true: no certificate could be made, because openssl failed: {error}",
-                hint="install the program openssl, or give tls.server.certPath and tls.server.keyPath",
-            ) from None
-        _load_key_pair(context, KeyPair(cert_path=cert, key_path=key))
+        pair = KeyPair(cert_path=f"{directory}/cert.pem", key_path=f"{directory}/key.pem")
+        Path(pair.cert_path).write_bytes(certificate.public_bytes(pem.Encoding.PEM))
+        Path(pair.key_path).write_bytes(
+            key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption())
+        )
+        _load_key_pair(context, pair)
+
+
+def _make_self_signed() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    """A new key, and its certificate for this machine's loopback addresses."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "rmqserver test")])
+    addresses = [x509.IPAddress(ipaddress.ip_address(text)) for text in ("127.0.0.1", "::1")]
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))  # clocks differ
+        .not_valid_after(now + timedelta(days=SELF_SIGNED_DAYS))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost"), *addresses]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return key, certificate

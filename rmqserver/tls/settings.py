@@ -1,8 +1,8 @@
 """Which parts of TLS are on, under the names of Apache RocketMQ 5.5.0's ``TlsSystemConfig``. There they are Java system
 properties and lines of a file; here they are settings like all others, and ``tls.config.file`` names such a file.
 
-Apache's server always speaks TLS, with a self-made certificate if it has no other. Ours does if it has a certificate,
-or was asked to make one. Settings that would guard less than they say are refused.
+As Apache's, a server speaks TLS beside plain connections unless it is told otherwise, with a self-made certificate if
+it has no other. Here a given one always wins. Settings that would guard less than they say are refused.
 """
 
 from __future__ import annotations
@@ -55,13 +55,15 @@ class KeyPair:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DoorSettings:
-    """How peers are let in. Without ``key_pair``, the server makes its own certificate."""
+    """How peers are let in. Without ``key_pair``, the server makes its own certificate. ``is_asked``: whether a setting
+    asks for TLS; otherwise it is there for whoever comes with it."""
 
     mode: TlsMode
     key_pair: KeyPair | None
     client_auth: ClientAuth
     trust_path: str
     """The certificates that verify clients' certificates; empty if clients are asked for none."""
+    is_asked: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,24 +110,27 @@ def _read_file(path: str) -> dict[str, str]:
 
 def _door(pairs: Mapping[str, str]) -> DoorSettings | None:
     mode = TlsMode(_one_of(pairs, _MODE, [each.value for each in TlsMode], "permissive"))
-    is_test = _is_true(pairs, _TEST_MODE)
     key_pair = _key_pair(pairs, _CERT, _KEY, _PASSWORD)
-    if key_pair is not None and is_test:
-        raise UsageError(
-            f"{_TEST_MODE}=true would make a certificate, and {_CERT} names one", hint="give one of the two"
-        )
     client_auth = _client_auth(pairs)
     if mode is TlsMode.DISABLED:
         return None
-    if key_pair is None and not is_test:
-        asks = [key for key in (_MODE, _NEED_CLIENT_AUTH, _AUTH_CLIENT, _TRUST, _TEST_MODE) if key in pairs]
-        if not asks:
-            return None
+    is_test = _is_true(pairs, _TEST_MODE)
+    guards = (_MODE, _NEED_CLIENT_AUTH, _AUTH_CLIENT, _TRUST)
+    asks = [key for key in guards if key in pairs and (key != _MODE or mode is TlsMode.ENFORCING)]
+    if asks and key_pair is None and not is_test:
         raise UsageError(
             f"{asks[0]}={pairs[asks[0]]}: TLS needs a certificate",
             hint=f"give {_CERT} and {_KEY} (PEM files), or for tests {_TEST_MODE}=true, which makes one",
         )
-    return DoorSettings(mode=mode, key_pair=key_pair, client_auth=client_auth, trust_path=pairs.get(_TRUST, ""))
+    if key_pair is None and _TEST_MODE in pairs and not is_test:
+        return None
+    return DoorSettings(
+        mode=mode,
+        key_pair=key_pair,
+        client_auth=client_auth,
+        trust_path=pairs.get(_TRUST, ""),
+        is_asked=key_pair is not None or is_test,
+    )
 
 
 def _client_auth(pairs: Mapping[str, str]) -> ClientAuth:

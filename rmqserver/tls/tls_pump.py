@@ -7,14 +7,7 @@ import ssl
 import time
 from collections.abc import Sequence
 
-from rmqserver.remoting.pump import PLAIN, PumpError
-
-HANDSHAKE_MAX_S = 10.0
-"""Counted from its first byte; the same as Apache's (Netty's). A peer that sends half a hello can hold a connection no
-longer."""
-
-HANDSHAKE_RECORD = 0x16
-"""The first byte of a client that speaks TLS. As a frame's, it would mean a length of 352 MB."""
+from rmqserver.remoting.pump import HANDSHAKE_MAX_S, HANDSHAKE_RECORD, PLAIN, PumpError
 
 _READ_SIZE_BYTES = 64 << 10
 

@@ -7,11 +7,12 @@ import gc
 import logging
 import math
 import os
-import shutil
 import socket
 import ssl
+import subprocess
+import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,7 +33,8 @@ from rmqserver.remoting.service import Service
 from rmqserver.tls import tls_pump as pump_module
 from rmqserver.tls.contexts import door_context
 from rmqserver.tls.door import TlsDoor, TlsLink
-from rmqserver.tls.settings import ClientAuth, DoorSettings, KeyPair, LinkSettings, TlsMode
+from rmqserver.tls.late_door import LateDoor
+from rmqserver.tls.settings import ClientAuth, DoorSettings, KeyPair, LinkSettings, TlsMode, tls_settings
 from rmqserver.tls.tls_pump import DoorPump, TlsPump
 from tests.support.certificates import Authority, Signed
 
@@ -309,7 +311,121 @@ async def test_a_connection_of_ours_may_send_before_the_handshake_has_ended(
     assert answered[0].body == b"early"
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="the program openssl makes it")
+def unasked() -> DoorSettings:
+    door = tls_settings({}).door
+    assert door is not None
+    return door
+
+
+@pytest.mark.trio
+async def test_clients_that_speak_tls_unasked_are_served_beside_plain_ones(caplog: pytest.LogCaptureFixture) -> None:
+    """As by Apache's servers. All hellos that come while the certificate is made wait for it, and no plain client
+    does."""
+    caplog.set_level(logging.INFO)
+    loop, service = Loop(), Echo()
+    port = loop.listen("127.0.0.1", 0, service, make_pump=LateDoor(unasked(), loop.post).pump)
+    answered: list[bytes] = []
+
+    async def by_tls(number: int) -> None:
+        async with await tls_stream(port, _ANY) as stream:
+            answered.append(await ask(stream, b"%d" % number))
+
+    try:
+        with trio.fail_after(LIMIT_S):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(loop.run)
+                async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+                    assert await ask(plain, b"before") == b"before"
+                    async with trio.open_nursery() as clients:
+                        for number in range(50):
+                            clients.start_soon(by_tls, number)
+                        assert await ask(plain, b"meanwhile") == b"meanwhile"
+                    assert await ask(plain, b"after") == b"after"
+                await by_tls(50)
+                nursery.cancel_scope.cancel()
+    finally:
+        loop.close()
+    assert sorted(map(int, answered)) == list(range(51))
+    assert [line for line in caplog.messages if "tls-opened" in line] != []
+    assert caplog.text.count("certificate=self-made") == 1
+
+
+@pytest.mark.trio
+async def test_a_hello_that_comes_in_pieces_or_ends_early_while_the_certificate_is_made() -> None:
+    loop, service = Loop(), Echo()
+    posted: list[Callable[[], None]] = []
+    port = loop.listen("127.0.0.1", 0, service, make_pump=LateDoor(unasked(), posted.append).pump)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    hello = _ANY.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        hello.do_handshake()
+    data = outgoing.read()
+    try:
+        with trio.fail_after(LIMIT_S):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(loop.run)
+                gone = await trio.open_tcp_stream("127.0.0.1", port)
+                await gone.send_all(data)
+                stream = await trio.open_tcp_stream("127.0.0.1", port)
+                for at in range(0, len(data), 50):
+                    await stream.send_all(data[at : at + 50])
+                    await trio.sleep(0)
+                while not posted:
+                    await trio.sleep(0.01)
+                await gone.aclose()
+                while service.closed_count == 0:
+                    await trio.sleep(0.01)
+                loop.post(posted[0])
+                incoming.write(await stream.receive_some())
+                assert incoming.pending
+                await stream.aclose()
+                nursery.cancel_scope.cancel()
+    finally:
+        loop.close()
+
+
+@pytest.mark.trio
+async def test_a_server_that_cannot_make_a_certificate_says_so_and_serves_plain_clients(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    loop, service = Loop(), Echo()
+    port = loop.listen("127.0.0.1", 0, service, make_pump=LateDoor(unasked(), loop.post).pump)
+    try:
+        with trio.fail_after(LIMIT_S):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(loop.run)
+                for _ in range(2):
+                    stream = await tls_stream(port, _ANY)
+                    with turned_away(caplog, "cryptography"), pytest.raises(trio.BrokenResourceError):
+                        await stream.do_handshake()
+                    await trio.aclose_forcefully(stream)
+                async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+                    assert await ask(plain, b"x") == b"x"
+                nursery.cancel_scope.cancel()
+    finally:
+        loop.close()
+    assert "event=tls-failed" in caplog.text
+
+
+def test_a_server_that_nobody_speaks_tls_to_loads_nothing_of_it() -> None:
+    program = (
+        "import sys\n"
+        "from rmqserver.process import server\n"
+        "from rmqserver.process.entrance import Entrance\n"
+        "from rmqserver.command_line import Options, plan\n"
+        "from rmqserver.remoting.loop import Loop\n"
+        "before = 'ssl' in sys.modules\n"  # trio may import it
+        "loop = Loop()\n"
+        "entrance = Entrance(plan(Options(has_namesrv=True, has_broker=False)), loop)\n"
+        "entrance.open_tls()\n"
+        "entrance._make_pump()\n"
+        "assert ('ssl' in sys.modules) == before and not entrance.is_guarded\n"
+        "assert 'cryptography' not in sys.modules and 'rmqserver.tls.door' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.trio
 async def test_a_certificate_of_our_own_making_serves_tests() -> None:
     made = DoorSettings(mode=TlsMode.PERMISSIVE, key_pair=None, client_auth=ClientAuth.NONE, trust_path="")
@@ -319,13 +435,6 @@ async def test_a_certificate_of_our_own_making_serves_tests() -> None:
             async with await tls_stream(port, _ANY) as stream:
                 assert await ask(stream, b"x") == b"x"
             nursery.cancel_scope.cancel()
-
-
-def test_without_openssl_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    made = DoorSettings(mode=TlsMode.PERMISSIVE, key_pair=None, client_auth=ClientAuth.NONE, trust_path="")
-    with pytest.raises(UsageError, match="no certificate could be made"):
-        door_context(made)
 
 
 def test_a_key_that_cannot_be_used_is_named(authority: Authority, server: Signed, tmp_path: Path) -> None:

@@ -13,8 +13,27 @@ from rmqserver.tls.settings import ClientAuth, KeyPair, TlsMode, TlsSettings, tl
 CERT = {"tls.server.certPath": "/c.pem", "tls.server.keyPath": "/k.pem"}
 
 
-def test_without_a_certificate_all_stays_plain() -> None:
-    assert tls_settings({"brokerName": "a"}) == TlsSettings()
+def test_without_a_setting_tls_is_there_for_whoever_comes_with_it() -> None:
+    """As Apache's servers, with a certificate that is made when it is needed."""
+    for given in ({"brokerName": "a"}, {"tls.server.mode": "permissive"}):
+        settings = tls_settings(given)
+        assert settings.door is not None
+        assert (settings.door.mode, settings.door.key_pair) == (TlsMode.PERMISSIVE, None)
+        assert (settings.door.is_asked, settings.link) == (False, None)
+    asked = tls_settings({"tls.test.mode.enable": "true"}).door
+    assert asked is not None
+    assert asked.is_asked
+
+
+def test_a_given_certificate_wins_over_one_that_would_be_made() -> None:
+    door = tls_settings({**CERT, "tls.test.mode.enable": "true"}).door
+    assert door is not None
+    assert door.key_pair == KeyPair(cert_path="/c.pem", key_path="/k.pem")
+
+
+def test_it_can_be_switched_off() -> None:
+    assert tls_settings({"tls.test.mode.enable": "false"}) == TlsSettings()
+    assert tls_settings({"tls.server.mode": "disabled"}) == TlsSettings()
     assert tls_settings({"tls.server.mode": "disabled", **CERT}) == TlsSettings()
 
 
@@ -48,12 +67,11 @@ def test_clients_are_checked_if_three_settings_agree() -> None:
     ("given", "problem"),
     [
         ({"tls.server.mode": "enforcing"}, "needs a certificate"),
-        ({"tls.test.mode.enable": "false"}, "needs a certificate"),
+        ({"tls.server.mode": "enforcing", "tls.test.mode.enable": "false"}, "needs a certificate"),
         ({"tls.test.mode.enable": "no"}, "one of true, false"),
         ({"tls.server.mode": "strict"}, "one of disabled, permissive, enforcing"),
         ({"tls.server.certPath": "/c.pem"}, "tls.server.keyPath is needed"),
         ({"tls.server.keyPassword": "x"}, "tls.server.certPath is needed"),
-        ({**CERT, "tls.test.mode.enable": "true"}, "would make a certificate"),
         ({**CERT, "tls.server.authClient": "true"}, "checks nobody"),
         ({**CERT, "tls.server.trustCertPath": "/ca.pem"}, "checks nobody"),
         ({**CERT, "tls.server.need.client.auth": "require"}, "would let in every certificate"),
