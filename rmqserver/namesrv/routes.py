@@ -130,6 +130,15 @@ class RouteTable:
         if self._is_full(new):
             log.warning("event=register-refused broker=%s addr=%s reason=full", new.name, new.addr)
             return None
+        known = self._brokers[new.name].broker_addrs if new.name in self._brokers else {}
+        if self._is_outdated(new, known.get(new.broker_id)):
+            self._live.pop(new.key, None)
+            return Master()
+        moved_ids = [id for id, addr in known.items() if addr == new.addr and id != new.broker_id]
+        if new.broker_id not in known and len(new.topics.topic_config_table) == 1:
+            # Before anything is noted: what has no live entry never expires.
+            log.warning("event=register-refused broker=%s addr=%s reason=one-topic", new.name, new.addr)
+            return None
         names = self._clusters.setdefault(new.cluster, [])
         if new.name not in names:
             names.append(new.name)
@@ -140,14 +149,8 @@ class RouteTable:
         broker.enable_acting_master = bool(new.enable_acting_master)
         broker.zone_name = new.zone_name
         addrs = broker.broker_addrs
-        for moved_id in [id for id, addr in addrs.items() if addr == new.addr and id != new.broker_id]:
-            del addrs[moved_id]  # a slave that became master, or the other way round
-        if self._is_outdated(new, addrs.get(new.broker_id)):
-            self._live.pop(new.key, None)
-            return Master()
-        if new.broker_id not in addrs and len(new.topics.topic_config_table) == 1:
-            log.warning("event=register-refused broker=%s addr=%s reason=one-topic", new.name, new.addr)
-            return None
+        for moved_id in moved_ids:  # a slave that became master, or the other way round
+            del addrs[moved_id]
         is_first = is_first or new.broker_id not in addrs
         is_smallest = bool(addrs) and new.broker_id < min(addrs)
         if is_first:

@@ -4,6 +4,7 @@ notice may be lost, so a server that needs to know also asks from time to time."
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 
 import trio
@@ -21,7 +22,7 @@ from rmqserver.remoting.service import Service
 log = logging.getLogger(__name__)
 
 WAITING_MAX = 10_000
-"""Notices that may wait. Further ones are dropped."""
+"""Notices that may wait, for all receivers together. Further ones are dropped."""
 
 
 class Notices(Service):
@@ -34,33 +35,50 @@ class Notices(Service):
         self._make_pump = make_pump
         self._credentials = credentials
         self._connections: dict[str, Connection] = {}
-        self._send, self._receive = trio.open_memory_channel[tuple[str, Command]](WAITING_MAX)
+        self._waiting: dict[str, deque[Command]] = {}
+        """By receiver, oldest first. One task at a time serves a receiver that is in here."""
+        self._waiting_count = 0
+        self._receivers, self._to_serve = trio.open_memory_channel[str](WAITING_MAX)
 
     def post(self, address: str, code: int, header: Header, body: bytes = b"") -> None:
         """Has it sent soon, without waiting."""
-        notice = Command(code=code, ext=signed(header, body, self._credentials), body=body, flag=ONEWAY_FLAG)
-        try:
-            self._send.send_nowait((address, notice))
-        except trio.WouldBlock:
+        if self._waiting_count >= WAITING_MAX:
             log.warning("event=notice-dropped code=%d addr=%s", code, address)
+            return
+        notice = Command(code=code, ext=signed(header, body, self._credentials), body=body, flag=ONEWAY_FLAG)
+        if address not in self._waiting:
+            self._waiting[address] = deque()
+            self._receivers.send_nowait(address)
+        self._waiting[address].append(notice)
+        self._waiting_count += 1
 
     async def run(self) -> None:
         """Never returns. A receiver that does not answer delays no other."""
         async with trio.open_nursery() as nursery:
-            async for address, notice in self._receive:
-                nursery.start_soon(self._deliver, address, notice)
+            async for address in self._to_serve:
+                nursery.start_soon(self._deliver, address)
 
-    async def _deliver(self, address: str, notice: Command) -> None:
+    async def _deliver(self, address: str) -> None:
+        """Sends what waits for a receiver; all of it is lost if the receiver cannot be reached."""
         try:
             connection = self._connections.get(address)
             if connection is None or connection.closed:
                 connection = self._connections[address] = await connect(self._loop, self, address, self._make_pump())
         except OSError as error:
+            lost = self._take(address)
             reason = str(error) or type(error).__name__
-            log.warning("event=notice-not-sent code=%d addr=%s reason=%r", notice.code, address, reason)
+            log.warning(
+                "event=notice-not-sent code=%d count=%d addr=%s reason=%r", lost[0].code, len(lost), address, reason
+            )
             return
-        connection.send(encode_frame(notice))
+        for notice in self._take(address):
+            connection.send(encode_frame(notice))
         self._loop.wake()
+
+    def _take(self, address: str) -> deque[Command]:
+        taken = self._waiting.pop(address)
+        self._waiting_count -= len(taken)
+        return taken
 
     def connection_closed(self, connection: Connection) -> None:
         self._connections = {addr: each for addr, each in self._connections.items() if each is not connection}

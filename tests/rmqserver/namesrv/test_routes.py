@@ -97,6 +97,8 @@ def test_the_first_registration_with_one_topic_is_refused() -> None:
     table = Table()
     assert table.register(broker(topics={"T": 6}), None) is None
     assert table.route("T") is None
+    assert table.cluster_info().cluster_addr_table == {}  # without a live entry, its name would never expire
+    assert table.cluster_info().broker_addr_table == {}
     assert table.register(broker(topics={}), None) == Master()
     assert table.register(broker(topics={"T": 6}, counter=1), None) == Master()
     assert perms(table, "T") == {"a": 6}

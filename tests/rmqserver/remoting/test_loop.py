@@ -377,6 +377,38 @@ def test_who_is_refused_rests_and_others_come_between() -> None:
     assert served.index((other, 0)) < 3
 
 
+def test_who_rests_is_not_read_again_once_the_peer_has_read_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop went round as fast as it could until the rest ended: the socket had input that nobody took."""
+    monkeypatch.setattr(loop_module, "REST_S", LIMIT_S)
+    served = []
+    serve = Connection.serve
+    monkeypatch.setattr(Connection, "serve", lambda self, *how: (served.append(self), serve(self, *how))[1])
+
+    class Tired(Echo):
+        def big(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
+            connection.rest()
+            return success(request, None, bytes(15 << 20))
+
+    loop, service = Loop(), Tired()
+    service.add_handlers({RequestCode.GET_CONSUME_STATS: service.big})
+    port = loop.listen("127.0.0.1", 0, service)
+
+    async def job() -> None:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            asked = Command(code=RequestCode.GET_CONSUME_STATS, opaque=1, ext={"consumerGroup": "g"})
+            assert len(await talk_on(stream, encode_frame(asked), 1)) == 1
+            await stream.send_all(echo_frame(2))
+            served.clear()
+            for _ in range(200):
+                await trio.sleep(0)
+            assert len(served) < 5
+
+    try:
+        in_loop(loop, job)
+    finally:
+        loop.close()
+
+
 def test_a_mistake_of_ours_closes_one_connection_and_not_the_server(caplog: pytest.LogCaptureFixture) -> None:
     with echo_loop() as (loop, service, port):
 
