@@ -227,7 +227,8 @@ class Nameserver(Service):
         return success(request, answer, b"" if order_topics is None else fastjson.dumps(KvTable(table=order_topics)))
 
     def unregister_broker(self, request: Request[BrokerIdentityHeader], connection: Connection) -> bytes:
-        self.routes.unregister(_broker_key(request.header), request.header.broker_name)
+        header = request.header
+        self.routes.unregister(_broker_key(header), header.broker_name, header.broker_id)
         return success(request)
 
     def query_data_version(self, request: Request[BrokerIdentityHeader], connection: Connection) -> bytes:

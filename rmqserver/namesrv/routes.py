@@ -233,8 +233,13 @@ class RouteTable:
         live = self._live.get(BrokerKey(new.cluster, master_addr))
         return Master(live.ha_addr, master_addr) if live else Master()
 
-    def unregister(self, key: BrokerKey, name: str) -> None:
-        """Forgets a broker, and everything that only it had. Does nothing if the broker is not known."""
+    def unregister(self, key: BrokerKey, name: str, broker_id: int | None = None) -> None:
+        """Forgets a broker, and everything that only it had. Does nothing if the broker is not known, or if another
+        broker id has registered at its address since: a slave's late word must not take the master away."""
+        live = self._live.get(key)
+        if live is not None and broker_id is not None and (live.name, live.broker_id) != (name, broker_id):
+            log.warning("event=unregister-ignored name=%s id=%d addr=%s reason=late", name, broker_id, key.addr)
+            return
         self._live.pop(key, None)
         self._filter_servers.pop(key, None)
         broker = self._brokers.get(name)

@@ -119,9 +119,7 @@ class BrokerHost:
     # --- ports and store ---------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        asked_port = self._config.listen_port
-        port = self._entrance.listen(asked_port, self.broker)
-        self._entrance.listen_fast(asked_port, self.broker)
+        port = self._entrance.listen_twice(self._config.listen_port, self.broker)
         self._advertise = self._entrance.advertise(port)
         self._config.record({"listenPort": str(port), "brokerIP1": self._advertise.host or ""})
         self._listen_ha()

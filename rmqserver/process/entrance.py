@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FAST_PORT_DISTANCE = 2
-"""How far below the broker's port the second listener for old clients is (Apache's "fast" or "VIP" port)."""
+"""How far below the broker's port the second listener is (Apache's "fast" or "VIP" port). Apache's dashboard, and
+clients with ``vipChannelEnabled``, send most of their requests there."""
+
+PAIR_TRIES_MAX = 50
+"""How many free ports are tried until one has a free neighbour."""
 
 
 class Entrance:
@@ -69,15 +73,23 @@ class Entrance:
         """Returns the port; 0 takes any free one. UsageError if it is not available."""
         return self._loop.listen(self._plan.listen, port, service, make_pump=self._make_pump)
 
-    def listen_fast(self, port: int, service: Service) -> None:
-        """Also listens below the broker's ``port``, if that port is available."""
-        fast_port = port - FAST_PORT_DISTANCE
-        if fast_port <= 0:
-            return
-        try:
-            self._loop.listen(self._plan.listen, fast_port, service, main_port=port, make_pump=self._make_pump)
-        except UsageError as error:
-            log.warning("event=no-fast-port port=%d reason=%r", fast_port, str(error))
+    def listen_twice(self, port: int, service: Service) -> int:
+        """Listens on a broker's port, which is returned, and on the one below it; port 0 takes any free pair.
+        UsageError if the port is not available. A taken neighbour is only a warning."""
+        for tries_left in range(PAIR_TRIES_MAX if port == 0 else 1, 0, -1):
+            listener = self._loop.open(self._plan.listen, port)
+            bound = int(listener.getsockname()[1])
+            try:
+                fast = self._loop.open(self._plan.listen, bound - FAST_PORT_DISTANCE)
+            except UsageError as error:
+                if tries_left > 1:
+                    listener.close()
+                    continue
+                log.warning("event=no-fast-port port=%d reason=%r", bound - FAST_PORT_DISTANCE, str(error))
+            else:
+                self._loop.accept_at(fast, service, main_port=bound, make_pump=self._make_pump)
+            break
+        return self._loop.accept_at(listener, service, make_pump=self._make_pump)
 
     def _make_pump(self) -> Pump:
         return self._door.pump() if self._door is not None else plain_pump()

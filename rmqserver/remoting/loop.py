@@ -125,15 +125,25 @@ class Loop:
         port: int,
         service: Service,
         *,
+        make_pump: Callable[[], Pump] = plain_pump,
+    ) -> int:
+        """Opens a listener and returns its port; port 0 takes any free one. UsageError if the port is not available."""
+        return self.accept_at(self.open(host, port), service, make_pump=make_pump)
+
+    def open(self, host: str, port: int) -> socket.socket:
+        """A listener for ``accept_at``, which the caller closes otherwise. UsageError as ``listen``."""
+        return open_listener(host, port, BACKLOG, hint="choose another --port or --listen, or port 0 for any free one")
+
+    def accept_at(
+        self,
+        listener: socket.socket,
+        service: Service,
+        *,
         main_port: int | None = None,
         make_pump: Callable[[], Pump] = plain_pump,
     ) -> int:
-        """Opens a listener and returns its port; port 0 takes any free one. UsageError if the port is not available.
-
-        ``main_port`` is our port in stored hosts, if it is not this one (the fast listener stores the main port).
-        """
-        hint = "choose another --port or --listen, or port 0 for any free one"
-        listener = open_listener(host, port, BACKLOG, hint=hint)
+        """Serves those who come to an open listener; its port. ``main_port`` is our port in stored hosts, if it is not
+        this one (the fast listener stores the main port)."""
         listener.setblocking(False)
         bound = int(listener.getsockname()[1])
         self._listeners[listener.fileno()] = _Listener(listener, service, main_port or bound, make_pump)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -79,10 +80,12 @@ class Pulls:
         reset_offset = offsets.take_reset(group_name, topic_name, queue_id)
         if reset_offset is not None:
             return self._reset(header, reset_offset, topic, group, wanted)
+        started_s = time.monotonic()
         result = self._store.get(
             topic_name, queue_id, header.queue_offset, min(header.max_msg_nums, PULL_COUNT_MAX),
             wanted=wanted, cached_only=self._slow_reads.is_free,
         )  # fmt: skip
+        self._stats.note_get(started_s)
         offsets.set_pull_offset(group_name, topic_name, queue_id, result.next_offset)
         pulled = PullOutcome(result, topic, group, wanted)
         if self._config.slave_read_enable:
@@ -134,7 +137,7 @@ class Pulls:
         if result.chunks:
             self._found(request, connection, pulled)
         elif not result.is_loaded:
-            self._slow_reads.load(result, partial(self._loaded, request, connection, pulled))
+            self._slow_reads.load(result, partial(self._loaded, request, connection, pulled, time.monotonic()))
         else:
             self._missed(request, connection, pulled, may_hold=is_first)
 
@@ -189,8 +192,14 @@ class Pulls:
         return header.settle(code, pulled.result)
 
     def _loaded(
-        self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome, failed: Exception | None
+        self,
+        request: Request[PullHeader],
+        connection: Connection,
+        pulled: PullOutcome,
+        started_s: float,
+        failed: Exception | None,
     ) -> None:
+        self._stats.note_get(started_s)
         if failed is not None:
             text = f"cannot read the commit log: {failed}"
             send_answer(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, text))

@@ -144,6 +144,12 @@ class BrokerStats:
         self.put_total_yesterday_morning = self.put_total_this_morning = 0
         self.get_total_yesterday_morning = self.get_total_this_morning = 0
 
+    def note_get(self, started_s: float) -> None:
+        """A read of messages that began at ``started_s`` (``time.monotonic()``) has ended."""
+        elapsed_ms = int((time.monotonic() - started_s) * 1000)
+        if elapsed_ms > self.get_time_max_ms:
+            self.get_time_max_ms = elapsed_ms
+
     # --- rare events -------------------------------------------------------------------------------------------------
 
     def add(self, name: str, key: str, message_count: int = 1) -> None:

@@ -121,6 +121,16 @@ def test_topics_that_a_broker_no_longer_names_stay_unless_told_otherwise() -> No
         assert table.topics() == topics
 
 
+def test_a_late_unregister_of_a_slave_leaves_the_master_that_has_its_address_now() -> None:
+    table = Table()
+    table.register(broker(id=1, addr="x:1"), None)
+    table.register(broker(id=0, addr="x:1"), None)
+    table.unregister(BrokerKey("c", "x:1"), "a", 1)
+    assert addrs(table) == {"a": {0: "x:1"}}
+    table.unregister(BrokerKey("c", "x:1"), "a", 0)
+    assert addrs(table) == {}
+
+
 def test_a_known_address_under_another_id_is_moved() -> None:
     table = Table()
     table.register(broker(id=0, addr="x:1"), None)

@@ -194,7 +194,18 @@ def test_a_fixed_port_has_a_fast_one_below_it(start_standalone: StartStandalone)
         assert wire.ask(RequestCode.GET_BROKER_CONFIG).code == 0
     server.stop()
     with socket.create_server(("127.0.0.1", port - 2)):
-        assert start_standalone("--port", str(port), "--data", server.store_dir).stop() == 0
+        again = start_standalone("--port", str(port), "--data", server.store_dir)
+        with Wire(again.broker_addr) as wire:
+            assert wire.ask(RequestCode.GET_BROKER_CONFIG).code == 0
+        assert again.stop() == 0
+        assert again.log_file.read_text().count("event=no-fast-port") == 1
+
+
+def test_any_free_port_has_a_fast_one_below_it(server: Server) -> None:
+    """Apache's dashboard sends nearly all of its requests there."""
+    host, _, port = server.broker_addr.rpartition(":")
+    with Wire(f"{host}:{int(port) - 2}") as wire:
+        assert wire.ask(RequestCode.GET_BROKER_CONFIG).code == 0
 
 
 def test_what_is_advertised_is_registered(start_standalone: StartStandalone) -> None:

@@ -129,7 +129,11 @@ def test_unknown_group_is_refused_where_groups_are_not_made(wire: Wire) -> None:
 
 
 def test_sql_is_refused_and_not_passed_over(wire: Wire) -> None:
-    answer = pull(wire, "PlainTopic", expression="a > 5", expression_type="SQL92")
+    configure(wire, enablePropertyFilter="false")
+    try:
+        answer = pull(wire, "PlainTopic", expression="a > 5", expression_type="SQL92")
+    finally:
+        configure(wire, enablePropertyFilter="true")
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark == "The broker does not support consumer to filter message by SQL92"
 
