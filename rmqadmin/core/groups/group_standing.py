@@ -214,8 +214,16 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
             for queue, entry in last.offsets.offsets.items()
         ]
         queues += [
-            QueueStanding(queue=one.queue, entry=one.entry, broker_addr=one.broker_addr, is_unread=True)
-            for one in unread.read(group, told, self.topic)
+            QueueStanding(
+                queue=one.queue,
+                entry=one.entry,
+                broker_addr=one.broker_addr,
+                is_unread=True,
+                oldest_waiting_ms=first_waiting_ms(self.admin, one.broker_addr, one.queue, one.entry)
+                if at < self.queues_dated_max
+                else None,
+            )
+            for at, one in enumerate(unread.read(group, told, self.topic))
         ]
         return GroupStanding(
             group=group, queues=queues, trend=trend, clients=clients, owners=owners, uncommitted=uncommitted,
