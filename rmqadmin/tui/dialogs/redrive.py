@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from spark_tools.replay.sending.permit_service import PermitService
 
 _COMMAND = "rmqadmin tui"
+TO_SAME = "--to same"
 
 
 def _notes(error: RocketMQError) -> list[str]:
@@ -105,7 +106,12 @@ class RedriveScreen(ChangeScreen):
                 tls=settings.tls_files(),
                 address_map=settings.address_map(),
             )
-            self._planned = plan_letters(request, self._letters, rate)
+            try:
+                self._planned = plan_letters(request, self._letters, rate)
+            except RocketMQError as error:
+                if error.hint and TO_SAME in error.hint:  # which this dialog does not do
+                    error.hint = f"In a shell: rmqadmin dlq redrive {self._group} {TO_SAME}"
+                raise
             job = self._planned.replayed.plan.job
             occasion.notice(f"the same in a shell: rmqadmin dlq redrive --execute --job {job}{limits_text(rate)}")
             return self._planned

@@ -14,6 +14,7 @@ from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.screens.messages import MessagesScreen
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.names import dlq_topic, retry_topic
 from spark_tools.replay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND
@@ -117,6 +118,20 @@ def test_the_one_under_the_cursor_is_redriven_if_none_is_marked_and_one_that_goe
         await driver.press("enter")
         await driver.until_shown("1 sent, 1 rejected", "rejected: was redriven 3 times")
         assert sent_again(world) == ["key-0"]
+
+    drive(world.make_client, test)
+
+
+def test_an_orderly_group_is_refused_with_the_reason_and_the_other_way(world: World) -> None:
+    make_letters(world, 1)
+    config = SubscriptionGroupConfig(group_name=world.group, consume_message_orderly=True)
+    world.admin.create_group(world.server.broker_addr, config)
+
+    async def test(driver: Driver) -> None:
+        await at_letters(driver, world, 2)
+        await driver.press("a", "R")
+        await driver.until_shown("consumes orderly", f"rmqadmin dlq redrive {world.group} --to same")
+        assert "to go on" not in driver.text
 
     drive(world.make_client, test)
 
