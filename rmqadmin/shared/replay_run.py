@@ -54,6 +54,7 @@ def run_job(
 
     def note_plan(plan: Plan) -> None:
         own_jobs.add(plan.job)
+        _check_servers(call, plan)
         on_plan(plan)
 
     def has_begun(plan: Plan) -> bool:
@@ -162,6 +163,20 @@ def _hooks(
         on_stage=begin, on_read=stage.read, on_plan=show, confirm=confirm, on_progress=go_on,
         on_service=progress.attach, on_canary=judge,
     )  # fmt: skip
+
+
+def _check_servers(call: Call, plan: Plan) -> None:
+    """Says which name servers a job is for, if the call has others: a job goes on where it was planned. UsageError if
+    the command line names them."""
+    planned = plan.target_name_server if plan.source.name_server is None else plan.source.name_server
+    if plan.target.kind == "file" or not call.is_namesrv_given or set(call.namesrv_addrs) == set(planned.split(";")):
+        return
+    if call.namesrv_option is not None:
+        raise UsageError(
+            f"job {plan.job} was planned for {planned}, and -n names {call.namesrv_option}",
+            hint="Leave out -n to go on there, or plan a job of another name here.",
+        )
+    call.notice(f"job {plan.job} was planned for {planned}, and goes on there")
 
 
 def _asked_name(plan: Plan) -> str:

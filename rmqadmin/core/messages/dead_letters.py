@@ -9,7 +9,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.messages.redriven_letters import redriven_count
-from rmqproto.errors import NotFoundError, RocketMQError, StorageError, UsageError
+from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, StorageError, UsageError
 from rmqproto.names import DLQ_PREFIX, group_in_topic
 from rmqproto.times import TimeRange
 
@@ -74,7 +74,7 @@ def read_dead_letters_of(admin: AdminClient, broker_addr: str, topic: str, ledge
     try:
         ranges = {queue: (ends.min_offset, ends.max_offset) for queue, ends in table.items()}
         redriven = redriven_count(admin, ranges, ledger)
-    except StorageError as error:
+    except (StorageError, RefusedError) as error:  # refused: a topic of perm 2
         return DeadLetters(depth, None, oldest_ms, newest_ms or None, f"not known what was redriven: {error}")
     return DeadLetters(depth, redriven, oldest_ms, newest_ms or None)
 

@@ -41,6 +41,9 @@ class LetterSource(Protocol):
     def letter(self, place: Place) -> Letter | None:
         """The message there; None if there is none, or none any more."""
 
+    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        """The first queue offset that exists, and the one that the next message will get. (0, 0) without the queue."""
+
     def lacks_job(self, job: str, fences: list[Fence]) -> bool:
         """Whether it is certain that this cluster has never got a message of the job, which sent above these fences."""
 
@@ -69,6 +72,11 @@ class LiveLetters:
             if stored.queue_offset == queue_offset:
                 return letter_of(stored)
         return None
+
+    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        broker = self._route(queue.topic).get(queue.broker_name)
+        address = broker.selected_addr() if broker is not None else None
+        return (0, 0) if address is None else queue_bounds(self._admin.connections, address, queue)
 
     def lacks_job(self, job: str, fences: list[Fence]) -> bool:
         return bool(fences) and all(self._lacks_above(job, fence) for fence in fences)
@@ -125,6 +133,12 @@ class StoredLetters:
         except NotFoundError:  # the queue's files are gone
             return None
         return None if stored is None else letter_of(stored)
+
+    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        try:
+            return self._view.bounds(queue)
+        except NotFoundError:
+            return 0, 0
 
     def lacks_job(self, job: str, fences: list[Fence]) -> bool:
         return False

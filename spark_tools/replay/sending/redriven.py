@@ -14,17 +14,19 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, parse_queue_text
 from spark_tools.replay.plans.plan import Plan, load_plan
-from spark_tools.replay.sending.ledger import LedgerState, read_ledger
+from spark_tools.replay.sending.ledger import LEDGER_FILE, LedgerState, read_ledger
 from spark_tools.replay.sending.letter_source import LetterSource
 from spark_tools.replay.sending.letters import BrokerSeen, Letter, LetterBook, Place, Witness
 
 ROOT_LOCK_FILE = ".lock"
+LEDGERS_KEPT_MAX = 256
+"""How many ledgers are kept in memory."""
 HOLES_MAX = 16
 """How many offsets without a message are passed over in the search for the last letter that is the same."""
 
@@ -148,9 +150,13 @@ def _last(holds: Callable[[int], bool], count: int) -> int:
 
 
 def _is_there(source: LetterSource, queue: str, witness: Witness) -> bool | None:
-    """Whether the queue has this message where it was; None if it has none there any more."""
-    letter = source.letter((parse_queue_text(queue), witness.queue_offset))
-    return None if letter is None else letter.mark == witness.mark
+    """Whether the queue has this message where it was; None if it has none there any more. False if the queue has not
+    come that far, which no queue does that had the message."""
+    place = parse_queue_text(queue), witness.queue_offset
+    letter = source.letter(place)
+    if letter is not None:
+        return letter.mark == witness.mark
+    return None if witness.queue_offset < source.bounds(place[0])[1] else False
 
 
 def changed_queue(plan: Plan, source: LetterSource) -> str | None:
@@ -198,9 +204,23 @@ def _begun(root: str, source: LetterSource) -> Iterator[_Job]:
     """The jobs that have begun to send, by name."""
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
         directory = os.path.join(root, name)
-        state = read_ledger(directory) if os.path.isdir(directory) else None
+        state = _ledger(directory) if os.path.isdir(directory) else None
         if state is not None and state.begin is not None:
             yield _Job(root, name, state, source)
+
+
+def _ledger(directory: str) -> LedgerState:
+    """The job's state, read once as long as its file stays the same: dashboards ask every few seconds."""
+    try:
+        found = os.stat(os.path.join(directory, LEDGER_FILE))
+    except OSError:
+        return read_ledger(directory)
+    return _unchanged(directory, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(LEDGERS_KEPT_MAX)
+def _unchanged(directory: str, inode: int, size_bytes: int, changed_ns: int) -> LedgerState:
+    return read_ledger(directory)
 
 
 @contextmanager

@@ -180,6 +180,35 @@ def test_an_old_ledger_whose_plan_names_offset_message_ids(run: Rmqadmin, server
     assert one.redrive() == (0, COUNT)
 
 
+def test_a_job_goes_on_where_it_was_planned(run: Rmqadmin, servers: ExitStack, tmp_path: Path) -> None:
+    """A second dry run under the same name, in another cluster, takes the place of the first one's plan."""
+    one, two = (Cluster(servers.enter_context(standalone(tmp_path / name)), run) for name in ("one", "two"))
+    for cluster in (one, two):
+        cluster.fill(range(COUNT))
+        assert cluster("dlq", "redrive", GROUP, "--job", "job").status == 0
+    refused = one("dlq", "redrive", "--execute", "--job", "job")
+    assert refused.status == 2
+    assert f"job job was planned for {two.server.namesrv_addr}" in refused.err
+    assert (one.arrived(), two.arrived()) == ([], [])
+    assert two("dlq", "redrive", "--execute", "--job", "job").status == 0
+    assert (one.arrived(), two.arrived()) == ([], [*range(COUNT)])
+    assert one("dlq", "redrive", GROUP, "--job", "job").status == 2, "it has begun"
+
+
+def test_a_plan_of_a_cluster_made_anew_with_fewer_letters(run: Rmqadmin, servers: ExitStack, tmp_path: Path) -> None:
+    first = servers.enter_context(standalone(tmp_path / "first"))
+    old = Cluster(first, run)
+    old.fill(range(COUNT))
+    assert old("dlq", "redrive", GROUP, "--job", "planned").status == 0
+    ports = [first.ready[name].rpartition(":")[2] for name in ("namesrv_addr", "broker_addr")]
+    first.stop()
+    again = standalone(tmp_path / "again", "--namesrv-port", ports[0], "--port", ports[1])
+    anew = Cluster(servers.enter_context(again), run)
+    anew.fill(range(2))
+    assert anew("dlq", "redrive", "--execute", "--job", "planned").status == 2
+    assert anew.arrived() == []
+
+
 def test_another_directory_of_ledgers(run: Rmqadmin, servers: ExitStack, tmp_path: Path) -> None:
     cluster = Cluster(servers.enter_context(standalone(tmp_path / "one")), run)
     cluster.fill(range(COUNT))

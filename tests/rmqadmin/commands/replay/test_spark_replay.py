@@ -333,6 +333,7 @@ def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, mo
     monkeypatch.setattr(entry, "replay", replay)
     ran = run("-o", "json", "spark-replay", "--resume", "--job", "billing-1")
     assert ran.err.splitlines() == [
+        "rmqadmin: accounts gets these messages again, not only billing; --to group reaches it alone.",
         "rmqadmin: 0 of 1 waves done, 1 of 7 messages sent, 1/s, 6 s left",
         "rmqadmin: 0 of 1 waves done, 2 of 7 messages sent, 0/s, 10 s left",
         "rmqadmin: 1 of 1 waves done, 5 of 5 messages sent, 3/s",

@@ -45,6 +45,9 @@ class Cluster:
         self.asked_count += 1
         return letter(place[1], "a" if place[1] < self._own_from else "b") if place[1] < 100 else None
 
+    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        return 0, 100
+
     def lacks_job(self, job: str, fences: list[Fence]) -> bool:
         return self._lacks
 
@@ -181,6 +184,8 @@ def test_a_plan_knows_its_messages_again(tmp_path: Path) -> None:
     plan = a_job(tmp_path, "first", 0, 10, done=False)
     assert changed_queue(plan, Cluster()) is None
     assert changed_queue(plan, Cluster(own_from=9)) == queue_text(QUEUE)
+    beyond = msgspec.structs.replace(plan, witnesses={queue_text(QUEUE): Witness(100, b"12345678")})
+    assert changed_queue(beyond, Cluster()) == queue_text(QUEUE), "the queue has not come that far"
     assert changed_queue(msgspec.structs.replace(plan, witnesses={}), Cluster(own_from=0)) is None, "an old plan"
 
 
