@@ -48,7 +48,7 @@ def test_a_name_server_that_is_down_is_a_finding_and_no_failure(rmqadmin: Rmqadm
     assert ran.status == 1
     assert ran.out.startswith("error    127.0.0.1:1: cannot connect to 127.0.0.1:1")
     assert "fix: Start it" in ran.out
-    assert "error: 1 error, 0 warnings; the first: 127.0.0.1:1: " in ran.err
+    assert re.search(r"error: 1 error, \d+ warnings?; the first: 127.0.0.1:1: ", ran.err)
     elsewhere = rmqadmin("doctor", "-c", "NoCluster")
     assert elsewhere.status == 1
     assert "error    NoCluster: no name server knows a broker of this cluster" in elsewhere.out
