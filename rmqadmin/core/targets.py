@@ -178,14 +178,16 @@ def ask_each(
             raise CancelledError
         return ask(one)
 
-    with ThreadPoolExecutor(max_workers=threads, initializer=begin) as pool:
-        answers = []
-        try:
-            for future in [pool.submit(ask_unless_stopped, one) for one in of]:
-                answers.append(future.result())
-                if told is not None:
-                    told(len(answers), len(of))
-        except KeyboardInterrupt:
-            stopped.set()  # else the pool asks all that wait before it lets the interrupt through
-            raise
-        return answers
+    pool = ThreadPoolExecutor(max_workers=threads, initializer=begin)
+    answers = []
+    try:
+        for future in [pool.submit(ask_unless_stopped, one) for one in of]:
+            answers.append(future.result())
+            if told is not None:
+                told(len(answers), len(of))
+    except KeyboardInterrupt:
+        stopped.set()
+        raise
+    finally:  # after Ctrl-C, whoever closes the connections ends the questions that are under way
+        pool.shutdown(wait=not stopped.is_set())
+    return answers
