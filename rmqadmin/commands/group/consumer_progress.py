@@ -14,6 +14,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import (
     GroupClients,
     GroupOffsets,
+    answering,
     brokers_of_group,
     lacking,
     lag_of,
@@ -270,7 +271,7 @@ def consumer_progress(
         brokers = brokers_of_group(admin, group, topic)
     found = _queue_by_queue(call, brokers, group, topic)
     require_offsets(admin, brokers, group, found, call.answers)
-    unread = [] if call.as_mqadmin else UnreadLags(admin).read(group, brokers, topic)
+    unread = [] if call.as_mqadmin else UnreadLags(admin).read(group, answering(brokers, call.answers), topic)
     found.offsets.update({one.queue: one.entry for one in unread})
     shows_clients = show_client_ip is TrueFalse.TRUE
     return GroupProgress(found, _owners(call, brokers, group) if shows_clients else {}, shows_clients, unread)
@@ -335,7 +336,8 @@ def _all_groups(call: Call, *, show_all: bool) -> list[GroupFindings]:
             offsets = read_offsets(admin, where, group, answers=answers)
             clients = read_clients(admin, where, group, answers)
             if unread is not None:
-                offsets.offsets.update({one.queue: one.entry for one in unread.read(group, where)})
+                found = unread.read(group, answering(where, answers))
+                offsets.offsets.update({one.queue: one.entry for one in found})
         except RocketMQError as error:
             return GroupFindings(group, _NOTHING, _NOBODY, is_group, has_retry_topic, str(error))
         silent = "; ".join(f"{name}: {error}" for name, error in lacking(where, answers).items())

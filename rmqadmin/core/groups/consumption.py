@@ -175,6 +175,12 @@ def lacking(brokers: Sequence[BrokerData], answers: Answers) -> dict[str, str]:
     return {by_addr[addr].broker_name: str(error) for addr, error in answers.errors.items() if addr in by_addr}
 
 
+def answering(brokers: Sequence[BrokerData], answers: Answers) -> list[BrokerData]:
+    """The brokers that have not failed to answer so far."""
+    silent = lacking(brokers, answers)
+    return [broker for broker in brokers if broker.broker_name not in silent]
+
+
 def _with_logical_queues(admin: AdminClient, found: GroupOffsets, answers: Answers) -> GroupOffsets:
     offsets: dict[MessageQueue, ConsumeOffset] = {}
     for name, of_topic in groupby(found.offsets.items(), lambda item: item[0].topic):

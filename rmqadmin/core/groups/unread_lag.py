@@ -63,6 +63,7 @@ class UnreadLags:
         """The group's offsets by topic and queue id."""
         with self._lock:  # so that one thread asks for all
             if addr not in self._offsets:
+                self._offsets[addr] = {}  # a broker that fails is not asked again for the next group
                 self._offsets[addr] = self._admin.all_consumer_offsets(addr).offset_table
         found = {}
         for key, offsets in self._offsets[addr].items():
