@@ -156,7 +156,7 @@ def test_blocking_client_knows_no_trio() -> None:
 
 
 def test_server_loads_no_tools() -> None:
-    loaded = loaded_by("import rmqserver.__main__, rmqserver.process.server")
+    loaded = loaded_by("import rmqserver.program, rmqserver.process.server")
     assert not loaded & {"textual", "pyspark", "rich", "typer", "asyncio", "numpy"}
 
 

@@ -9,8 +9,8 @@ from importlib.metadata import version
 
 import pytest
 
-from rmqserver.__main__ import _parser
 from rmqserver.environment import EnvironmentParser
+from rmqserver.program import _parser
 from rmqserver.version import VERSION
 
 
@@ -72,8 +72,8 @@ def test_help_names_the_variable_of_every_option(command: str, capsys: pytest.Ca
 def test_the_version_is_the_distributions_and_imports_nothing_heavy() -> None:
     script = (
         "import sys\n"
-        "from rmqserver.__main__ import main\n"
-        "try:\n    main(['--version'])\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
+        "from rmqserver.program import run\n"
+        "try:\n    run(['--version'])\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == f"rmqserver {VERSION}\n"

@@ -176,7 +176,7 @@ if __name__ == "__main__":
     import rmqserver.broker.registration
     import rmqserver.namesrv.nameserver
     import rmqserver.process.server  # noqa: F401
-    from rmqserver.__main__ import main
+    from rmqserver.program import run
 
     have_room()
-    sys.exit(main(_serve_requests(socket.socket(fileno=int(sys.argv[1])))))
+    sys.exit(run(_serve_requests(socket.socket(fileno=int(sys.argv[1])))))

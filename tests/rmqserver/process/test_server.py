@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import signal
@@ -119,6 +120,29 @@ def test_a_signal_stops_it_cleanly(start_standalone: StartStandalone, sig: signa
     assert (server.store_dir / "checkpoint").exists()
     assert (server.store_dir / "config/topics.json").exists()
     assert "event=stopped" in server.log_tail()
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_starts_ends_it_without_a_traceback(sig: signal.Signals) -> None:
+    """Some moments are in the imports, some in the start of the broker, some when it is ready. What Python itself does
+    before is not ours."""
+    program = "from rmqserver.__main__ import main; print('Python runs', flush=True); raise SystemExit(main())"
+    command = [sys.executable, "-c", program, "standalone", "--namesrv-port", "0", "--port", "0"]
+    usual = signal.signal(sig, signal.SIG_DFL)
+    try:
+        starts = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
+        for number, process in enumerate(starts):
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"Python runs\n"
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05 * (number + 1))
+            process.send_signal(sig)
+    finally:
+        signal.signal(sig, usual)
+    for process in starts:
+        errors = process.communicate(timeout=60)[1].decode()
+        assert "Traceback" not in errors, errors
+        assert process.returncode in (0, -sig)
 
 
 @pytest.mark.usefixtures("cold")
