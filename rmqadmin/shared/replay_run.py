@@ -131,7 +131,7 @@ def _hooks(
         progress.counts.planned = plan.shown.get("selected", 0)
         for text in _sample_lines(plan, sample):
             call.notice(text)
-        for text in _warnings(plan):
+        for text in [*_warnings(plan), *_lonely(plan)]:
             call.notice(text)
         on_plan(plan)
 
@@ -186,6 +186,17 @@ def _asked_name(plan: Plan) -> str:
     topics = sorted({each.queue.topic for each in plan.ranges})
     groups = [group for topic in topics if (group := group_in_topic(topic)) is not None]
     return groups[0] if groups else ", ".join(plan.target.topics) or plan.job
+
+
+def _lonely(plan: Plan) -> list[str]:
+    """That nobody of the failed group takes the messages now."""
+    rule = plan.target
+    if rule.kind != "group" or not rule.topics or rule.name in plan.shown.get("groups", [rule.name]):
+        return []
+    return [
+        f"nobody of {rule.name} reads {', '.join(rule.topics)} now: messages wait there until a consumer subscribes to"
+        " it, which one that only pops never does; --to same sends to the origin topic"
+    ]
 
 
 def _warnings(plan: Plan) -> list[str]:

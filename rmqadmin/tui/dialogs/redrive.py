@@ -235,14 +235,15 @@ class RedriveScreen(ChangeScreen):
         if result.stopped is not None:
             return f"{result.sent_count:,} of {found.selected:,} sent so far"
         if not found.executed:
-            left_out = f"; {found.excluded:,} redriven before" if found.excluded else ""
-            perhaps = f"; perhaps sent before, by jobs of earlier versions: {found.perhaps_sent}" * bool(
-                found.perhaps_sent
-            )
-            return (
-                f"{found.selected:,} of {size(found.size_bytes)} to {found.target or 'nowhere'}, which no other group "
-                f"reads{left_out}{perhaps}"
-            )
+            parts = [f"{found.selected:,} of {size(found.size_bytes)}"]
+            if found.target:
+                readers = "reads it alone" if found.groups else "does not read it now"
+                parts[0] += f" to {found.target}: {self._group} {readers}"
+            if found.excluded:
+                parts.append(f"{found.excluded:,} redriven before")
+            if found.perhaps_sent:
+                parts.append(f"perhaps sent before, by jobs of earlier versions: {found.perhaps_sent}")
+            return "; ".join(parts)
         audited = (
             ""
             if found.audited is None

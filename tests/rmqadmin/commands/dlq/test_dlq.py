@@ -162,6 +162,11 @@ def test_to_a_topic_and_to_the_group_alone(rmqadmin: Rmqadmin, dead: Dead) -> No
         before = dead.redriven(topic)
         ran = rmqadmin("dlq", "redrive", dead.group, *to, "--no-skip-redriven", "--execute")
         assert (ran.status, dead.redriven(topic)) == (0, sorted([*before, *range(COUNT)])), ran.err
+        told = f"nobody of {dead.group} reads {dead.retry} now"
+        assert (told in ran.err) == (topic == dead.retry)
+    with AdminClient(dead.server.namesrv_addr) as admin:
+        admin.update_consumer_offset(dead.server.broker_addr, dead.group, dead.retry, 0, 0)
+    assert "nobody of" not in rmqadmin("dlq", "redrive", dead.group, "--no-skip-redriven").err
     assert dead.redriven(dead.origin) == []
 
 
