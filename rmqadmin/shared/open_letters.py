@@ -14,10 +14,12 @@ OPEN_WAIT_S = 30.0
 
 def open_letters(call: Call, group: str) -> None:
     """Asks the user, and sets perm 6 on every broker where the group's dead letters cannot be read."""
+    from rmqadmin.core.messages.dead_letters import check_group
     from rmqadmin.core.topics.topic_config import plan_perm
     from rmqproto.names import dlq_topic
     from rmqproto.perm import PERM_READ, PERM_READ_WRITE
 
+    check_group(group)
     topic = dlq_topic(group)
     route = call.admin.topic_route(topic)
     closed = {each.broker_name for each in route.queue_datas if not each.perm & PERM_READ}
