@@ -45,6 +45,10 @@ class FieldChange(msgspec.Struct, frozen=True):
         return before, after
 
 
+class FreeTextChange(FieldChange, frozen=True):
+    """A change of a value that may hold anything. The log of changes names only the field."""
+
+
 def _text(value: Any) -> str:
     if value is None:
         return "none"

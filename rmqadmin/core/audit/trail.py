@@ -18,7 +18,7 @@ import msgspec
 
 from rmqadmin.core.audit import audit_log
 from rmqadmin.core.audit.audit_log import BEGIN, END, AuditedChange, AuditLine
-from rmqadmin.core.changes import FieldChange
+from rmqadmin.core.changes import FieldChange, FreeTextChange
 from rmqadmin.core.results import Result, Row, columns
 from rmqadmin.core.tables.values import machine_text
 
@@ -179,8 +179,8 @@ def _change(row: Row) -> AuditedChange:
 
 
 def _without_secret(change: FieldChange) -> FieldChange:
-    """The change; for a secret field only its name, without the values."""
-    if not SECRET_NAME.search(change.field):
+    """The change; for a secret field, and for free text, only its name, without the values."""
+    if not SECRET_NAME.search(change.field) and not isinstance(change, FreeTextChange):
         return change
     before, after = (None if value is None else HIDDEN for value in (change.before, change.after))
     return FieldChange(change.field, before, after)

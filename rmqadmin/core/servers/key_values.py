@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.changes import FieldChange, Step
+from rmqadmin.core.changes import FieldChange, FreeTextChange, Step
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
+from rmqproto.names import ORDER_TOPIC_NAMESPACE
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -53,7 +54,8 @@ def _steps(
     after: str | None,
     act_on: Callable[[str], Callable[[], None]],
 ) -> list[Step]:
-    changes = [] if before == after else [FieldChange(key, before, after)]
+    kind = FieldChange if namespace == ORDER_TOPIC_NAMESPACE else FreeTextChange
+    changes = [] if before == after else [kind(key, before, after)]
 
     def undo(addr: str) -> list[list[str]]:
         where = ["-n", addr, "-s", namespace, "-k", key]

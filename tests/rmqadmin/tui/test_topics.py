@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual.widgets import Input
 
@@ -52,6 +53,31 @@ def test_down_from_a_topic_to_a_message_and_back_with_cursor_and_filter(world: W
         assert driver.app.way == ["Topics"]
 
     drive(world.make_client, test)
+
+
+def test_queues_that_consumers_do_not_read_are_marked_and_shown(world: World) -> None:
+    """The dashboard showed a raw refusal 29 in place of their messages."""
+    addr = world.server.broker_addr
+    config = world.admin.topic_config(addr, world.topic)
+
+    def give(reads: int) -> None:
+        world.admin.create_topic(addr, msgspec.structs.replace(config, read_queue_nums=reads, attributes={}))
+
+    async def test(driver: Driver) -> None:
+        await at_topic(driver, world)
+        await driver.until_shown("1 read, 4 write")
+        await driver.press("enter")
+        await driver.until_shown(f"Topics › {world.topic}", "unread")
+        await put_cursor(driver, "broker-a/2")
+        await driver.press("enter")
+        await driver.until_shown("broker-a queue 2", "key-2")
+        assert "illegal" not in driver.text
+
+    give(1)
+    try:
+        drive(world.make_client, test)
+    finally:
+        give(QUEUE_COUNT)
 
 
 @pytest.mark.slow

@@ -258,6 +258,9 @@ def test_the_log_says_that_there_was_a_text_and_not_what_it_was(
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic)
     assert rmqadmin("sendMessage", "-t", topic, "-p", "phone=110220", "-k", "phone-110220").status == 0
     assert rmqadmin("msg", "send", topic, "phone=110220", "--key", "phone-110220", "--property", "p=110220").status == 0
+    assert rmqadmin("updateKvConfig", "-s", topic, "-k", "note", "-v", "phone=110220").status == 0
+    assert rmqadmin("deleteKvConfig", "-s", topic, "-k", "note").status == 0
     assert "110220" not in text_of_log()
+    assert '"field":"note"' in text_of_log()
     sent = next(item for item in rmqadmin("audit", "-o", "json").items if item["command"] == "sendMessage")
     assert sent["arguments"] == {"--topic": topic, "--body": "(not written down)", "--key": "(not written down)"}
