@@ -22,6 +22,9 @@ STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS = 60_000, 240_000
 """How long a group has consumed nothing: while its lag grows, and while it does not but members are online."""
 
 
+LAG_AGE_MS = 5 * 60_000
+"""A lag whose oldest message has waited for less than this is no cause for concern."""
+
 FORETOLD_FROM_MS = 10_000
 """An earlier end than this is not foretold: a lag that comes and goes within two readings says nothing about it."""
 

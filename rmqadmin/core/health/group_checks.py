@@ -7,14 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from rmqadmin.core import units
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
-from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS, LagMotion
+from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS, LAG_AGE_MS, LagMotion
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
 from rmqadmin.core.health.health_finding import NAMES_TOLD_MAX, Check, Grade, HealthFinding, names_told
 from rmqproto.wording import counted
 
 HOUR_MS = 3_600_000
-LAG_AGE_MS = 5 * 60_000
-"""A lag whose oldest message has waited for less than this is no cause for concern."""
 
 
 def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator[HealthFinding]:

@@ -19,6 +19,7 @@ NAMES_TOLD_MAX = 5
 class SubjectKind(StrEnum):
     """The kind of thing that a change, a trouble or samples are about."""
 
+    NAME_SERVER = "name server"
     BROKER = "broker"
     BROKER_SET = "set of brokers"
     TOPIC = "topic"

@@ -41,8 +41,9 @@ from rmqadmin.tui.memory.readings import (
     RowReading,
     WorstGroup,
 )
+from rmqadmin.tui.memory.standstill import Standstills
 from rmqadmin.tui.memory.trouble_list import TroubleLine, TroubleList, worst_first
-from rmqadmin.tui.memory.troubles import Rule
+from rmqadmin.tui.memory.troubles import Rule, Standing
 from rmqadmin.tui.memory.verdict import Verdict
 from rmqproto.ha import MASTER_ID
 from rmqproto.names import DLQ_PREFIX
@@ -85,6 +86,8 @@ class PulseMemory:
         self._lacks: Lacks = {}
         self._worst: Sequence[WorstGroup] = ()
         self._worst_ms = 0
+        self._oldest: Mapping[str, WorstGroup] = {}
+        self._still = Standstills()
         self._topics: tuple[frozenset[str], frozenset[str]] | None = None
         self._topics_read: tuple[list[str], frozenset[str]] | None = None
         self._letters: dict[str, LettersReading] | None = None
@@ -189,11 +192,12 @@ class PulseMemory:
             if known is not None and lag.consumed < known.consumed and lag.lag_count > known.lag_count:
                 back = count(known.consumed - lag.consumed)
                 self.log.add(at_ms, Subject(SubjectKind.GROUP, group), f"offsets went back by {back}", Mark.WARN)
-            lag_series, consumed_series = _group_series(group)
+            lag_series = _lag_series(group)
+            is_stuck = any(one.rule is Rule.STUCK for one in self._wrong.of(Subject(SubjectKind.GROUP, group)))
+            self._still.look(at_ms, group, lag, is_stuck=is_stuck)
             if lag.lag_count or self.history.samples(lag_series):
                 is_unknown = lag.lacking and not lag.lag_count
                 self.history.add(lag_series, at_ms, None if is_unknown else lag.lag_count, lag.lacking)
-                self.history.add(consumed_series, at_ms, lag.consumed, lag.lacking)
         total = sum(lag.lag_count for lag in found.groups.values())
         self.history.add(_cluster_series("lag_count"), at_ms, total, found.total_lacking)
         self._alert_groups(at_ms, found, before or {})
@@ -202,6 +206,7 @@ class PulseMemory:
         if not found.lacks:
             self._rebalances = {group: one for group, one in self._rebalances.items() if group in found.groups}
         self._wrong.keep(SubjectKind.GROUP, found.groups)
+        self._still.keep(found.groups)
         for group in found.groups:
             self._judge_group(at_ms, group)
 
@@ -221,24 +226,27 @@ class PulseMemory:
 
     def _judge_group(self, at_ms: int, group: str) -> None:
         lag, members = (self._lags or {}).get(group), self._members.get(group)
-        lag_change, eaten = self._lag_change(group), self.history.change(_group_series(group)[1], TREND_WITHIN_MS)
-        unknown = set()
-        if lag_change is None or eaten is None or (members is not None and not members.member_ids):
+        unknown = set[str]()
+        if members is not None and not members.member_ids:
             unknown.add(Rule.STUCK)
-        worst = next((one for one in self._worst if one.group == group), None)
+        worst, still = self._oldest.get(group), self._still.of(group)
+        oldest_ms = None if worst is None else worst.oldest_waiting_ms
+        standing = Standing(still, self._lag_change(group), None if oldest_ms is None else at_ms - oldest_ms)
+        if standing.lag_change is None or (lag is not None and lag.lag_count and standing.lag_ms is None):
+            unknown.add(Rule.BEHIND)
         kept_ms = None if worst is None else near_ms(worst.oldest_waiting_ms, worst.reserved_ms, at_ms)
         if lag is not None and lag.lag_count and (worst is None or worst.oldest_waiting_ms is None):
             unknown.add(Rule.RETENTION)
         if members is None or members.member_ids is None:
             unknown |= {Rule.OFFLINE, Rule.SHARING}
         if lag is not None and lag.lacking and not lag.lag_count:  # messages may wait on a silent broker
-            unknown |= {Rule.OFFLINE, Rule.STUCK, Rule.RETENTION}
+            unknown |= {Rule.OFFLINE, Rule.STUCK, Rule.RETENTION, Rule.BEHIND}
         subject = Subject(SubjectKind.GROUP, group)
         before = {one.rule for one in self._wrong.of(subject)}
         self._wrong.judge(
             at_ms,
             subject,
-            troubles.of_group(group, lag, members, lag_change, eaten, kept_ms, before),
+            troubles.of_group(group, lag, members, standing, kept_ms, before),
             unknown=unknown,
             by_members=members is not None,
             shared="" if members is None else members.summary,
@@ -248,6 +256,7 @@ class PulseMemory:
         """Takes the groups that may have the longest lag time, the longest first. The first few are shown."""
         at_ms = self._now_ms()
         self._worst, self._worst_ms = worst[:WORST_COUNT], at_ms
+        self._oldest = {one.group: one for one in worst}
         self._alert_lag_times(at_ms, worst)
         for one in worst:
             lag_ms = None if one.oldest_waiting_ms is None else max(0, at_ms - one.oldest_waiting_ms)
@@ -367,10 +376,10 @@ class PulseMemory:
         self.are_sets_known, self.is_set_wrong = True, bool(findings)
 
     def _lag_change(self, group: str) -> NumberChange | None:
-        return self.history.change(_group_series(group)[0], TREND_WITHIN_MS)
+        return self.history.change(_lag_series(group), TREND_WITHIN_MS)
 
     def _trend(self, group: str, lag_count: int) -> str:
-        change, latest = self._lag_change(group), self.history.change(_group_series(group)[0], FALL_OVER_MS)
+        change, latest = self._lag_change(group), self.history.change(_lag_series(group), FALL_OVER_MS)
         is_over = change is not None and change.by < 0 and latest is not None and latest.by >= 0
         return trend_text(latest if is_over else change, lag_count)
 
@@ -450,7 +459,7 @@ class PulseMemory:
             one.group: WorstLine(
                 one.lag_count,
                 None if one.oldest_waiting_ms is None else self._worst_ms - one.oldest_waiting_ms,
-                self.history.values(_group_series(one.group)[0], LINE_SAMPLES),
+                self.history.values(_lag_series(one.group), LINE_SAMPLES),
                 self._trend(one.group, one.lag_count),
                 self._lacking_of(one.group),
             )
@@ -570,9 +579,8 @@ def _is_zero(rate: float | None) -> float | None:
     return None if rate is None else float(rate == 0)
 
 
-def _group_series(group: str) -> tuple[Series, Series]:
-    """The series of a group's lag, and of the sum of its offsets."""
-    return Series(SubjectKind.GROUP, group, "lag_count"), Series(SubjectKind.GROUP, group, "consumed")
+def _lag_series(group: str) -> Series:
+    return Series(SubjectKind.GROUP, group, "lag_count")
 
 
 def _letters_series(group: str) -> Series:

@@ -17,6 +17,7 @@ _ENDED: dict[str, str] = {
     Rule.DISK: "has room on its disk again", Rule.LOG_HELD: "takes sends again", Rule.SENDS_WAIT: "takes sends again",
     Rule.SLOW: "puts are quick again", Rule.OFFLINE: "is online, or has nothing to consume",
     Rule.STUCK: "consumes again, or its lag no longer grows",
+    Rule.BEHIND: "catches up",
     Rule.RETENTION: "what it has not consumed is safe again, or was deleted",
     Check.IN_SYNC: "its brokers are in sync again", Check.MASTERS: "has one master again",
     Check.REPLICA_LAG: "follows its master again", Check.CONTROLLERS: "controllers answer and agree again",
@@ -28,6 +29,7 @@ _FROM_MEMBERS: frozenset[str] = frozenset({Rule.SHARING, Rule.OFFLINE})
 
 
 _KINDS = tuple(SubjectKind)
+_SERVERS = (SubjectKind.NAME_SERVER, SubjectKind.BROKER, SubjectKind.BROKER_SET)
 
 
 class TroubleLine(msgspec.Struct, frozen=True):
@@ -91,10 +93,13 @@ class TroubleList:
 
 
 def worst_first(lines: Iterable[TroubleLine]) -> list[TroubleLine]:
-    """Sorts troubles, the worst and longest first. With equal times, brokers come before what is on them."""
+    """Sorts troubles, the worst first: then servers before what is on them, as they are often its cause, and the longest
+    first."""
 
-    def rank(line: TroubleLine) -> tuple[bool, int, int, str]:
+    def rank(line: TroubleLine) -> tuple[bool, bool, int, int, str]:
         subject = line.trouble.subject
-        return line.trouble.mark is not Mark.BAD, line.since_ms, _KINDS.index(subject.kind), subject.name
+        is_server = subject.kind in _SERVERS
+        is_bad = line.trouble.mark is Mark.BAD
+        return not is_bad, is_bad and not is_server, line.since_ms, _KINDS.index(subject.kind), subject.name
 
     return sorted(lines, key=rank)

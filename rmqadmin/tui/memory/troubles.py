@@ -7,14 +7,15 @@ from enum import StrEnum
 
 import msgspec
 
-from rmqadmin.core.groups.lag_trend import Stuck, stuck
+from rmqadmin.core.groups.lag_trend import LAG_AGE_MS, Stuck, stuck
 from rmqadmin.core.groups.queue_owners import without_heading
 from rmqadmin.core.health.health_finding import Grade, HealthFinding
 from rmqadmin.core.tables.marks import Mark, disk_mark, sharing_mark
-from rmqadmin.core.units import at_least, count, duration, elapsed, percent
+from rmqadmin.core.units import at_least, count, duration, elapsed, percent, rate
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.history import NumberChange
 from rmqadmin.tui.memory.readings import BrokerReading, GroupLag, LettersReading, MembersReading
+from rmqadmin.tui.memory.standstill import Standstill
 from rmqproto.wording import counted
 
 PUT_SLOW_MS = 200
@@ -23,6 +24,10 @@ SEND_WAIT_MAX_MS = 200
 
 LOG_HELD_MAX_MS = 1000
 """Apache's brokers refuse sends while a put takes longer (``osPageCacheBusyTimeOutMills``)."""
+
+
+BEHIND_OVER_MS = 60_000
+"""The shortest time over which a lag is said not to fall."""
 
 
 class Rule(StrEnum):
@@ -39,7 +44,17 @@ class Rule(StrEnum):
     OFFLINE = "offline"
     STUCK = "stuck"
     RETENTION = "retention"
+    BEHIND = "behind"
     GROWING = "growing"
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Where a group stands. ``still``: since when it has consumed nothing. ``lag_change``: how its lag has changed in the
+    last minutes. ``lag_ms``: how long its oldest message has waited."""
+
+    still: Standstill | None = None
+    lag_change: NumberChange | None = None
+    lag_ms: int | None = None
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -78,14 +93,12 @@ def of_group(
     group: str,
     lag: GroupLag | None,
     members: MembersReading | None,
-    lag_change: NumberChange | None,
-    eaten: NumberChange | None,
+    standing: Standing,
     kept_ms: int | None,
     before: Collection[str],
 ) -> Iterator[Trouble]:
-    """What is wrong with a group. ``lag_change`` and ``eaten``: how its lag and the sum of its offsets have changed in
-    the last minutes. ``kept_ms`` is from ``retention.near_ms``. ``before``: rules of its troubles until now. One that
-    depends on its members stays while they are unknown."""
+    """What is wrong with a group. ``kept_ms`` is from ``retention.near_ms``. ``before``: rules of its troubles until
+    now. One that depends on its members, or on a broker that is lost, stays while they are unknown."""
     subject = Subject(SubjectKind.GROUP, group)
     if kept_ms is not None and lag is not None and lag.lag_count:
         text = f"what it has not consumed may be {deletion_text(kept_ms)}"
@@ -101,14 +114,39 @@ def of_group(
     if offline is not None:
         yield Trouble(subject, Rule.OFFLINE, offline, Mark.WARN)
         return
-    if not lag.lag_count or lag_change is None or eaten is None or eaten.by != 0:
-        return
     has_members = Rule.STUCK in before if member_ids is None else bool(member_ids)
-    how = stuck(lag_grown_count=lag_change.by, idle_ms=eaten.over_ms, has_members=has_members)
-    if how is not None:
-        grows = how is Stuck.GROWING
-        text = f"stuck: lag {_lag_text(lag)}{' and growing' if grows else ''}, nothing consumed for at least "
-        yield Trouble(subject, Rule.STUCK, text + elapsed(eaten.over_ms), Mark.BAD if grows else Mark.WARN)
+    found = _stuck(subject, lag, standing, has_members=has_members, was_stuck=Rule.STUCK in before)
+    found = found or _behind(subject, standing)
+    if found is not None:
+        yield found
+
+
+def _stuck(
+    subject: Subject, lag: GroupLag, standing: Standing, *, has_members: bool, was_stuck: bool
+) -> Trouble | None:
+    if not lag.lag_count:
+        text = "was stuck when last asked: how much waits is not known now"
+        return Trouble(subject, Rule.STUCK, text, Mark.WARN) if was_stuck else None
+    still = standing.still
+    if still is None:
+        return None
+    idle_ms = still.end_ms - still.begin_ms
+    how = stuck(lag_grown_count=still.lag_grown_count, idle_ms=idle_ms, has_members=has_members)
+    if how is None:
+        return None
+    grows = how is Stuck.GROWING
+    consumed = f"only {count(still.consumed_count)}" if still.consumed_count else "nothing"
+    text = f"stuck: lag {_lag_text(lag)}{' and growing' if grows else ''}, {consumed} consumed for at least "
+    return Trouble(subject, Rule.STUCK, text + elapsed(idle_ms), Mark.BAD if grows else Mark.WARN)
+
+
+def _behind(subject: Subject, standing: Standing) -> Trouble | None:
+    """As doctor's `lag`: messages have waited for long, and their number does not fall."""
+    change, lag_ms = standing.lag_change, standing.lag_ms
+    if change is None or lag_ms is None or lag_ms < LAG_AGE_MS or change.over_ms < BEHIND_OVER_MS or change.by < 0:
+        return None
+    how = f"growing, {rate(change.per_s)}/s" if change.by else "not catching up"
+    return Trouble(subject, Rule.BEHIND, f"{elapsed(lag_ms)} behind and {how}", Mark.WARN)
 
 
 def _offline_text(lag: GroupLag, member_ids: Collection[str] | None, *, was_offline: bool) -> str | None:

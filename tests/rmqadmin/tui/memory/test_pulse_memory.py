@@ -27,7 +27,9 @@ from rmqadmin.tui.memory.readings import (
 )
 from rmqadmin.tui.memory.troubles import of_broker
 from rmqadmin.tui.memory.verdict import Verdict
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.replication import ReplicaSet
+from rmqproto.bodies.statistics import ConsumeOffset
 
 A, B = "broker-a/0", "broker-b/0"
 WELL = BrokerReading(in_tps=10.0, out_tps=5.0, disk_ratio=0.3, put_ms=1.0, active=True, boot_ms=1)
@@ -145,9 +147,80 @@ def test_a_group_that_consumes_nothing_while_its_lag_grows_is_stuck(pulse: Pulse
         pulse.take_lags(GroupLags({"billing": lag(lag_count, consumed=40), "idle": lag(0)}, {}))
         clock.now_ms += 30_000
     assert wrong(pulse) == ["billing: stuck: lag 250 and growing, nothing consumed for at least 1m30s"]
-    pulse.take_lags(GroupLags({"billing": lag(260, consumed=41), "idle": lag(0)}, {}))
+    for consumed in (42, 44):
+        pulse.take_lags(GroupLags({"billing": lag(260, consumed=consumed), "idle": lag(0)}, {}))
     assert wrong(pulse) == []
     assert changes(pulse)[-1] == "billing: consumes again, or its lag no longer grows"
+
+
+def test_a_group_that_gets_past_one_message_and_stands_still_again_stays_stuck(
+    pulse: PulseMemory, clock: Clock
+) -> None:
+    """It was forgotten for minutes, each time that it moved by one."""
+    for at in range(40):
+        pulse.take_lags(GroupLags({"billing": lag(600 + at, consumed=40 + (at > 20))}, {}))
+        clock.now_ms += 30_000
+        if at >= 2:
+            assert len(wrong(pulse)) == 1, at
+    assert wrong(pulse) == ["billing: stuck: lag 639 and growing, only 1 consumed for at least 19m30s"]
+    assert len(changes(pulse)) == 1, "that it was stuck"
+
+
+def test_how_long_nothing_was_consumed_has_no_limit(pulse: PulseMemory, clock: Clock) -> None:
+    """After 40 minutes it said 4m40s: what the samples hold."""
+    for at in range(481):
+        pulse.take_lags(GroupLags({"billing": lag(100 + at, consumed=40)}, {}))
+        clock.now_ms += 5_000
+    assert wrong(pulse) == ["billing: stuck: lag 580 and growing, nothing consumed for at least 40m00s"]
+
+
+@pytest.mark.parametrize("lost", ["broker-b", "broker-a"])
+def test_a_group_that_is_stuck_stays_so_when_a_broker_is_lost(pulse: PulseMemory, clock: Clock, lost: str) -> None:
+    def read(count: int, lacking: tuple[str, ...] = ()) -> GroupLag:
+        """One queue of each broker; in that of broker-a messages wait."""
+        here = {MessageQueue("T", "broker-a", 0): ConsumeOffset(broker_offset=40 + count, consumer_offset=40)}
+        if "broker-a" in lacking:
+            here, count = {}, 0
+        return GroupLag(count, 40 * len(here), 1, here, ("broker-a", "broker-b"), lacking)
+
+    for at in range(4):
+        pulse.take_lags(GroupLags({"billing": read(100 + at)}, {}))
+        clock.now_ms += 30_000
+    assert wrong(pulse) == ["billing: stuck: lag 103 and growing, nothing consumed for at least 1m30s"]
+    for at in range(4):
+        pulse.take_lags(GroupLags({"billing": read(104 + at, (lost,))}, {lost: "gone 1 s ago"}, (lost,)))
+        clock.now_ms += 30_000
+    if lost == "broker-b":
+        assert wrong(pulse) == ["billing: stuck: lag ≥107 and growing, nothing consumed for at least 3m30s"]
+    else:
+        assert wrong(pulse) == ["billing: was stuck when last asked: how much waits is not known now"]
+    assert len(changes(pulse)) == 1, "that it was stuck"
+
+
+def test_a_group_that_is_far_behind_and_does_not_catch_up_is_wrong(pulse: PulseMemory, clock: Clock) -> None:
+    """As for doctor. One that was 45 minutes behind, and more so each minute, never was."""
+    for at in range(4):
+        pulse.take_lags(GroupLags({"billing": lag(600 + 60 * at, consumed=100 * at)}, {}))
+        pulse.take_worst([WorstGroup("billing", 600 + 60 * at, clock.now_ms - 45 * 60_000)])
+        clock.now_ms += 30_000
+    assert wrong(pulse) == ["billing: 45m00s behind and growing, 2.0/s"]
+    for at in range(30):
+        pulse.take_lags(GroupLags({"billing": lag(700 - 20 * at, consumed=500 + 100 * at)}, {}))
+        pulse.take_worst([WorstGroup("billing", 700 - 20 * at, clock.now_ms - 45 * 60_000)])
+        clock.now_ms += 30_000
+    assert wrong(pulse) == []
+    assert changes(pulse) == ["billing: 45m30s behind and growing, 2.0/s", "billing: catches up"]
+
+
+def test_a_server_that_is_lost_comes_before_what_is_on_it(pulse: PulseMemory, clock: Clock) -> None:
+    """The headline stayed what it was when a broker was killed."""
+    pulse.take_brokers(seen(A, B), {A: WELL, B: WELL})
+    for at in range(4):
+        pulse.take_lags(GroupLags({"billing": lag(100 + at, consumed=40)}, {}))
+        clock.now_ms += 30_000
+    assert pulse.verdict().text.startswith("billing: stuck")
+    pulse.take_brokers(seen(A, B, gone={B: clock.now_ms}), {A: WELL})
+    assert pulse.verdict() == Verdict(f"{B}: gone 0 s ago, and 1 more", Mark.BAD)
 
 
 def test_a_group_with_members_that_consumes_nothing_for_minutes_is_stuck_too(pulse: PulseMemory, clock: Clock) -> None:
