@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from rmqadmin.tui.settings import DashboardSettings
 
 
+_SIDE_MAX = 1000
+"""The most columns and lines that a variable may give a dashboard: it draws them all."""
+
+
 class DashboardFailedError(RocketMQError):
     """Textual caught an exception, printed it and restored the terminal."""
 
@@ -79,6 +83,10 @@ def _check_terminal() -> None:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
+    for name in ("COLUMNS", "LINES"):  # they stand before the terminal's own size
+        text = os.environ.get(name, "")
+        if not (text.isascii() and text.isdigit() and 0 < int(text) <= _SIDE_MAX):
+            os.environ.pop(name, None)
     kind = os.environ.get("TERM")
     if not kind or kind == "dumb":
         raise UsageError(

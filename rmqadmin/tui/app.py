@@ -23,6 +23,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.theme import ThemeProvider
+from textual.widgets import Input
 
 from rmqadmin.core.contexts.context_store import PREVIOUS
 from rmqadmin.core.tables.marks import Mark
@@ -36,6 +37,7 @@ from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.thrifty_app import ThriftyApp
 from rmqadmin.tui.typed_ahead import TypedAhead
+from rmqadmin.tui.wide_keys import as_narrow
 from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, PICTURE_KEY
 from rmqadmin.tui.widgets.scroll_bar import DirectBar
 from rmqproto.errors import UsageError
@@ -342,6 +344,8 @@ class DashboardApp(ThriftyApp):
     # --- input -------------------------------------------------------------------------------------------------------
 
     async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key) and not isinstance(self.focused, Input):
+            event = as_narrow(event)
         if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
             self._away_since_ms, self._touched_ms = self.away_since_ms, self.now_ms()
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
@@ -417,6 +421,12 @@ class DashboardApp(ThriftyApp):
                 await self.pop_screen()
         else:
             await self.switch_mode(mode)
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.opened_by_key()
+
+    def action_help_quit(self) -> None:
+        """Ctrl-C, which a terminal may send by mistake, ends nothing; the name is Textual's."""
+        self.say("q quits" if isinstance(self.screen, DashboardScreen) else "esc closes this; then q quits")
 
     def on_group_asked(self, asked: GroupAsked) -> None:
         from rmqadmin.tui.screens.group import GroupScreen

@@ -15,6 +15,9 @@ import msgspec
 from rmqadmin.core.own_files import state_dir, write_private
 from rmqadmin.tui.refresh import INTERVALS_S
 
+FILTERS_MAX = 100
+"""How many filters are kept, the latest. Each test server, on a new port, would leave its own."""
+
 _lock = Lock()
 
 _DAMAGED = (ValueError, RecursionError)
@@ -29,8 +32,8 @@ class SavedOrder(msgspec.Struct, frozen=True):
 
 
 class Remembered(msgspec.Struct):
-    """The keys of ``orders`` and ``filters`` are the screen and the id of its table: ``topics``, ``pulse/brokers``.
-    Filters are as typed. None means never changed."""
+    """The keys of ``orders`` are the screen and the id of its table: ``topics``, ``pulse/brokers``. Before those of
+    ``filters`` are the name servers: ``127.0.0.1:9876 topics``. Filters are as typed. None means never changed."""
 
     orders: dict[str, SavedOrder] = {}
     filters: dict[str, str] = {}
@@ -98,5 +101,7 @@ def remember_filter(table: str, text: str) -> None:
         remembered.filters.pop(table, None)
         if text:
             remembered.filters[table] = text
+        for oldest in list(remembered.filters)[:-FILTERS_MAX]:
+            del remembered.filters[oldest]
 
     remember(change)

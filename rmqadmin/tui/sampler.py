@@ -14,7 +14,7 @@ from rmqadmin.core.alerts.alert_rules import Condition
 from rmqadmin.tui.memory.changes import SubjectKind
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.sources import broker_sets, groups, pulse, topics
+from rmqadmin.tui.sources import broker_sets, groups, name_servers, pulse, topics
 from rmqadmin.tui.sources.found import lacks_text
 from rmqproto.errors import RocketMQError
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 UNSEEN_BROKERS_MIN_S, UNSEEN_GROUPS_MIN_S = 5.0, 30.0
 """The shortest intervals while no screen shows the results."""
+
+SERVERS_MIN_S = 4.0
+"""The shortest interval between two looks at each name server."""
 
 GROUPS_MIN_S = 5.0
 GROUPS_BUSY_RATIO = 0.05
@@ -92,14 +95,15 @@ class Sampler:
         self._groups_feed = self._feed(self._take_groups, self._groups_interval_s, "groups")
         self._members_feed = self._feed(self._take_members, self._groups_interval_s, "members")
         self._tables_feed = self._feed(self._take_tables, lambda: max(TABLES_MIN_S, self._interval_s()), "tables")
+        self._servers_feed = self._feed(self._take_name_servers, self._servers_interval_s, "name servers")
         self._sets_feed = self._feed(self._take_sets, self._sets_interval_s, "sets")
-        for feed in (self._members_feed, self._tables_feed, self._sets_feed):
+        for feed in (self._members_feed, self._tables_feed, self._sets_feed, self._servers_feed):
             feed.client.answer_wait_max_s = groups.MEMBER_WAIT_MAX_S
 
     @property
     def feeds(self) -> list[Feed]:
         tables = [] if self._recording is None else [self._tables_feed]
-        return [*self.shown_feeds, self._members_feed, self._sets_feed, *tables]
+        return [*self.shown_feeds, self._servers_feed, self._members_feed, self._sets_feed, *tables]
 
     @property
     def shown_feeds(self) -> list[Feed]:
@@ -142,6 +146,9 @@ class Sampler:
             feed.pause(paused)
 
     # --- intervals ---------------------------------------------------------------------------------------------------
+
+    def _servers_interval_s(self) -> float:
+        return max(SERVERS_MIN_S, self._brokers_interval_s())
 
     def _brokers_interval_s(self) -> float:
         interval_s = self._interval_s()
@@ -188,6 +195,9 @@ class Sampler:
         if self._answering is not None and answering != self._answering:
             self._sets_feed.want()
         self._answering = answering
+
+    async def _take_name_servers(self, feed: Feed) -> None:
+        self.pulse.take_name_servers(await feed.ask(name_servers.read_name_servers, self._memory))
 
     async def _take_groups(self, feed: Feed) -> None:
         memory = self._memory

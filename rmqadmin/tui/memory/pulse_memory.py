@@ -38,6 +38,7 @@ from rmqadmin.tui.memory.readings import (
     GroupLags,
     LettersReading,
     MembersReading,
+    NameServerReading,
     RowReading,
     WorstGroup,
 )
@@ -58,8 +59,8 @@ WORST_COUNT = 5
 LINE_SAMPLES = 60
 """The number of samples in a sparkline."""
 
-_TOLD_BESIDE = frozenset({Rule.GONE, Rule.SILENT, Rule.INACTIVE, Rule.DISK, Rule.SHARING, Rule.OFFLINE})
-"""Troubles that other columns of the row show."""
+_TOLD_BESIDE = frozenset({Rule.GONE, Rule.SILENT, Rule.INACTIVE, Rule.DISK})
+"""Troubles that other columns of a broker's row show."""
 
 _BROKER_FIELDS = ("in_tps", "out_tps", "disk_ratio", "put_ms")
 
@@ -86,6 +87,7 @@ class PulseMemory:
         self._lacks: Lacks = {}
         self._worst: Sequence[WorstGroup] = ()
         self._worst_ms = 0
+        self._name_servers: Mapping[str, NameServerReading] = {}
         self._oldest: Mapping[str, WorstGroup] = {}
         self._still = Standstills()
         self._topics: tuple[frozenset[str], frozenset[str]] | None = None
@@ -177,9 +179,26 @@ class PulseMemory:
         self.alerts.look(at_ms, condition, about, bounds, are_all=are_all)
 
     def _judge_broker(self, at_ms: int, key: str, reading: BrokerReading, gone: str | None) -> None:
-        unknown = Rule if gone or reading.error else ()
-        found = troubles.of_broker(key, reading, gone)
-        self._wrong.judge(at_ms, Subject(SubjectKind.BROKER, key), found, unknown=tuple(unknown))
+        unknown = set(Rule) if gone or reading.error else set()
+        if any(one.error is not None for one in self._name_servers.values()):
+            unknown.add(Rule.CLOSED)
+        found = troubles.of_broker(key, reading, gone, self._closed_at(key))
+        self._wrong.judge(at_ms, Subject(SubjectKind.BROKER, key), found, unknown=unknown)
+
+    def _closed_at(self, key: str) -> list[str]:
+        """The name servers that let nobody write a master."""
+        name, _, broker_id = key.partition("/")
+        if broker_id != str(MASTER_ID):
+            return []
+        return [addr for addr, one in self._name_servers.items() if name in one.closed]
+
+    def take_name_servers(self, found: Mapping[str, NameServerReading]) -> None:
+        """Takes every name server by itself: the others are used while one answers, so its absence is easily missed."""
+        at_ms = self._now_ms()
+        self._name_servers = dict(found)
+        self._wrong.keep(SubjectKind.NAME_SERVER, found)
+        for addr, reading in found.items():
+            self._wrong.judge(at_ms, Subject(SubjectKind.NAME_SERVER, addr), troubles.of_name_server(addr, reading))
 
     def take_lags(self, found: GroupLags) -> None:
         at_ms = self._now_ms()
@@ -483,8 +502,9 @@ class PulseMemory:
     def over_time(self, subject: Subject, fields: Collection[str]) -> OverTime:
         """What the row of a subject shows over time, with the last values of ``fields``."""
         alerts = [one.trouble for one in self.alerts.lines() if one.trouble.subject == subject]
-        wrong = [*(one for one in self._wrong.of(subject) if one.rule not in _TOLD_BESIDE), *alerts]
         group = subject.kind is SubjectKind.GROUP
+        beside = () if group else _TOLD_BESIDE
+        wrong = [*(one for one in self._wrong.of(subject) if one.rule not in beside), *alerts]
         lag = self.groups.get(subject.name) if group else None
         return OverTime(
             {field: self.history.values(Series(subject.kind, subject.name, field), LINE_SAMPLES) for field in fields},

@@ -46,6 +46,14 @@ class BrokerReading(msgspec.Struct, frozen=True):
         )
 
 
+class NameServerReading(msgspec.Struct, frozen=True):
+    """What a name server tells clients. ``closed``: names of brokers to which they send nothing, by the routes of the
+    topics that bear these names. ``error`` says why it did not answer."""
+
+    closed: set[str] = set()
+    error: str | None = None
+
+
 class GroupLag(msgspec.Struct, frozen=True):
     """A group's progress in all its queues. ``behind``: the queues in which messages wait. ``consumed``: the sum of its
     queue offsets, which grows by one a message. ``bound_ms``: no message has waited since before then; 0 if that is not

@@ -1,5 +1,5 @@
-"""Since when each group has consumed nothing, by one reading after the other. A broker that is lost meanwhile changes the
-sums, but not that."""
+"""Since when each group has consumed nothing, by one reading after the other. A broker that is lost meanwhile changes
+the sums, but not that."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from rmqadmin.tui.memory.troubles import Rule, Trouble
 
 _ENDED: dict[str, str] = {
     Rule.GONE: "is back", Rule.SILENT: "answers again", Rule.INACTIVE: "is active again",
+    Rule.CLOSED: "has its write permission again",
     Rule.DISK: "has room on its disk again", Rule.LOG_HELD: "takes sends again", Rule.SENDS_WAIT: "takes sends again",
     Rule.SLOW: "puts are quick again", Rule.OFFLINE: "is online, or has nothing to consume",
     Rule.STUCK: "consumes again, or its lag no longer grows",
@@ -93,8 +94,8 @@ class TroubleList:
 
 
 def worst_first(lines: Iterable[TroubleLine]) -> list[TroubleLine]:
-    """Sorts troubles, the worst first: then servers before what is on them, as they are often its cause, and the longest
-    first."""
+    """Sorts troubles, the worst first: then servers before what is on them, as they are often its cause, and the
+    longest first."""
 
     def rank(line: TroubleLine) -> tuple[bool, bool, int, int, str]:
         subject = line.trouble.subject

@@ -14,7 +14,13 @@ from rmqadmin.core.tables.marks import Mark, disk_mark, sharing_mark
 from rmqadmin.core.units import at_least, count, duration, elapsed, percent, rate
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.history import NumberChange
-from rmqadmin.tui.memory.readings import BrokerReading, GroupLag, LettersReading, MembersReading
+from rmqadmin.tui.memory.readings import (
+    BrokerReading,
+    GroupLag,
+    LettersReading,
+    MembersReading,
+    NameServerReading,
+)
 from rmqadmin.tui.memory.standstill import Standstill
 from rmqproto.wording import counted
 
@@ -36,6 +42,7 @@ class Rule(StrEnum):
     GONE = "gone"
     SILENT = "silent"
     INACTIVE = "inactive"
+    CLOSED = "closed"
     DISK = "disk"
     LOG_HELD = "log held"
     SENDS_WAIT = "sends wait"
@@ -49,8 +56,8 @@ class Rule(StrEnum):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Where a group stands. ``still``: since when it has consumed nothing. ``lag_change``: how its lag has changed in the
-    last minutes. ``lag_ms``: how long its oldest message has waited."""
+    """Where a group stands. ``still``: since when it has consumed nothing. ``lag_change``: how its lag has changed in
+    the last minutes. ``lag_ms``: how long its oldest message has waited."""
 
     still: Standstill | None = None
     lag_change: NumberChange | None = None
@@ -66,8 +73,14 @@ class Trouble(msgspec.Struct, frozen=True):
     mark: Mark
 
 
-def of_broker(key: str, reading: BrokerReading, gone: str | None) -> Iterator[Trouble]:
-    """What is wrong with a broker. ``gone`` is ``gone 12 s ago`` if the broker is gone."""
+def of_name_server(addr: str, reading: NameServerReading) -> Iterator[Trouble]:
+    if reading.error is not None:
+        yield Trouble(Subject(SubjectKind.NAME_SERVER, addr), Rule.SILENT, reading.error, Mark.BAD)
+
+
+def of_broker(key: str, reading: BrokerReading, gone: str | None, closed_at: Collection[str] = ()) -> Iterator[Trouble]:
+    """What is wrong with a broker. ``gone`` is ``gone 12 s ago`` if the broker is gone. ``closed_at``: the name servers
+    that tell clients not to send there."""
     subject = Subject(SubjectKind.BROKER, key)
     if gone is not None:
         yield Trouble(subject, Rule.GONE, gone, Mark.BAD)
@@ -77,6 +90,9 @@ def of_broker(key: str, reading: BrokerReading, gone: str | None) -> Iterator[Tr
         return
     if reading.active is False:
         yield Trouble(subject, Rule.INACTIVE, "not active", Mark.BAD)
+    if closed_at:
+        text = f"no write permission at {', '.join(sorted(closed_at))}: clients that ask there send it nothing"
+        yield Trouble(subject, Rule.CLOSED, text, Mark.WARN)
     if reading.disk_ratio is not None and (mark := disk_mark(reading.disk_ratio, reading.disk_limits)):
         yield Trouble(subject, Rule.DISK, f"disk {percent(reading.disk_ratio)} full", mark)
     if reading.log_held_ms is not None and reading.log_held_ms > LOG_HELD_MAX_MS:

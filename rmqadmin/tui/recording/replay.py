@@ -45,7 +45,7 @@ class ReplaySampler(Sampler):
         """Takes a part of the pulse. Blocks for milliseconds only, because no server is asked."""
         takes: dict[str, Callable[[Feed], Coroutine[Any, Any, None]]] = {
             "brokers": self._take_brokers, "groups": self._take_groups, "members": self._take_members,
-            "sets": self._take_sets,
+            "sets": self._take_sets, "name servers": self._take_name_servers,
         }  # fmt: skip
         if part not in takes:
             return

@@ -147,12 +147,16 @@ class DashboardScreen(ThriftyScreen[None]):
         name = self._remembered_name(table)
         if (saved := remembered.orders.get(name)) is not None:
             table.restore_order(saved)
-        if (text := remembered.filters.get(name)) is not None and self.REMEMBERS_FILTER:
+        if (text := remembered.filters.get(self._filter_name(table))) is not None and self.REMEMBERS_FILTER:
             with contextlib.suppress(UsageError):  # the file may have been edited
                 table.set_filter(parse_filter(text), text)
 
     def _remembered_name(self, table: RowTable) -> str:
         return f"{self.file_name}/{table.id}" if table.id else self.file_name
+
+    def _filter_name(self, table: RowTable) -> str:
+        """A filter is remembered for its cluster: what is looked for in one may not exist in another."""
+        return f"{self.dashboard.settings.namesrv_text} {self._remembered_name(table)}"
 
     def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
         self.dashboard.keep(partial(remember_order, self._remembered_name(event.table), event.table.saved_order))
@@ -190,6 +194,9 @@ class DashboardScreen(ThriftyScreen[None]):
         self.forget_repaint()
         self._pause_feeds()
         self.show_status()
+
+    def opened_by_key(self) -> None:
+        """Called when the user has gone to this screen by the key of its noun."""
 
     def sampler_started(self) -> None:
         """Called when there is a new sampler."""
@@ -318,7 +325,7 @@ class DashboardScreen(ThriftyScreen[None]):
 
     def on_filter_input_closed(self, event: FilterInput.Closed) -> None:
         if self.REMEMBERS_FILTER:
-            self.dashboard.keep(partial(remember_filter, self._remembered_name(event.table), event.text))
+            self.dashboard.keep(partial(remember_filter, self._filter_name(event.table), event.text))
 
     def on_filter_input_filtered(self, event: FilterInput.Filtered) -> None:
         event.table.set_filter(event.passes, event.text)

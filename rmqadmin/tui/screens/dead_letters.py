@@ -11,7 +11,7 @@ from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import Depth
-from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX
 
@@ -28,7 +28,12 @@ class DeadLettersScreen(TableScreen):
 
     def columns(self) -> list[Column]:
         return [
-            Column(name="group", value=lambda topic: topic.removeprefix(DLQ_PREFIX), importance=VITAL),
+            Column(
+                name="group",
+                value=lambda topic: topic.removeprefix(DLQ_PREFIX),
+                importance=VITAL,
+                readable_width=NAME_READABLE,
+            ),
             Column(
                 name="depth_count",
                 words="depth",

@@ -20,7 +20,7 @@ from rmqadmin.tui.screens.over_time_columns import line_column, trend_column, wr
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers
-from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import is_system_group
 
@@ -46,7 +46,7 @@ class GroupsScreen(TableScreen):
 
     def columns(self) -> list[Column]:
         return [
-            Column(name="group", importance=VITAL),
+            Column(name="group", importance=VITAL, readable_width=NAME_READABLE),
             Column(
                 name="lag_count",
                 part=_NUMBERS,
@@ -86,7 +86,6 @@ class GroupsScreen(TableScreen):
                 every=STATE_EVERY,
                 shape=Shape.PROSE,
                 readable_width=22,
-                importance=VITAL,
             ),
             wrong_column(),
             Column(
@@ -130,7 +129,11 @@ class GroupsScreen(TableScreen):
             self.table.set_rows(in_view.items())
             in_view = self.rows_in_view()
         for key, facts in in_view.items():  # one by one: a silent member holds up only the groups after its own
-            self.table.put(STATE, {key: await feed.ask(groups.read_state, self.dashboard.memory, facts)})
+            state = await feed.ask(groups.read_state, self.dashboard.memory, facts)
+            self.table.put(STATE, {key: state})
+            if self.dashboard.sampler is not None and not state.lacks and state.owners is not None:
+                self.dashboard.sampler.take_members(facts.group, groups.members_reading(state))
+        self.show_over_time()
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.group import GroupScreen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.sparkline import sparkline
-from rmqadmin.tui.widgets.tables.columns import MINOR, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 
 OVER_TIME = "over time"
 """The part with the ``OverTime`` of a row."""
@@ -37,5 +37,6 @@ def wrong_column() -> Column:
         mark=lambda over: over.mark,
         shape=Shape.PROSE,
         is_sparse=True,
-        readable_width=20,
+        importance=VITAL,
+        readable_width=38,
     )

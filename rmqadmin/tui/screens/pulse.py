@@ -248,7 +248,7 @@ class PulseScreen(DashboardScreen):
     def action_plot(self) -> None:
         """Plots the subject of the line under the cursor."""
         subject = self._chosen()
-        if subject is None or subject.kind is SubjectKind.BROKER_SET:
+        if subject is None or subject.kind in (SubjectKind.BROKER_SET, SubjectKind.NAME_SERVER):
             self.dashboard.say("this line has no numbers to plot")
         else:
             self.dashboard.plot(subject, self._reader(subject))

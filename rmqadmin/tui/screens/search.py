@@ -188,8 +188,11 @@ class SearchScreen(MarkedMessagesScreen):
             super().action_refresh_now()
 
     async def action_back(self) -> Any:
-        """Goes from the table back to the question."""
+        """Stops looking. The question is opened by the key of this screen: what is typed next may be another key."""
         self._stop("you went back")
+
+    def opened_by_key(self) -> None:
+        """Goes to the question: its text is typed next."""
         self.query_one("#topic" if self._question is None else "#wanted", Input).focus()
 
     def action_stop(self) -> None:

@@ -29,6 +29,8 @@ def of_subject(subject: Subject, seen: Mapping[str, SeenBroker]) -> dict[str, st
         case SubjectKind.BROKER_SET:
             of_set = [one.replica for key, one in seen.items() if subject.name in (key, one.replica.broker_name)]
             return of_replica(of_set[0]) if of_set else {}
+        case SubjectKind.NAME_SERVER:
+            return {}
         case SubjectKind.TOPIC:
             return {"TOPIC": subject.name}
         case SubjectKind.QUEUE:

@@ -19,7 +19,7 @@ from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumbers
-from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column, columns_of
+from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, VITAL, Column, columns_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.perm import PERM_READ_WRITE
@@ -74,7 +74,7 @@ class TopicsScreen(TableScreen):
 
     def columns(self) -> list[Column]:
         return [
-            Column(name="topic", importance=VITAL),
+            Column(name="topic", importance=VITAL, readable_width=NAME_READABLE),
             Column(name="kind", value=lambda facts: facts.kind or None, importance=MINOR),
             Column(name="perm", value=_perm, form=str, mark=_perm_mark),
             Column(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -31,7 +32,7 @@ from rmqproto.bodies.statistics import (
     TopicOffset,
     TopicStats,
 )
-from rmqproto.codes import VERSION, ResponseCode
+from rmqproto.codes import VERSION, RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, RefusedError
 from rmqproto.headers.controller import ControllerMetaAnswer
 from rmqproto.message import properties as props
@@ -110,6 +111,14 @@ class FixedClient(DashboardClient):
             name: BrokerData(broker_addrs={0: addr}, broker_name=name, cluster="C") for name, addr in ADDRS.items()
         }
         return ClusterInfo(broker_addr_table=brokers, cluster_addr_table={"C": list(brokers)})
+
+    def read(self, address: str, code: int, header: Any, type: Any, *, timeout_s: float | None = None) -> Any:
+        """What is asked of each name server."""
+        if code == RequestCode.GET_BROKER_CLUSTER_INFO:
+            return self.cluster_info()
+        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            return self.topic_route(header.topic)
+        return super().read(address, code, header, type, timeout_s=timeout_s)
 
     def topic_list(self) -> list[str]:
         return [*_PERMS, DLQ, f"%RETRY%{GROUP}", "elsewhere", "TBW102"]

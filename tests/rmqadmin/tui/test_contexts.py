@@ -16,6 +16,7 @@ from rmqadmin.tui.command_line.places import open_place
 from rmqadmin.tui.command_line.understood import PlaceAsked
 from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory
 from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.remembered import read_remembered
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.sources.found import read_askable
 from rmqclient.admin import AdminClient
@@ -127,6 +128,26 @@ def test_another_context_takes_its_place_and_back(
         with driver.app.make_client(read_only=False) as client:
             assert not client.read_only
             assert client.namesrv_addrs == [world.server.namesrv_addr]
+
+    drive(world.make_client, test, open_context=opens)
+
+
+def test_a_filter_stays_with_its_cluster(world: World, opens: Callable[[str], DashboardSettings]) -> None:
+    """The list of the other cluster used to be empty, "0 topics, filter ..."."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t", "slash")
+        await driver.type(world.topic, into="filter")
+        await driver.press("enter")
+        await driver.until_shown(f"filter {world.topic}")
+        await driver.until(lambda: bool(read_remembered().filters))
+        await driver.app.open_context("there")
+        await driver.press("t")
+        await driver.until_shown("a-topic-there")
+        assert "filter" not in driver.text
+        await driver.app.open_context("here")
+        await driver.press("t")
+        await driver.until_shown(f"filter {world.topic}")
 
     drive(world.make_client, test, open_context=opens)
 

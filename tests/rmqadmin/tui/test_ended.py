@@ -137,6 +137,14 @@ def test_a_signal_at_a_prompt_leaves_the_terminal_as_it_was(
     assert settings_of(program) == before
 
 
+def test_an_odd_size_in_a_variable_is_not_the_terminals(opened: Opened) -> None:
+    program = opened("tui", COLUMNS="99999999", LINES="-3")
+    program.expect("cannot connect")
+    os.kill(program.pid, signal.SIGTERM)
+    end_of(program)
+    assert program.exitstatus == 128 + signal.SIGTERM
+
+
 @pytest.mark.parametrize("kind", ["dumb", ""])
 def test_a_terminal_that_cannot_draw_is_refused_in_words(opened: Opened, kind: str) -> None:
     program = opened("tui", TERM=kind)

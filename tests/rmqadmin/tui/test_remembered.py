@@ -8,7 +8,7 @@ import pytest
 
 from rmqadmin.tui.remembered import SavedOrder, read_remembered, remember_filter, remember_order, remembered_path
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from tests.rmqadmin.tui.fixed import FixedClient
+from tests.rmqadmin.tui.fixed import NAMESRV, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive
 
 
@@ -64,7 +64,7 @@ def test_filter_interval_and_hidden_names_are_as_they_were_left() -> None:
         await driver.press("enter")
         await driver.until_shown("1 of 8 topics")
         await driver.press("plus")
-        await driver.until(lambda: read_remembered().filters == {"topics": "fli"})
+        await driver.until(lambda: read_remembered().filters == {f"{NAMESRV} topics": "fli"})
         await driver.until(lambda: read_remembered().shows_system and read_remembered().interval_s is not None)
 
     async def look_again(driver: Driver) -> None:

@@ -124,12 +124,12 @@ def test_a_window_of_time_limits_what_is_scanned_and_what_the_index_gives(world:
         await asked(driver, world.topic, "tag:A", "-3h..1h")
         await driver.until(lambda: "scanned 0, matched 0, stopped because the window was read" in status(driver))
         assert re.search(r"stored [-\d: ]+\.\.[-\d: ]+", status(driver)), "1h is an hour ago, and said as such"
-        await driver.press("escape")
+        await driver.press("s")
         driver.app.screen.query_one("#wanted", Input).value = "key-1"
         await driver.press("enter")
         await driver.until(lambda: "matched 0, stopped because the index" in status(driver))
         driver.app.screen.query_one("#window", Input).value = ""
-        await driver.press("escape", "enter")
+        await driver.press("s", "enter")
         await until_in_index(driver, "matched 1, stopped because the index")
 
     drive(world.make_client, test, size=WIDE)

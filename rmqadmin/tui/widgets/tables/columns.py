@@ -24,6 +24,9 @@ BASE, NUMBERS = "base", "numbers"
 
 CELL_WIDTH_MAX = 200
 
+NAME_READABLE = 44
+"""In a list, other columns go before a name is shorter than this: most names differ at their end."""
+
 UNKNOWN_WORD = "unknown"
 """Where a dash says that there is nothing."""
 
