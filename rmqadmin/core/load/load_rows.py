@@ -11,6 +11,7 @@ from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.load.histogram import Histogram
 from rmqadmin.core.load.load_run import Interval, LoadRun
 from rmqadmin.core.results import Result, Row, doc
+from rmqproto.wording import counted
 
 _PERCENTS = (50.0, 90.0, 99.0, 99.9, 100.0)
 _BYTES_IN_MB = 1_000_000
@@ -132,7 +133,7 @@ def _in_words(run: LoadRun) -> str | None:
     if run.is_stopped and not run.total.seconds:
         said.append("stopped before anything was measured")
     if run.unanswered:
-        said.append(f"{run.unanswered:,} more messages were sent and not answered yet: they may be stored or not")
+        said.append(f"not answered yet, and so stored or not: {counted(run.unanswered, 'message')}")
     return "; ".join(said) or None
 
 

@@ -44,7 +44,7 @@ from rmqadmin.tui.memory.readings import (
 )
 from rmqadmin.tui.memory.standstill import Standstills
 from rmqadmin.tui.memory.trouble_list import TroubleLine, TroubleList, worst_first
-from rmqadmin.tui.memory.troubles import Rule, Standing
+from rmqadmin.tui.memory.troubles import GroupPace, Rule
 from rmqadmin.tui.memory.verdict import Verdict
 from rmqproto.ha import MASTER_ID
 from rmqproto.names import DLQ_PREFIX
@@ -250,7 +250,7 @@ class PulseMemory:
             unknown.add(Rule.STUCK)
         worst, still = self._oldest.get(group), self._still.of(group)
         oldest_ms = None if worst is None else worst.oldest_waiting_ms
-        standing = Standing(still, self._lag_change(group), None if oldest_ms is None else at_ms - oldest_ms)
+        standing = GroupPace(still, self._lag_change(group), None if oldest_ms is None else at_ms - oldest_ms)
         if standing.lag_change is None or (lag is not None and lag.lag_count and standing.lag_ms is None):
             unknown.add(Rule.BEHIND)
         kept_ms = None if worst is None else near_ms(worst.oldest_waiting_ms, worst.reserved_ms, at_ms)

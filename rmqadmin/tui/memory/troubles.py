@@ -55,7 +55,7 @@ class Rule(StrEnum):
     GROWING = "growing"
 
 
-class Standing(msgspec.Struct, frozen=True):
+class GroupPace(msgspec.Struct, frozen=True):
     """Where a group stands. ``still``: since when it has consumed nothing. ``lag_change``: how its lag has changed in
     the last minutes. ``lag_ms``: how long its oldest message has waited."""
 
@@ -109,7 +109,7 @@ def of_group(
     group: str,
     lag: GroupLag | None,
     members: MembersReading | None,
-    standing: Standing,
+    standing: GroupPace,
     kept_ms: int | None,
     before: Collection[str],
 ) -> Iterator[Trouble]:
@@ -138,7 +138,7 @@ def of_group(
 
 
 def _stuck(
-    subject: Subject, lag: GroupLag, standing: Standing, *, has_members: bool, was_stuck: bool
+    subject: Subject, lag: GroupLag, standing: GroupPace, *, has_members: bool, was_stuck: bool
 ) -> Trouble | None:
     if not lag.lag_count:
         text = "was stuck when last asked: how much waits is not known now"
@@ -156,7 +156,7 @@ def _stuck(
     return Trouble(subject, Rule.STUCK, text + elapsed(idle_ms), Mark.BAD if grows else Mark.WARN)
 
 
-def _behind(subject: Subject, standing: Standing) -> Trouble | None:
+def _behind(subject: Subject, standing: GroupPace) -> Trouble | None:
     """As doctor's `lag`: messages have waited for long, and their number does not fall."""
     change, lag_ms = standing.lag_change, standing.lag_ms
     if change is None or lag_ms is None or lag_ms < LAG_AGE_MS or change.over_ms < BEHIND_OVER_MS or change.by < 0:

@@ -208,7 +208,7 @@ def test_what_was_under_way_when_a_load_was_interrupted_is_no_error_and_counts_f
     assert (run.is_stopped, run.total.errors, run.total.messages, run.unanswered) == (True, {}, 0, 2)
     figures = LoadFigures(run)
     assert figures.exit_status() == 130
-    assert figures.remark() == "2 more messages were sent and not answered yet: they may be stored or not"
+    assert figures.remark() == "not answered yet, and so stored or not: 2 messages"
 
 
 @pytest.mark.slow
