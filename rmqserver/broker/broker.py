@@ -54,7 +54,7 @@ from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.replicas.ha_master import HaMaster
-from rmqserver.broker.replicas.slave_note import forget_slave_note, was_slave
+from rmqserver.broker.replicas.slave_note import forget_slave_note
 from rmqserver.broker.replicas.slave_offsets import SlaveOffsets, forget_notes
 from rmqserver.broker.role import Role
 from rmqserver.broker.sending.pending import PendingPuts
@@ -323,25 +323,22 @@ class Broker(Service):
             tell_lost_queues(self.offsets, self.store)
             tell_unlisted_topics(self.topics, self.store)
         self.consumer_filters.load()
-        # Offsets may be ahead of the log even if only the process was killed: it may have started after a power cut and
-        # ended before it saved what it had held back. After a promotion they are another broker's, whose log went
-        # further. The end of the log may also have been damaged or removed.
-        is_promoted = self.slave is None and (self._set_state is not None or was_slave(self.files))
-        may_be_ahead = recovered.may_lack_messages or is_promoted
-        if may_be_ahead:
-            self.offsets.hold_back(self.store.max_offset)
+        # Offsets may be ahead of the log, after a clean stop, too: config/ may come from another store, or from a copy
+        # that was made after the log's; after a promotion, from a broker whose log went further. A slave's offsets are
+        # those of its master, whose log may be ahead of its own.
+        if self.slave is None or recovered.may_lack_messages:
+            self.offsets.hold_back(self.store.max_offset, self.store.queues.ends.of)
         if self.slave is not None:
             self.slave.load()
         else:
             forget_notes(self.files)
-            self._load_deliveries(recovered, may_be_ahead=may_be_ahead)
+            self._load_deliveries(recovered)
             forget_slave_note(self.files)
 
-    def _load_deliveries(self, recovered: Recovered, *, may_be_ahead: bool) -> None:
+    def _load_deliveries(self, recovered: Recovered) -> None:
         """Loads the state of deliveries, which a slave leaves to its master."""
         self.delays.load()
-        if may_be_ahead:
-            self.delays.hold_back()
+        self.delays.hold_back()
         self.transactions.load()
         self.timers.load(clean=recovered.was_clean)
         self.pop.load(None if recovered.was_clean else _written_ms(Path(self.files.directory, self.offsets.file_name)))

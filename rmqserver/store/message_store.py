@@ -422,6 +422,11 @@ class MessageStore:
         return self._confirmation.last_record_offset
 
     @property
+    def newest_store_time_ms(self) -> int:
+        """Store time of the newest record; 0 if there is none."""
+        return self._appender.last_store_timestamp_ms
+
+    @property
     def written_offset(self) -> int:
         """Log offset up to which records were handed to the kernel."""
         return self.log.written_offset

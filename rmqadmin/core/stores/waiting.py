@@ -82,7 +82,8 @@ def timers_of(found: Survey, store: MessageStore) -> TimerStore | None:
     """The timers as a start would find them; None if they cannot be read. Writes nothing."""
     from rmqserver.store.disk.overlay import OverlayDisk
     from rmqserver.store.disk.segments import FileCache
-    from rmqserver.store.timers.timer_store import TimerStore, log_state
+    from rmqserver.store.timers.checked_checkpoint import log_state
+    from rmqserver.store.timers.timer_store import TimerStore
 
     disk = OverlayDisk(found.disk)
     timers = TimerStore(found.timer_paths, found.timer_options, disk, FileCache(disk, 16))

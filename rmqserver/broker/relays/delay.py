@@ -15,6 +15,7 @@ from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
+from rmqserver.broker.relays.delay_positions import delivered_up_to
 from rmqserver.broker.relays.relay import PORTION_MAX, Progress, Relay, copy_for, run_relays
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.tables.config_table import from_file, next_version
@@ -61,13 +62,12 @@ class Delays:
         self.progress.loaded()
 
     def hold_back(self) -> None:
-        """For a log that may be shorter than the one that the offsets are about: moves each level back to the end of
-        its queue. The next messages get those offsets, and must be delivered."""
+        """Moves each level back to what this log has delivered: the file may be about another one, or a longer one."""
         for level, queue_offset in self._loaded.items():
-            end = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
-            if queue_offset > end:
-                log.warning("event=delay-held-back level=%d from=%d to=%d", level, queue_offset, end)
-                self._loaded[level] = end
+            delivered = delivered_up_to(self._store, level, queue_offset)
+            if queue_offset > delivered:
+                log.warning("event=delay-held-back level=%d from=%d to=%d", level, queue_offset, delivered)
+                self._loaded[level] = delivered
 
     def relays(self) -> list[Relay]:
         """One for each level that the settings have now."""

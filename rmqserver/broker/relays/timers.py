@@ -24,10 +24,10 @@ from rmqserver.broker.sending.put import Put
 from rmqserver.remoting.answer import Refused
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.results import MessageRefused, PutStatus
+from rmqserver.store.timers.checked_checkpoint import log_state
 from rmqserver.store.timers.due_slot import DueSlot
 from rmqserver.store.timers.log import Unit
 from rmqserver.store.timers.timer_check import FROM_QUEUE, NotedCopy
-from rmqserver.store.timers.timer_store import log_state
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts

@@ -16,7 +16,7 @@ import msgspec
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import ConsumerOffsetsBody
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
-from rmqproto.names import LIGHT_QUEUE_PREFIX
+from rmqproto.names import LIGHT_QUEUE_PREFIX, REVIVE_GROUP, TRANSACTION_GROUP
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.tables.config_table import from_file, next_version
 
@@ -103,15 +103,22 @@ class ConsumerOffsets:
         self._is_changed = self._is_changed or count > 0
         return count
 
-    def hold_back(self, max_offset: Callable[[str, int], int]) -> None:
-        """After a crash: moves groups back to the ends of their queues (``max_offset`` by topic and queue id). A power
-        cut may have taken messages that were read and committed. The next messages get their offsets and must be
-        read."""
+    def hold_back(
+        self, max_offset: Callable[[str, int], int], known_end: Callable[[str, int], int] = lambda topic, queue_id: 0
+    ) -> None:
+        """Moves groups back to the ends of their queues (``max_offset`` by topic and queue id; ``known_end`` is that or
+        less, and cheap). A power cut may have taken messages that were read and committed, or the file may be about
+        another store. The next messages get their offsets and must be read. The broker's own groups are looked after
+        where they are used."""
         for table in (self.committed_table, self.pull_table):
             for key, queues in table.items():
                 topic, _, group = key.partition(SEPARATOR)
+                if group in (TRANSACTION_GROUP, REVIVE_GROUP):
+                    continue
                 for queue_id, queue_offset in queues.items():
-                    if queue_offset > (end := max_offset(topic, queue_id)):
+                    if queue_offset > known_end(topic, queue_id) and queue_offset > (
+                        end := max_offset(topic, queue_id)
+                    ):
                         log.warning("event=offset-held-back group=%s topic=%s queue=%d from=%d to=%d",
                                     group, topic, queue_id, queue_offset, end)  # fmt: skip
                         queues[queue_id] = end

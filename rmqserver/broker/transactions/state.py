@@ -12,6 +12,7 @@ from rmqserver.broker.errors import TableFull
 from rmqserver.broker.relays.relay import Progress
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.endings import Endings, History, transaction_of
+from rmqserver.broker.transactions.half_positions import true_progress
 from rmqserver.broker.transactions.half_queue import HalfQueue
 from rmqserver.broker.transactions.op_messages import OpMessages
 
@@ -50,7 +51,7 @@ class TransactionState:
         found = self._queues.get(queue_id)
         if found is None:
             half, op = (self._committed(topic, queue_id) for topic in (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC))
-            found = self._queues[queue_id] = HalfQueue(queue_id, half, op)
+            found = self._queues[queue_id] = HalfQueue(queue_id, *true_progress(self._store, queue_id, half, op))
         return found
 
     def _committed(self, topic: str, queue_id: int) -> int:

@@ -142,9 +142,8 @@ class _Changes:
         )
 
     def of_offsets(self) -> Iterator[PlannedChange]:
-        """Groups that are ahead of their queues, which our broker sets back after a kill or if the log lost its end."""
-        recovered = self._dry.recovered
-        if recovered is None or not recovered.may_lack_messages:
+        """Groups that are ahead of their queues, which our broker sets back."""
+        if self._dry.recovered is None:
             return
         tables = FoundTables(self._found.paths.config, self._found.disk)
         for key, by_queue in tables.offsets().items():

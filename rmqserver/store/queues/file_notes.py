@@ -18,7 +18,7 @@ _FRAME = struct.Struct(">II")  # size of what follows | its CRC-32 | a value as 
 _FORGOTTEN = -1
 
 
-class _Head(msgspec.Struct, array_like=True):
+class _NotesHead(msgspec.Struct, array_like=True):
     """The first value. The log began at ``log_min_offset``. ``boot`` is the run of the operating system: notes are not
     synced, so after a power cut they count for nothing."""
 
@@ -59,7 +59,7 @@ class FileNotes:
         values = _values_untrusted(self._disk.read_bytes(self._path))
         head = next(values, None)
         with contextlib.suppress(msgspec.ValidationError):
-            if head is None or (found := msgspec.convert(head[0], _Head)).boot != self._boot():
+            if head is None or (found := msgspec.convert(head[0], _NotesHead)).boot != self._boot():
                 return
             self.log_min_offset, self._size_bytes = found.log_min_offset, head[1]
             for value, end in values:
@@ -132,7 +132,7 @@ class FileNotes:
 
     def _write_anew(self) -> None:
         """Gives the file a head, and all notes there are."""
-        head = _framed(_Head(self._boot(), self.log_min_offset))
+        head = _framed(_NotesHead(self._boot(), self.log_min_offset))
         notes = [_framed((*key, *file)) for key, files in self._files.items() for file in files]
         data = b"".join((head, *notes))
         new_file(self._disk, self._path + TEMPORARY, data)

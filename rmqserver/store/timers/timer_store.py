@@ -11,13 +11,12 @@ import heapq
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from rmqproto.errors import StorageError
-from rmqproto.names import TIMER_TOPIC
 from rmqserver.store.disk.disk import Disk, make_directory
 from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.timers.checked_checkpoint import LogState, true_checkpoint
 from rmqserver.store.timers.due_slot import DueSlot
 from rmqserver.store.timers.log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, TimerLog, Unit
 from rmqserver.store.timers.timer_check import (
@@ -30,9 +29,6 @@ from rmqserver.store.timers.timer_check import (
 )
 from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
 from rmqserver.store.timers.wheel import NOTHING, SLOTS_PER_TURN, Slot, TimerWheel
-
-if TYPE_CHECKING:
-    from rmqserver.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
@@ -47,28 +43,6 @@ ANNOUNCED_MAX = 10_000
 BLANK_SLOTS = 60
 LATEST_SLOTS_KEPT = SLOTS_PER_TURN - BLANK_SLOTS
 """A broker that was down for more slots than this does not deliver older ones: their places are reused."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogState:
-    """What a start has to know of the commit log."""
-
-    end_offset: int
-    """Log offset behind its last record."""
-    offset_at: Callable[[int], int | None]
-    """The log offset of the record at a queue offset of the timer topic's queue, or of the first record behind it; None
-    if there is none."""
-
-
-def log_state(store: MessageStore) -> LogState:
-    """The state of an open store's log."""
-
-    def offset_at(queue_offset: int) -> int | None:
-        queue = store.queue(TIMER_TOPIC, 0)
-        unit = queue.unit(max(queue_offset, queue.min_offset)) if queue is not None else None
-        return unit[0] if unit is not None else None
-
-    return LogState(store.written_offset, offset_at)
 
 
 class TimerStore:
@@ -111,11 +85,14 @@ class TimerStore:
     def load(self, now_ms: int, log: LogState, *, clean: bool) -> None:
         """Loads wheel and timer log. StorageError or OSError for files that cannot be used."""
         self._check_no_snapshots()
-        self.saved = saved = TimerCheckpoint.read(self._disk, self._paths.check)
-        note = None if clean else DeliveryNote.read(self._disk, self._paths.check)
+        self.log.segments.load(is_derived=True)
+        found = TimerCheckpoint.read(self._disk, self._paths.check)
+        self.saved = saved = true_checkpoint(found, log, self.log, self.precision_ms)
+        is_of_this_log = saved.queue_offset == found.queue_offset
+        note = None if clean or not is_of_this_log else DeliveryNote.read(self._disk, self._paths.check)
         since = max(saved.read_time_ms // self.precision_ms, self.time_of(now_ms) - LATEST_SLOTS_KEPT)
         self.wheel.load(since, is_new=saved.log_position == 0)
-        self.log.segments.load(is_derived=True)
+        self._tell(found, since)
         self._opened_time = since - 1
         self.queue_offset = saved.queue_offset
         if note is not None:
@@ -133,6 +110,15 @@ class TimerStore:
         self._saved_state = self._state
         if self._disk.is_file(self._paths.check):
             self.note()
+
+    def _tell(self, found: TimerCheckpoint, since: int) -> None:
+        """Says so if timers wait that the file called delivered."""
+        delivered = found.read_time_ms // self.precision_ms
+        waiting = self.wheel.count_since(since) - self.wheel.count_since(delivered) if delivered > since else 0
+        if waiting > 0:
+            _log.warning(
+                "event=timers-held-back messages=%d from=%d to=%d", waiting, found.read_time_ms, self.saved.read_time_ms
+            )
 
     def _check_no_snapshots(self) -> None:
         """Refuses a store of an Apache broker with timerWheelSnapshotFlush=true: it keeps the wheel in separate

@@ -54,6 +54,7 @@ class Pop:
         when the offsets were last saved. Raises StorageError if a file is not ours."""
         self.orders.load()
         self._assigning.load()
+        self.reviver.hold_back()
         if offsets_saved_ms is not None:
             self.reviver.catch_up(offsets_saved_ms)
 

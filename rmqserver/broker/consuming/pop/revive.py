@@ -43,6 +43,9 @@ RETRY_QUEUE_NUMS = 1
 """Queues of a POP retry topic."""
 
 
+LATE_MAX_MS = 10_000
+"""A broker that runs revives no later than this."""
+
 AGAIN_AFTER_MS = 60_000
 """How long until a message that cannot come again now is tried again, while others can."""
 
@@ -62,6 +65,8 @@ class Reviver:
         self._put = put
         self._log = revive_log
         self._in_flight = in_flight
+        self._revived_ms: dict[int, int] = {}
+        """By queue id, for queues that are read from their start: check points due before that time have come again."""
         self._queues: dict[int, ReviveQueue] = {}
         self._waiting: dict[int, tuple[int, int]] = {}
         """By queue id: a log offset, and the revive offset that may be committed once the log is kept up to there."""
@@ -111,7 +116,7 @@ class Reviver:
         low = self._store.min_offset(self._log.topic, queue_id)
         high = self._store.max_offset(self._log.topic, queue_id)
         next_offset = min(max((committed if committed is not None else -1) + 1, low), high)
-        queue = self._queues[queue_id] = ReviveQueue(next_offset)
+        queue = self._queues[queue_id] = ReviveQueue(next_offset, self._revived_ms.get(queue_id, 0))
         self._log.tell(queue_id, queue)
         return queue
 
@@ -135,6 +140,19 @@ class Reviver:
         if not result.is_loaded:
             await trio.to_thread.run_sync(self._store.load, result)
         return (result.records() if result.status is GetStatus.FOUND else []), result.next_offset
+
+    def hold_back(self) -> None:
+        """At a start: a committed offset that its queue does not have is about another log, or a longer one. The queue
+        is read from its start; what was not due when this log ended, and is not acknowledged, comes again."""
+        for queue_id in range(self._log.queue_nums):
+            committed = self._offsets.committed(REVIVE_GROUP, self._log.topic, queue_id)
+            if committed is None or committed < self._store.max_offset(self._log.topic, queue_id):
+                continue
+            done = self._store.min_offset(self._log.topic, queue_id) - 1
+            if committed > done:
+                log.warning("event=revive-held-back queue=%d from=%d to=%d", queue_id, committed, done)
+                self._offsets.commit(REVIVE_GROUP, self._log.topic, queue_id, done)
+                self._revived_ms[queue_id] = self._store.newest_store_time_ms - LATE_MAX_MS
 
     def catch_up(self, since_ms: int) -> None:
         """After a crash: messages that were popped since the offsets were saved are not popped again before their time

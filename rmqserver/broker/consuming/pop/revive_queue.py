@@ -57,8 +57,10 @@ class _Early(msgspec.Struct):
 class ReviveQueue:
     """The state of one revive queue. ``next_offset`` is the offset to be read next."""
 
-    def __init__(self, next_offset: int):
+    def __init__(self, next_offset: int, revived_ms: int = 0):
+        """Check points that were due before ``revived_ms`` have come again, or are acknowledged."""
         self.next_offset = next_offset
+        self._revived_ms = revived_ms
         self._open: dict[MergeKey, Open] = {}  # in the order of the queue
         self._early: dict[MergeKey, _Early] = {}  # in the order of the queue, too
         self._due: list[tuple[int, int, MergeKey]] = []
@@ -106,8 +108,8 @@ class ReviveQueue:
         if self._early and (early := self._early.pop(key, None)) is not None:
             waiting = [offset for offset in waiting if offset not in early.offsets]
         self._open.pop(key, None)  # else the newer one would take the older one's place in the order
-        if waiting:
-            due_ms = max(check_point.pop_time + check_point.invisible_time, store_timestamp_ms) + REVIVE_MARGIN_MS
+        due_ms = max(check_point.pop_time + check_point.invisible_time, store_timestamp_ms) + REVIVE_MARGIN_MS
+        if waiting and due_ms >= self._revived_ms:
             self._open[key] = Open(key, check_point, revive_offset, due_ms, waiting, store_host)
             heapq.heappush(self._due, (due_ms, revive_offset, key))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqproto.names import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC, is_system_group
+from rmqproto.names import LIGHT_QUEUE_PREFIX, REVIVE_GROUP, SCHEDULE_TOPIC, TRANSACTION_GROUP, is_system_group
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
 from rmqserver.store.checks.found_tables import (
@@ -13,12 +13,15 @@ from rmqserver.store.checks.found_tables import (
     FoundTable,
     FoundTables,
 )
-from rmqserver.store.checks.survey import holds_rocksdb
+from rmqserver.store.checks.survey import Queues, holds_rocksdb
 from rmqserver.store.disk.whole_files import BACKUP
 
 LEFT = "leaves it"
 REFUSED = "refuses to start"
 SET_BACK = "sets it back to the end"
+DELIVERED = "sets it back to what this log has delivered"
+READ_ANEW = "reads the queue again from its start"
+READ_BY_BROKERS = (TRANSACTION_GROUP, REVIVE_GROUP)
 
 _BROADCAST = "@broadcast"
 """Suffix of the name of a group that came through a proxy."""
@@ -97,7 +100,7 @@ def _add_offsets(checked: CheckedStore, tables: FoundTables, prefix: str) -> Non
                     Severity.WARNING, FindingKind.TABLE_OFFSET,
                     f"{group} has committed {offset}, and the queue ends at {end}",
                     path, topic=topic, queue_id=queue_id, queue_offset=offset,
-                    ours=checked.ours.refused(LEFT if checked.found.is_clean else SET_BACK),
+                    ours=checked.ours.refused(READ_ANEW if group in READ_BY_BROKERS else SET_BACK),
                     apache=checked.apache.refused(LEFT),
                 )  # fmt: skip
 
@@ -114,12 +117,15 @@ def _add_delays(checked: CheckedStore, tables: FoundTables, prefix: str) -> None
                 Severity.WARNING, FindingKind.TABLE_OFFSET,
                 f"delay level {level} is delivered up to {offset}, and its queue ends at {end}",
                 f"{prefix}/{DELAY_OFFSETS}", topic=SCHEDULE_TOPIC, queue_id=level - 1, queue_offset=offset,
-                ours=checked.ours.refused(SET_BACK), apache=checked.apache.refused(SET_BACK),
+                ours=checked.ours.refused(DELIVERED), apache=checked.apache.refused(SET_BACK),
             )  # fmt: skip
 
 
 def _end_of(checked: CheckedStore, topic: str, queue_id: int) -> int | None:
-    """The queue offset behind the last message; None for an unknown queue."""
+    """The queue offset behind the last message; 0 for a queue that no message has reached. None if the queues cannot be
+    read here."""
     found = checked.queues.topics.get(topic)
     queue = found.checked.get(queue_id) if found is not None else None
-    return queue.end_offset if queue is not None else None
+    if queue is not None:
+        return queue.end_offset
+    return 0 if checked.found.queues is Queues.FILES else None

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.timers.checked_checkpoint import LogState
 from rmqserver.store.timers.due_slot import DueSlot
 from rmqserver.store.timers.log import UNIT_SIZE_BYTES, Unit
 from rmqserver.store.timers.timer_check import (
@@ -24,10 +25,11 @@ from rmqserver.store.timers.timer_check import (
     TimerCheckpoint,
 )
 from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
-from rmqserver.store.timers.timer_store import LogState, TimerStore
+from rmqserver.store.timers.timer_store import TimerStore
 from rmqserver.store.timers.wheel import SLOT, Slot, TimerWheel
 from tests.rmqserver.store.golden import unpack
 
+EVER = 1 << 62
 START_MS = 1_800_000_000_000
 SMALL = TimerOptions(log_file_size_bytes=10 * UNIT_SIZE_BYTES)
 GOLDEN_OPTIONS = TimerOptions(log_file_size_bytes=1000 * UNIT_SIZE_BYTES)
@@ -38,7 +40,8 @@ def opened(
 ) -> TimerStore:
     disk = OsDisk()
     store = TimerStore(TimerPaths.below(str(root)), options, disk, FileCache(disk, 100))
-    store.load(now_ms, LogState(log_end, lambda queue_offset: queue_offset), clean=clean)
+    log = LogState(log_end, lambda queue_offset: None if clean else queue_offset, EVER, EVER, lambda queue_offset: None)
+    store.load(now_ms, log, clean=clean)
     return store
 
 
