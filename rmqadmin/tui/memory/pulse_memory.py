@@ -572,7 +572,8 @@ class PulseMemory:
             group not in self._members or self._members[group].member_ids is None for group in self._lags or ()
         )
         members = f"; members of {counted(unknown, 'group')} unknown" if unknown else ""
-        return members if self.are_sets_known else f"{members}; masters and slaves unknown"
+        sets = "" if self.are_sets_known else "; masters and slaves unknown"
+        return f"{members}{sets}{'' if self._name_servers else '; each name server unknown'}"
 
 
 def _masters(seen: Mapping[str, SeenBroker]) -> list[str]:

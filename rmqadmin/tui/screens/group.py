@@ -262,7 +262,7 @@ class GroupScreen(DashboardScreen):
     def _why_empty(self) -> str:
         if self._totals is None:
             return "unknown"
-        return "unknown: " + ", ".join(lacks_text(self._lacks)) if self._lacks else "it has consumed nothing yet"
+        return "unknown: " + ", ".join(lacks_text(self._lacks)) if self._lacks else "it has committed no offset yet"
 
     def _lag_ms(self, row: QueueOffsets) -> int | None:
         return None if row.first_waiting_ms is None else self.dashboard.now_ms() - row.first_waiting_ms

@@ -138,7 +138,7 @@ class PulseScreen(DashboardScreen):
 
     def _show_words(self, sampler: Sampler) -> None:
         pulse, unknown = sampler.pulse, "unknown" if sampler.error else "asking …"
-        self.troubles.say_when_empty("nothing is wrong" if pulse.is_complete and not sampler.error else unknown)
+        self.troubles.say_when_empty("nothing wrong was found" if pulse.is_complete and not sampler.error else unknown)
         self.troubles.set_rows(pulse.trouble_lines().items())
         away_since_ms = self.dashboard.away_since_ms
         self.changes.say_when_empty("nothing has changed" if pulse.is_complete else unknown)

@@ -230,6 +230,10 @@ class SearchScreen(MarkedMessagesScreen):
             return _HELP
         if any(feed.error for feed in self.feeds):
             return "unknown"
+        if asked.scan is not None and asked.scan.stopped is not None and not asked.scan.is_finished:
+            return "nothing of what was read matches: n reads on"
+        if asked.scan is not None and asked.scan.problems:
+            return "nothing of what could be read matches"
         is_done = self._found_count is not None if asked.scan is None else asked.scan.stopped is not None
         return "nothing matches" if is_done else ""
 

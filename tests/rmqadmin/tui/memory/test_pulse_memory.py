@@ -22,6 +22,7 @@ from rmqadmin.tui.memory.readings import (
     GroupLags,
     LettersReading,
     MembersReading,
+    NameServerReading,
     RowReading,
     WorstGroup,
 )
@@ -297,6 +298,7 @@ def test_a_broker_is_silent_then_gone_then_taken_off_the_list(pulse: PulseMemory
 
 def test_all_is_well_is_said_of_what_was_looked_at(pulse: PulseMemory) -> None:
     assert pulse.verdict().text == "asking …"
+    pulse.take_name_servers({"ns:1": NameServerReading()})
     pulse.take_brokers(seen(A), {A: WELL})
     pulse.take_lags(GroupLags({"billing": lag(0), "mailer": lag(0)}, {}))
     assert pulse.verdict().mark is None, "nobody has told of dead letters"
@@ -560,6 +562,7 @@ def test_alerts_of_groups_know_what_a_sum_lacks(clock: Clock) -> None:
 
 
 def test_redriven_letters_are_not_shown_as_left(pulse: PulseMemory) -> None:
+    pulse.take_name_servers({"ns:1": NameServerReading()})
     pulse.take_brokers(seen(A), {A: WELL})
     pulse.take_set_findings([], [])
     pulse.take_lags(GroupLags({}, {}))
@@ -625,3 +628,24 @@ def test_a_deleted_topic_has_no_alert_any_more_but_one_of_a_lost_broker_has(cloc
     pulse.take_brokers(seen(*brokers), brokers)
     pulse.take_topics(["flights"], ["a", "b"])
     assert wrong(pulse) == []
+
+
+def test_a_name_server_that_is_silent_and_a_wiped_permission_are_wrong(pulse: PulseMemory) -> None:
+    pulse.take_brokers(seen(A, B), {A: WELL, B: WELL})
+    pulse.take_name_servers({"ns:1": NameServerReading(), "ns:2": NameServerReading()})
+    pulse.take_name_servers({"ns:1": NameServerReading({"broker-a"}), "ns:2": NameServerReading(error="no answer")})
+    pulse.take_brokers(seen(A, B), {A: WELL, B: WELL})
+    closed = f"{A}: no write permission at ns:1: clients that ask there send it nothing"
+    assert wrong(pulse) == ["ns:2: no answer", closed]
+    pulse.take_name_servers({"ns:1": NameServerReading(), "ns:2": NameServerReading()})
+    pulse.take_brokers(seen(A, B), {A: WELL, B: WELL})
+    assert wrong(pulse) == []
+    assert changes(pulse) == ["ns:2: no answer", closed, "ns:2: answers again", f"{A}: has its write permission again"]
+
+
+def test_until_each_name_server_was_asked_that_is_said(pulse: PulseMemory) -> None:
+    pulse.take_brokers(seen(A), {A: WELL})
+    pulse.take_lags(GroupLags({}, {}))
+    pulse.take_letters([], {})
+    pulse.take_set_findings([], [])
+    assert pulse.verdict().text == "all is well: 1 broker, 0 groups, no dead letters; each name server unknown"
