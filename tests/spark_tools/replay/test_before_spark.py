@@ -96,8 +96,13 @@ def test_a_broker_that_cannot_filter_says_so_at_once(server: Server, topic: str,
     request = ReplayRequest(
         name_server=server.namesrv_addr, topics=[topic], to=f"topic:{topic}Again", selection=selection
     )
-    with pytest.raises(RefusedError, match="SQL92"):
-        replay(request, Runner(ledger_root=str(tmp_path)))
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.update_broker_config(server.broker_addr, {"enablePropertyFilter": "false"})
+        try:
+            with pytest.raises(RefusedError, match="SQL92"):
+                replay(request, Runner(ledger_root=str(tmp_path)))
+        finally:
+            admin.update_broker_config(server.broker_addr, {"enablePropertyFilter": "true"})
 
 
 def test_a_target_that_is_not_there_is_said_at_once(server: Server, topic: str, tmp_path: Path) -> None:
