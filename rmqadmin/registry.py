@@ -281,10 +281,33 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
     ),
     "About": (
         Entry("man", "about", _L, "Show the manual page of a command.", is_mqadmin=False),
+        Entry("completion", "about", _L, "Print or install the completion of a shell.", is_mqadmin=False),
         Entry("explain", "about", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),
     ),
 }
 """The commands as the help lists them."""
+
+DAILY = {
+    "tui": "the live dashboard",
+    "doctor": "what is wrong, what mends it",
+    "clusterList": "brokers",
+    "topic": "topics",
+    "group": "consumer groups",
+    "resetOffset": "move a group, or back",
+    "msg": "messages",
+    "dlq": "dead letters",
+    "spark-replay": "dead letters in volume",
+    "user": "users",
+    "acl": "what users may do",
+    "check": "for monitoring",
+    "store": "files of a stopped broker",
+    "bench": "how fast it is",
+    "context": "clusters by name",
+    "shell": "commands without start-up",
+    "completion": "of bash, zsh and fish",
+    "explain": "response codes",
+}
+"""Commands, or nouns with all their verbs, that people need daily, and what they are about."""
 
 NOUN_SUMMARIES = {
     "group": "Look into a consumer group.",

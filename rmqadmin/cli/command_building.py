@@ -84,6 +84,7 @@ def build_command(entry: Entry) -> RegistryCommand:
     command.cluster_option = cluster_option(own)
     command.secret_options = marked_options(SECRET, [*own, *shared])
     command.long_options = marked_options(LONG, own)
+    command.general_options = frozenset(spellings_of(parameter)[-1] for parameter in shared) - {"--interval"}
     return command
 
 

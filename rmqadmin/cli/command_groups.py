@@ -17,11 +17,12 @@ from rmqadmin import registry
 from rmqadmin.cli.command_building import HELP_SETTINGS, TYPER_SETTINGS, build_command
 from rmqadmin.cli.mqadmin_argv import MissingValueError, check_misread
 from rmqadmin.cli.option_values import add_value_hint
+from rmqadmin.cli.registry_command import ask_for_all, asks_for_all
 from rmqadmin.invocation import invocation_of
 from rmqadmin.output import diagnostics
 from rmqproto.errors import UsageError
 
-_ONLY_HELP = [[name] for name in HELP_SETTINGS["help_option_names"]]
+WIDE_MAX = 48
 NAME_WIDTH_MAX = 40
 """The list of commands puts a longer name on a line of its own."""
 
@@ -39,6 +40,8 @@ class LazyGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if self.noun and not args:  # a question, not an error, like `rmqadmin` alone
             args = ["--help"]
+        if all(arg == "--all" or arg in HELP_SETTINGS["help_option_names"] for arg in args):
+            args = ask_for_all(ctx, args)
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
@@ -79,28 +82,17 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] == "help":  # mqadmin's way to ask for help
-            if len(args) == 1:
+            if args[1:] in ([], ["--all"]):
+                ask_for_all(ctx, args)
                 sys.stdout.write(ctx.get_help() + "\n")
                 raise typer.Exit(0)
             args = [*args[1:], "--help"]
-        if args[1:] in _ONLY_HELP:
-            self._show_recorded_help(ctx, args[0])
         command = self.get_command(ctx, args[0])
         if command is None:
             if not self.noun:  # the options before the command are parsed, but _root has not been called yet
                 invocation_of(ctx).choose(ctx.params.get("format"))
             raise self._unknown(ctx, args[0])
         return command.name.removeprefix(f"{self.noun} "), command, args[1:]
-
-    def _show_recorded_help(self, ctx: Any, name: str) -> None:
-        """Shows the command's recorded help, if any, without loading the command, and ends the program."""
-        from rmqadmin.manual.recorded_helps import recorded_help
-
-        entry = registry.find(f"{self.noun} {name}".strip())
-        text = recorded_help(entry.name, ctx.make_formatter()) if entry is not None else None
-        if text is not None:
-            sys.stdout.write(text + "\n")
-            raise typer.Exit(0)
 
     def _unknown(self, ctx: Any, name: str) -> UsageError:
         from rmqadmin.core.near_names import near_name  # only for mistyped names
@@ -113,12 +105,28 @@ class LazyGroup(TyperGroup):
         advice = registry.DROPPED.get(name.lower(), advice) if not self.noun else advice
         return UsageError(f"there is no command {f'{self.noun} {name}'.strip()!r}", hint=advice)
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The program's help fits one screen, unless all is asked for."""
+        if self.noun or asks_for_all(ctx):
+            super().format_options(ctx, formatter)
+            return
+        with formatter.section("Every day"):
+            formatter.write_dl([(_with_verbs(name), what) for name, what in registry.DAILY.items()], col_max=WIDE_MAX)
+        count = len(registry.ENTRIES)
+        formatter.write_text(f"`{diagnostics.PROGRAM} --help --all`: all {count} commands, and options before them.")
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Summaries come from the registry: building every command for its help would take half a second."""
         families = {"Commands": registry.group_members(self.noun)} if self.noun else registry.FAMILIES
         for family, entries in families.items():
             with formatter.section(family):
                 formatter.write_dl([(entry.name, entry.summary) for entry in entries], col_max=NAME_WIDTH_MAX)
+
+
+def _with_verbs(name: str) -> str:
+    """``dlq ls|show|redrive``; the name of a command as it is."""
+    verbs = [entry.name.partition(" ")[2] for entry in registry.group_members(name)]
+    return f"{name} {'|'.join(verbs)}" if verbs else name
 
 
 def build_noun_group(noun: str) -> Any:

@@ -56,11 +56,7 @@ def _root(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
     ] = False,
 ) -> None:
-    """Every mqadmin command, and what mqadmin lacks, for clusters of Apache RocketMQ and of rmqserver.
-
-    Commands and options are mqadmin's own, in any case and spelling that mqadmin takes. `rmqadmin COMMAND --help` shows
-    a command's options and examples.
-    """
+    """Every mqadmin command, and what mqadmin lacks. COMMAND -h has examples."""
     invocation = invocation_of(ctx)
     invocation.choose(format)
     invocation.context_option = context

@@ -54,6 +54,10 @@ _WORD_OF_OPTION = {
 RANGE_OPTIONS = frozenset({"--since", "--until"})
 """Our names for the two ends of a range of times, wherever a command takes one. Beside an option of mqadmin's they are
 names of ours, which make no prefix of its own ambiguous."""
+_ALL = "rmqadmin.cli.all"
+"""In a Typer context's notes: whether the whole help is asked for."""
+_KNOWN_BEST = ("--dry-run", "--yes", "--output", "--watch", "--context")
+_KNOWN_SHOWN_MAX = 3
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 
 
@@ -67,12 +71,16 @@ class RegistryCommand(TyperCommand):
     """Options whose values are never written down."""
     long_options: frozenset[str]
     """Options whose numbers may have 64 bits."""
+    general_options: frozenset[str]
+    """Options that every such command has."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         invocation = invocation_of(ctx)
         invocation.command = self.entry.name
         if _asks_for_json(args):
             invocation.as_json = True
+        if "--help" in args and "--all" in args:
+            args = ask_for_all(ctx, args)
         self._check_fields_named(args)
         if any("--jsonpath" in param.opts for param in self.params):
             args = jsonpath_by_its_name(args)
@@ -198,6 +206,26 @@ class RegistryCommand(TyperCommand):
             found.seen.add(self.cluster_option)
             found.options.append(f"{self.cluster_option}={cluster}")
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The command's own options; the general ones in one line, unless all is asked for."""
+        general, own, words = [], [], []
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                is_general = not {*param.opts}.isdisjoint(self.general_options | {"--help"})
+                (words if param.param_type_name == "argument" else general if is_general else own).append(record)
+        for title, records in (("Arguments", words), ("Options", own)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+        if asks_for_all(ctx):
+            with formatter.section("Options of every command"):
+                formatter.write_dl(general)
+            return
+        there = [name for name in _KNOWN_BEST if name in self.general_options]
+        formatter.write_paragraph()
+        formatter.write_text(f"Others, such as {', '.join(there[:_KNOWN_SHOWN_MAX])}: --help --all shows them.")
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Shows a required word as it is. Typer puts it in braces, which elsewhere mean a choice."""
         pieces: list[str] = super().collect_usage_pieces(ctx)
@@ -217,6 +245,16 @@ class RegistryCommand(TyperCommand):
             if len(missing) == len(words) == 1:
                 hint = f"Is it {missing[0].partition('/')[0]} {words[0]}? {hint}"
             raise UsageError(f"Missing required option{plural}: {', '.join(missing)}", hint=hint)
+
+
+def ask_for_all(ctx: Any, args: Sequence[str]) -> list[str]:
+    """Takes ``--all`` out of a line that asks for help: it asks for the whole help."""
+    ctx.meta[_ALL] = "--all" in args
+    return [arg for arg in args if arg != "--all"]
+
+
+def asks_for_all(ctx: Any) -> bool:
+    return bool(ctx.meta.get(_ALL))
 
 
 def _lacks_value(option: str, args: Sequence[str]) -> bool:

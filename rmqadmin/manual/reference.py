@@ -1,5 +1,5 @@
-"""Generates ``docs/commands.md``, the manual pages in ``man/`` and the recorded helps from the command tree: ``python
--m rmqadmin.manual.reference``.
+"""Generates ``docs/commands.md`` and the manual pages in ``man/`` from the command tree: ``python -m
+rmqadmin.manual.reference``.
 
 Topics that belong to no single command (exit statuses, formats, times) are written here.
 """
@@ -13,8 +13,6 @@ from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, all_commands, roo
 from rmqadmin.core.exit_codes import EXIT_MEANINGS
 from rmqadmin.core.results import Result, columns
 from rmqadmin.manual.pages import all_pages
-from rmqadmin.manual.recorded_helps import FILE
-from rmqadmin.manual.recording_helps import helps
 from rmqadmin.registry import Effect
 
 _HEAD = r"""# Commands of rmqadmin
@@ -142,7 +140,6 @@ def manual() -> dict[str, str]:
 def main() -> None:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2]
     (root / "docs" / "commands.md").write_text(reference())
-    (root / "rmqadmin" / "manual" / FILE.name).write_text(helps(), "utf-8")
     folder, pages = root / "man", manual()
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():

@@ -15,7 +15,7 @@ import pytest
 from rmqadmin import registry
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
-from rmqadmin.manual import recorded_helps, recording_helps, reference
+from rmqadmin.manual import reference
 from rmqadmin.manual.man_page import ManPage, Prose, section, terms
 from rmqadmin.shells import completions, names_cache
 from tests.rmqadmin.conftest import Rmqadmin
@@ -47,26 +47,6 @@ def test_the_manual_is_what_the_program_generates() -> None:
 def test_the_manual_pages_are_what_the_program_generates() -> None:
     """If this fails: python -m rmqadmin.manual.reference"""
     assert {path.name: path.read_text() for path in (ROOT / "man").iterdir()} == reference.manual()
-
-
-def test_the_recorded_helps_are_what_the_program_says() -> None:
-    """If this fails: python -m rmqadmin.manual.reference"""
-    assert recorded_helps.FILE.read_text("utf-8") == recording_helps.helps()
-
-
-@pytest.mark.parametrize("columns", ["60", "200"])
-@pytest.mark.parametrize(
-    "command", ["topicStatus", "dlq ls", pytest.param("spark-replay", marks=pytest.mark.slow), "shell"]
-)
-def test_a_recorded_help_fits_the_terminal_as_typers_own_does(
-    run: Rmqadmin, monkeypatch: pytest.MonkeyPatch, command: str, columns: str
-) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    recorded = run(*command.split(), "-h")
-    assert recorded == run(*command.split(), "--help", "--help")  # two words bypass the recorded help
-    assert recorded.status == 0
-    monkeypatch.setattr(recorded_helps, "FILE", Path("/nowhere"))
-    assert run(*command.split(), "--help") == recorded
 
 
 def test_the_manual_pages_are_roff_that_nobody_warns_of() -> None:

@@ -36,7 +36,7 @@ def context_rm(call: Call, name: OneContext, confirm: Confirm = None, yes: Yes =
     terminal its name must be typed; that of a protected context also with --yes, or given with --confirm.
 
     Examples:
-      rmqadmin context rm dev
+      rmqadmin context rm dev --yes
     """
     store = ContextStore()
     context = None
