@@ -15,7 +15,6 @@ from rmqadmin.cli import program
 from rmqadmin.cli.command_building import build_command
 from rmqadmin.cli.command_functions import EXAMPLES, load_function, result_types
 from rmqadmin.core.results import Result
-from rmqadmin.options.command_options import options_for, spellings_of
 from rmqadmin.output.output_format import Format
 from rmqadmin.registry import Entry
 
@@ -68,7 +67,7 @@ def _help_parts(entry: Entry) -> tuple[str, tuple[str, ...]]:
 def describe(entry: Entry) -> CommandInfo:
     command = build_command(entry)
     text, examples = _help_parts(entry)
-    shared = {spellings_of(parameter)[-1] for parameter in options_for(entry)} - {"--interval"}
+    shared = {*command.general_options}
     return CommandInfo(
         entry=entry,
         text=text,
