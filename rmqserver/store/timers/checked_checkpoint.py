@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 UNITS_LOOKED_AT = 1024
 """Units at the end of the timer log among which the newest timer is looked for."""
 
+LATE_MAX_MS = 10_000
+"""A broker that runs delivers no later than this: what was due before the log's last record by more was delivered,
+whatever another store's checkpoint says."""
+
 DIGITS_MAX = 18
 """The most digits of a time, so that it fits Java's long."""
 
@@ -84,7 +88,8 @@ def true_checkpoint(found: TimerCheckpoint, log: LogState, timer_log: TimerLog, 
         found.queue_offset, found.log_position, why,
     )  # fmt: skip
     taken_in = min(found.queue_offset, log.queue_end)
-    return replace(saved, queue_offset=0, log_position=0, master_queue_offset=taken_in)
+    read_time_ms = max(saved.read_time_ms, newest_ms - LATE_MAX_MS)
+    return replace(saved, read_time_ms=read_time_ms, queue_offset=0, log_position=0, master_queue_offset=taken_in)
 
 
 def _why_not_of(saved: TimerCheckpoint, log: LogState, timer_log: TimerLog, precision_ms: int) -> str:

@@ -144,15 +144,18 @@ class Reviver:
     def hold_back(self) -> None:
         """At a start: a committed offset that its queue does not have is about another log, or a longer one. The queue
         is read from its start; what was not due when this log ended, and is not acknowledged, comes again."""
+        found: list[str] = []
         for queue_id in range(self._log.queue_nums):
             committed = self._offsets.committed(REVIVE_GROUP, self._log.topic, queue_id)
             if committed is None or committed < self._store.max_offset(self._log.topic, queue_id):
                 continue
             done = self._store.min_offset(self._log.topic, queue_id) - 1
             if committed > done:
-                log.warning("event=revive-held-back queue=%d from=%d to=%d", queue_id, committed, done)
+                found.append(f"{queue_id}:{committed}")
                 self._offsets.commit(REVIVE_GROUP, self._log.topic, queue_id, done)
                 self._revived_ms[queue_id] = self._store.newest_store_time_ms - LATE_MAX_MS
+        if found:
+            log.warning("event=revive-log-read-again topic=%s from='%s'", self._log.topic, " ".join(found))
 
     def catch_up(self, since_ms: int) -> None:
         """After a crash: messages that were popped since the offsets were saved are not popped again before their time
