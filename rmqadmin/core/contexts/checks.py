@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from rmqadmin.core.contexts.addresses import addresses_of
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.permission import addresses_of
 from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import RocketMQError, UsageError

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from rmqadmin.core.contexts.addresses import addresses_of
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
@@ -32,14 +33,6 @@ class ReadOnlyContextError(ChangeRefusedError):
 
 class ProtectedContextError(ChangeRefusedError):
     """The context is protected, and its name was not given."""
-
-
-def addresses_of(namesrv_addr: str) -> list[str]:
-    """The addresses in ``host[:port][;host[:port]…]``, in a form that can be compared."""
-    from rmqclient.addresses import NAMESRV_PORT, with_port  # only for changes, and commands about contexts
-
-    parts = (part.strip().lower().removeprefix("http://") for part in namesrv_addr.split(";"))
-    return [with_port(part, NAMESRV_PORT) for part in parts if part]
 
 
 def guards(

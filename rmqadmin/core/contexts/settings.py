@@ -232,7 +232,7 @@ class EffectiveSettings:
     def overruled_context(self) -> tuple[Context, EffectiveSetting] | None:
         """The context in use and what names other name servers in its place: a variable of the environment. None if
         the context's count. A flag is not told of: whoever types it knows."""
-        from rmqadmin.core.contexts.permission import addresses_of
+        from rmqadmin.core.contexts.addresses import addresses_of
 
         said, context = self.setting("namesrv_addr"), self.context
         if said.level is not Level.ENVIRONMENT or context is None:

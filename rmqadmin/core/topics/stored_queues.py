@@ -100,7 +100,7 @@ def unread_text(queues: Sequence[UnreadQueue]) -> str:
     which = ", ".join(
         f"{one.queue.broker_name}:{one.queue.queue_id} {count(one.message_count)}" for one in queues[:_TOLD_MAX]
     )
-    more = f", and {len(queues) - _TOLD_MAX} more queues" if len(queues) > _TOLD_MAX else ""
+    more = f" and {len(queues) - _TOLD_MAX} more" if len(queues) > _TOLD_MAX else ""
     return f"{counted(total, 'message')} in queues that consumers do not read ({which}{more})"
 
 

@@ -50,7 +50,7 @@ REDRIVEN_ASKED_EVERY_S = 10.0
 """How often the ledgers are asked which letters were redriven, while the list stays the same."""
 
 
-class Letter(msgspec.Struct, frozen=True):
+class LetterMark(msgspec.Struct, frozen=True):
     """What is known of a dead letter apart from its message."""
 
     is_redriven: bool
@@ -177,9 +177,9 @@ class MessagesScreen(MarkedMessagesScreen):
             self._redriven = {key for key, letter in letters.items() if place_of(letter) in places}
             self._redriven_of = keys, now_s
 
-    def read_numbers(self, client: DashboardClient, rows: Mapping[str, FoundMessage]) -> Mapping[str, Letter]:
+    def read_numbers(self, client: DashboardClient, rows: Mapping[str, FoundMessage]) -> Mapping[str, LetterMark]:
         self.table.left_out = self._redriven
-        return {key: Letter(key in self._redriven) for key in rows} if self.is_of_dead_letters else {}
+        return {key: LetterMark(key in self._redriven) for key in rows} if self.is_of_dead_letters else {}
 
     def _redriven_now(self, is_done: bool) -> None:
         super()._redriven_now(is_done)

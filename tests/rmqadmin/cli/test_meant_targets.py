@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.cli.command_building import build_command
-from rmqadmin.core.contexts.permission import addresses_of
+from rmqadmin.core.contexts.addresses import addresses_of
 from rmqadmin.core.servers.meant_brokers import broker_addr_of, broker_name_of
 from rmqadmin.registry import ENTRIES, find
 from rmqclient.addresses import BROKER_PORT, parse_addresses, parse_namesrvs, with_port
