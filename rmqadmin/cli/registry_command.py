@@ -208,7 +208,7 @@ class RegistryCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The command's own options; the general ones in one line, unless all is asked for."""
-        general, own, words = [], [], []
+        general, own, words = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[str, str]]()
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None:

@@ -52,7 +52,7 @@ def test_a_program_does_not_read_what_is_meant_for_us(told_by: Path) -> None:
         ("file:empty", "gives nothing"),
         ("command:no-such-program x", "no-such-program: No such file"),
         ("command:false", "false ended with status 1"),
-        ("command:echo 'x", "No closing quotation"),
+        ("command:echo 'x", "no closing quotation"),
         ("command:printf \\\\377", "UTF-8"),
     ],
 )
