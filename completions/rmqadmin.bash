@@ -303,6 +303,7 @@ _rmqadmin() {
         "dlq show":--sql92) mapfile -t COMPREPLY < <(:); return ;;
         "dlq show":--id) mapfile -t COMPREPLY < <(:); return ;;
         "dlq show":--from|"dlq show":--since) mapfile -t COMPREPLY < <(:); return ;;
+        "dlq show":--to-time|"dlq show":--until) mapfile -t COMPREPLY < <(:); return ;;
         "dlq show":--limit) mapfile -t COMPREPLY < <(:); return ;;
         "dlq show":--ledger) mapfile -t COMPREPLY < <(:); return ;;
         "dlq redrive":--tag) mapfile -t COMPREPLY < <(:); return ;;
@@ -701,7 +702,6 @@ _rmqadmin() {
         *:--until) mapfile -t COMPREPLY < <(:); return ;;
         *:--output) mapfile -t COMPREPLY < <(compgen -W "table wide json jsonl yaml csv tsv name schema mqadmin" -- "$cur"); return ;;
         *:--confirm) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names context)" -- "$cur"); return ;;
-        *:--to-time|*:--until) mapfile -t COMPREPLY < <(:); return ;;
     esac
     case $command in
         "") words="-o --output --context --color --no-pager -q --quiet --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus getConsumerStatus consumer group getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime resetOffsetByTimeOld skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey DecodeMessageId queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog export diff apply bench store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata user acl listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm doctor check shell tui context config audit fault snapshot server man completion explain" ;;
