@@ -3,7 +3,7 @@ are not held, and use no consumer's group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -175,6 +175,8 @@ class LiveCluster:
     def plan(self, options: ReadOptions) -> tuple[list[LivePart], list[OffsetRange]]:
         """The partitions, and the requested ranges that are gone."""
         resolved = resolve(options, self)
+        if options.fail_on_data_loss:
+            self._check_readable({each.queue.topic for each in resolved.ranges})
         if options.sql92 is not None:
             self.check_sql92(resolved.ranges, options.sql92)
         parts = [
@@ -183,6 +185,17 @@ class LiveCluster:
             for piece in cut_range(each, options, len(resolved.ranges))
         ]
         return parts, resolved.gaps
+
+    def _check_readable(self, topics: Iterable[str]) -> None:
+        """DataLossError for a topic that nobody may read on one of its brokers: what that broker has would be left out
+        of the rest without a word."""
+        for topic in sorted(topics):
+            closed = sorted(name for name, (queue, _) in self.route(topic).items() if not queue.perm & PERM_READ)
+            if closed:
+                raise DataLossError(
+                    f"nobody may read {topic} on {', '.join(closed)}: its permission there lacks R",
+                    hint="failOnDataLoss=false reads what the other brokers have",
+                )
 
 
 OpenCluster = Callable[[str], LiveCluster]

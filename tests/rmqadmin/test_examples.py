@@ -197,6 +197,7 @@ def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, server: Server, replaced
         return
     is_endless = "--follow" in example or ("--watch" in example and "--until" not in example)
     finds = example.startswith(("rmqadmin diff ", "rmqadmin doctor ", "rmqadmin -o json doctor "))  # a dead letter
+    finds = finds or "--shrink-to" in example  # it is done once producers and consumers have followed
     assert ran.status == (130 if is_endless else 1 if finds else 0), ran.err
     assert ran.out
 
