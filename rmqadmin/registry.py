@@ -86,6 +86,16 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("updateStaticTopic", "topic", _C, "Create a static topic, or give it more queues."),
         Entry("remappingStaticTopic", "topic", _C, "Move the queues of a static topic to other brokers."),
         Entry("updateOrderConf", "topic", _RC, "Show, set or delete the order configuration of a topic."),
+        Entry("topic ls", "topic", _R, "List topics.", is_mqadmin=False),
+        Entry(
+            "topic describe",
+            "topic",
+            _R,
+            "Show topics: brokers, queues, groups and settings.",
+            is_mqadmin=False,
+        ),
+        Entry("topic create", "topic", _C, "Create topics.", is_mqadmin=False),
+        Entry("topic delete", "topic", _D, "Delete topics from a cluster and from the name servers.", is_mqadmin=False),
         Entry("deleteTopic", "topic", _D, "Delete a topic from a cluster and from the name servers."),
     ),
     "Consumer groups": (
@@ -94,6 +104,8 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("consumerStatus", "client", _R, "Show what a group's clients report about themselves."),
         Entry("getConsumerStatus", "client", _R, "Show a group's offsets as its clients know them."),
         Entry("consumer", "client", _R, "Show what consumerStatus shows, but no client in detail."),
+        Entry("group ls", "group", _R, "List consumer groups, with their clients and lag.", is_mqadmin=False),
+        Entry("group describe", "group", _R, "Show groups: topics, clients and settings.", is_mqadmin=False),
         Entry("group lag", "group", _R, "Show a group's lag by queue: age, trend and owners.", is_mqadmin=False),
         Entry("getConsumerConfig", "group", _R, "Show a group's configuration on every broker."),
         Entry("startMonitoring", "group", _R, "Show how far all online groups are behind, and their problems."),
@@ -310,7 +322,8 @@ DAILY = {
 """Commands, or nouns with all their verbs, that people need daily, and what they are about."""
 
 NOUN_SUMMARIES = {
-    "group": "Look into a consumer group.",
+    "topic": "List, create, look at and delete topics.",
+    "group": "List consumer groups, and look into them.",
     "msg": "Find, read, send and copy messages.",
     "dlq": "List, look at and redrive dead letters.",
     "export": "Write what brokers have as files for apply.",

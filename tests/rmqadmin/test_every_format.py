@@ -36,6 +36,10 @@ from tests.support.servers import Server, until
 CALLS: dict[str, list[str]] = {
     "acl can": ["anybody", "Pub", "Topic:{topic}"],
     "topicList": [],
+    "topic ls": [],
+    "topic describe": ["{topic}"],
+    "group ls": [],
+    "group describe": ["{group}"],
     "topicRoute": ["-t", "{topic}"],
     "topicStatus": ["-t", "{topic}"],
     "consumerProgress": ["-g", "{group}"],
@@ -141,6 +145,8 @@ ALSO = {
 READS = {Effect.READ, Effect.STREAM, Effect.READ_OR_CHANGE, Effect.PROBE, Effect.LOCAL, Effect.CHECK}
 READING = [entry for entry in ENTRIES if entry.effect in READS]
 CARDS = {
+    "topic describe",
+    "group describe",
     "man", "msg get", "doctor", "check lag", "check disk", "check broker", "check ha", "check dlq",
     "export topics", "export groups", "export users", "export acls",
 }  # fmt: skip

@@ -12,26 +12,10 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.command_options import ShowAll
+from rmqadmin.shared.known_topics import Topics, known_topics
 from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
-
-
-class TopicName(Row, frozen=True):
-    topic: Annotated[str, doc("topic name", key=True)]
-
-
-class Topics(Result, frozen=True):
-    """Without -c: the topics of the name server."""
-
-    row_type: ClassVar[type[Row]] = TopicName
-    topics: list[str]
-
-    def rows(self) -> Sequence[TopicName]:
-        return [TopicName(topic=topic) for topic in sorted(self.topics)]
-
-    def mqadmin_text(self) -> str:
-        return "".join(f"{topic}\n" for topic in hash_order(self.topics, java_hash))
 
 
 class TopicGroup(Row, frozen=True):
@@ -72,11 +56,7 @@ def topic_list(
       rmqadmin topicList -c -n 127.0.0.1:9876
       rmqadmin -o json topicList
     """
-    topics = call.admin.topic_list()
-    if not topics:
-        call.notice_if_no_broker()
-    call.remember("topic", topics)
-    call.remember("group", (topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)))
+    topics = known_topics(call)
     if not cluster_model:
         return Topics(call.own_topics(topics, show_all=show_all))
     plain = [topic for topic in hash_order(topics, java_hash) if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]

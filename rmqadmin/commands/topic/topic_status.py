@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.core import targets
-from rmqadmin.core.topics.stored_queues import StoredQueue, stored_queues
 from rmqadmin.core.topics.topic_status import TopicStatus
 from rmqadmin.options.command_options import LmqParent, Topic
-from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicRoute
-from rmqproto.bodies.statistics import TopicOffset
-from rmqproto.errors import NotFoundError, RocketMQError
+from rmqadmin.shared.topic_ends import read_status
 
 
 def topic_status(
@@ -27,33 +22,4 @@ def topic_status(
     """
     topic = topic.strip()
     route = call.admin.topic_route((cluster or topic).strip())
-    addrs = targets.selected_addrs(route.broker_datas)
-    found = call.answers.of(lambda addr: call.admin.topic_stats(addr, topic), addrs).values()
-    offsets = {queue: ends for stats in found for queue, ends in stats.offset_table.items()}
-    if not offsets:
-        raise NotFoundError("Not found the topic stats info", hint="No broker of the route has a queue of the topic.")
-    if route.topic_queue_mapping_by_broker:
-        from rmqadmin.core.topics.static_topics import logical_ends, read_configs  # few topics are static
-
-        try:
-            configs = read_configs(call.admin, call.admin.cluster_info(), topic, call.answers)
-            offsets |= logical_ends(topic, configs, offsets)
-        except RocketMQError as error:
-            call.notice(f"no logical queues are shown: {error}")
-    unread = {} if cluster is not None or call.as_mqadmin else _add_unread(call, route, topic, offsets)
-    return TopicStatus(offsets, round(sum(stats.topic_put_tps for stats in found), 2), unread)
-
-
-def _add_unread(
-    call: Call, route: TopicRoute, topic: str, offsets: dict[MessageQueue, TopicOffset]
-) -> dict[MessageQueue, StoredQueue]:
-    """The queues that consumers do not read. Adds the ends of those that brokers do not list."""
-    unread = {}
-    for one in stored_queues(call.admin, route, topic):
-        if one.is_past:
-            ends = call.admin.queue_ends(one.broker_addr, one.queue)
-            if ends.max_offset > ends.min_offset:
-                offsets[one.queue] = ends
-        if not one.is_read and one.queue in offsets:
-            unread[one.queue] = one
-    return unread
+    return read_status(call, topic, route, with_unread=cluster is None and not call.as_mqadmin)

@@ -193,3 +193,18 @@ def summary_lines(
         label = words(column.name)
         lines.append(f"{label[0].upper()}{label[1:]}: {shown}\n")
     return lines
+
+
+def table_lines(rows: Sequence[Row], width: int | None, now_ms: int | None) -> Iterator[str]:
+    """A table of its own inside a longer text; nothing without rows. Wide columns are left out, and sparse ones without
+    a value."""
+    if not rows:
+        return
+    shown = [
+        column
+        for column in type_columns(type(rows[0]))
+        if not column.is_wide and not (column.is_sparse and all(getattr(row, column.name) is None for row in rows))
+    ]
+    layout = Layout(shown, rows, TableView(width, now_ms))
+    yield layout.head()
+    yield from map(layout.line, rows)

@@ -7,9 +7,9 @@ import pytest
 from rmqadmin.commands.broker.broker_status import BrokerStatus
 from rmqadmin.commands.client.consumer_connection import ConsumerClients
 from rmqadmin.commands.cluster.cluster_list import Brokers, DayCounts
-from rmqadmin.commands.group.consumer_progress import GroupFindings, GroupProgress, GroupsProgress
+from rmqadmin.commands.group.consumer_progress import GroupProgress
 from rmqadmin.commands.message.query_msg_by_key import KeyMatches
-from rmqadmin.commands.topic.topic_list import TopicGroup, TopicGroups, Topics
+from rmqadmin.commands.topic.topic_list import TopicGroup, TopicGroups
 from rmqadmin.commands.topic.topic_route import Route
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.groups.group_config import group_config_text
@@ -23,6 +23,8 @@ from rmqadmin.core.servers.broker_answers import BrokerAnswer
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.topics.topic_config import topic_config_text
 from rmqadmin.core.topics.topic_status import TopicStatus
+from rmqadmin.shared.all_groups import GroupFindings, GroupsProgress
+from rmqadmin.shared.known_topics import Topics
 from rmqclient.message import SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, GroupRetryPolicy, SubscriptionData, SubscriptionGroupConfig

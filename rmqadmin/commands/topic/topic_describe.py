@@ -1,0 +1,23 @@
+"""``topic describe``: shows topics with their brokers, queues, groups and settings."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.core.topics.described import DescribedTopicRow, DescribedTopics, describe_topic
+from rmqadmin.options.topic_options import TopicNames, topic_names
+from rmqadmin.shared.topic_ends import read_status
+
+
+def topic_describe(call: Call, topics: TopicNames) -> DescribedTopics:
+    """Everything about a topic in one view. Queues whose messages consumers do not read are marked.
+
+    Examples:
+      rmqadmin topic describe OrderTopic
+      rmqadmin -o json topic describe OrderTopic
+    """
+
+    def describe(topic: str) -> DescribedTopicRow:
+        route = call.admin.topic_route(topic)
+        return describe_topic(call.admin, topic, route, read_status(call, topic, route, with_unread=True))
+
+    return DescribedTopics([describe(topic) for topic in topic_names(topics)])
