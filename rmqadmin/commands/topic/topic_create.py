@@ -42,7 +42,7 @@ def topic_create(
     """On every master of the cluster, or on one broker. `updateTopic` changes a topic that exists.
 
     Examples:
-      rmqadmin topic create NewTopic --queues 4
+      rmqadmin topic create NewTopic --queues 4 --if-not-exists
       rmqadmin topic create NewTopic OtherTopic --type FIFO --if-not-exists --dry-run
     """
     signed = parse_attributes(attributes)
