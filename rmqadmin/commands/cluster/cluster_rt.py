@@ -20,6 +20,7 @@ from rmqadmin.core.messages.probes import (
     mean_text,
     probes_cause,
     send_probes,
+    shown_mean_ms,
 )
 from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
 from rmqadmin.core.topics.routes import writable_queues
@@ -37,7 +38,8 @@ class BrokerTimeRow(Row, frozen=True):
     cluster: Annotated[str, doc("cluster name")]
     broker_name: Annotated[str, doc("broker name", key=True)]
     mean_rt_ms: Annotated[
-        float | None, doc("mean of all messages but the first, in ms; none under --dry-run", vital=True)
+        float | None,
+        doc("mean of all but the first of several, in ms; none under --dry-run", vital=True),
     ]
     success_count: Annotated[int, doc("messages that were stored")]
     fail_count: Annotated[int, doc("messages that were not", vital=True)]
@@ -66,7 +68,7 @@ class BrokerTimes(Result, frozen=True):
         return [self._row(one) for one in self.found]
 
     def _row(self, one: ProbedBroker) -> BrokerTimeRow:
-        mean, failed = mean_ms(one.probes), list(failures(one.probes))
+        mean, failed = shown_mean_ms(one.probes), list(failures(one.probes))
         return BrokerTimeRow(
             cluster=one.cluster,
             broker_name=one.broker_name,
@@ -84,8 +86,8 @@ class BrokerTimes(Result, frozen=True):
                 for row in self.rows()
             )
         text = f"{'#Cluster Name':24}  {'#Broker Name':24}  {'#RT':4}  {'#successCount':8}  {'#failCount':8}\n"
-        for row in self.rows():
-            mean = mean_text(row.mean_rt_ms)
+        for one, row in zip(self.found, self.rows(), strict=True):
+            mean = mean_text(mean_ms(one.probes))
             text += f"{row.cluster:24}  {row.broker_name:24}  {mean:8}  {row.success_count:<16}  {row.fail_count:<16}\n"
         return text
 

@@ -102,6 +102,16 @@ def test_elsewhere_than_on_a_terminal_each_tick_is_one_line_until_the_condition_
     assert slept == [5.0, 5.0]
 
 
+@pytest.mark.parametrize("format", [Format.CSV, Format.TSV])
+def test_a_table_of_ticks_has_one_heading(
+    slept: list[float], capsys: pytest.CaptureFixture[str], format: Format
+) -> None:
+    asked = answers([2], [1], [0])
+    watch(lambda: next(asked), "command", Look(format, Color.NEVER), 1.0, parse_until("lag_count == 0"))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.startswith("name") for line in lines] == [True, False, False, False]
+
+
 def test_elsewhere_than_on_a_terminal_nothing_marks_what_has_changed(
     slept: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,3 +162,9 @@ def test_a_watch_on_a_server_ends_with_0_when_the_condition_holds(rmqadmin: Rmqa
 def test_mqadmins_interval_is_a_watch(rmqadmin: Rmqadmin) -> None:
     ran = rmqadmin("clusterList", "-i", "0.1", "--until", "active == true", "--output", "jsonl")
     assert ran.status == 0
+
+
+def test_the_time_of_a_single_probe_is_its_mean(rmqadmin: Rmqadmin) -> None:
+    """`clusterRT -a 1` showed no number: the first message, which opens the connection, is left out of a mean."""
+    (row,) = rmqadmin("-o", "json", "clusterRT", "-a", "1").items
+    assert row["mean_rt_ms"] > 0
