@@ -62,6 +62,8 @@ class Normalised(msgspec.Struct):
     misread: list[str] = []
     seen: set[str] = set()
     """Canonical spellings of the options that were given."""
+    left_out: list[str] = []
+    """Second occurrences with another value, as ``--topic=B``: the first one counts, as in mqadmin."""
 
 
 def misread_character(word: str) -> str | None:
@@ -167,7 +169,10 @@ class _Parser:
                 value = spec.implied_value
         if spec.canonical in self.found.seen and not spec.repeats:
             if not spec.ours:
-                return  # the first one counts, as in mqadmin
+                again = spec.canonical if value is None else f"{spec.canonical}={_unquoted(value)}"
+                if again not in self.found.options:
+                    self.found.left_out.append(again)
+                return
             self.found.options = [said for said in self.found.options if said.partition("=")[0] != spec.canonical]
         self.found.seen.add(spec.canonical)
         if value is not None and not self.keeps_quotes:

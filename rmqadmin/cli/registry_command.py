@@ -92,6 +92,7 @@ class RegistryCommand(TyperCommand):
             raise add_value_hint(error, ctx) from None
         if "--help" not in found.seen:
             self._check_misread(found)
+            self._check_repeated(found)
         found.options = self._trimmed(found.options)
         self._check_numbers(found.options)
         self._check_meant_format(found.options)
@@ -111,6 +112,20 @@ class RegistryCommand(TyperCommand):
         as without any other word."""
         if not self.entry.is_mqadmin or self.entry.effect in CHANGING:
             check_misread(found.misread)
+
+    def _check_repeated(self, found: Normalised) -> None:
+        """mqadmin takes the first of several values, without a word. UsageError if the command changes something."""
+        if not found.left_out:
+            return
+        again = " ".join(found.left_out)
+        several = "`rmqadmin topic describe A B` and `topic delete A B` take several." if "--topic=" in again else None
+        if self.entry.effect in CHANGING:
+            raise UsageError(
+                f"{again}: the option was given before, with another value: nothing was done", hint=several
+            )
+        diagnostics.notice(
+            f"ignored, because the option was given before: {again}" + (f". {several}" if several else "")
+        )
 
     def _leave_out(self, words: Sequence[str]) -> None:
         """What becomes of words that belong to no option, which mqadmin ignores silently. UsageError if the command

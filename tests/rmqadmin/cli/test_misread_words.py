@@ -93,6 +93,17 @@ def test_a_stray_word_of_a_changing_command_is_refused_and_of_a_reading_one_told
     assert (ran.status, "ignored, because it belongs to no option: –c" in ran.err) == (0, True)
 
 
+def test_a_second_value_of_an_option_is_not_dropped_without_a_word(on_broker: Rmqadmin) -> None:
+    """`deleteTopic -t A -t B` deleted A alone, and `topicStatus -t A -t B` showed A alone."""
+    on_broker("updateTopic", "-t", "A", "-c", "DefaultCluster")
+    ran = on_broker("deleteTopic", "-t", "A", "-c", "DefaultCluster", "-t", "B")
+    assert (ran.status, "--topic=B: the option was given before, with another value" in ran.err) == (2, True)
+    assert "`topic delete A B` take several" in ran.err
+    ran = on_broker("topicStatus", "-t", "A", "-t", "B")
+    assert (ran.status, "ignored, because the option was given before: --topic=B" in ran.err) == (0, True)
+    assert on_broker("topicStatus", "-t", "A", "-t", "A").err == ""
+
+
 def test_values_and_bodies_may_begin_with_any_dash(on_broker: Rmqadmin, broker: Server) -> None:
     assert on_broker("updateTopic", "-t", "Bodies", "-c", "DefaultCluster").status == 0
     assert on_broker("sendMessage", "-t", "Bodies", "-p", "–n", "-k", "—key").status == 0
