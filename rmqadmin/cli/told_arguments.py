@@ -32,7 +32,7 @@ _KINDS = {
         "NAME;...", "NAMES", "PROPERTY", "RESOURCE", "RULE...", "SETTING", "TAG", "TOPIC", "TYPE:NAME", "TYPE:NAME,...",
         "USER", "User:NAME", "User:NAME,...", "[BROKER:]QUEUE", "[CONTEXT]", "[CONTEXT]...", "[FILE|-]", "[GROUP]",
         "[TOPIC]", "same|group|topic:NAME", "same|topic:NAME|group|file:PATH", "group|same|topic:NAME",
-        "group|same|topic:NAME|file:PATH",
+        "group|same|topic:NAME|file:PATH", "TOPIC...", "GROUP...",
     ),
     ValueKind.NUMBER: (
         "BYTES", "COUNT", "DURATION", "MS", "N", "N|P%", "OFFSET", "QUEUE", "S", "SECONDS", "SIZE", "TIME",
@@ -40,7 +40,7 @@ _KINDS = {
     ),
     ValueKind.CHOICE: (
         "ACTION", "CHARSET", "CHECK", "PART", "R|W|RW|NUMBER", "first|last", "id|key|origin-id|body", "queue",
-        "topics|subscriptionGroups", "[CODE]", "[COMMAND]",
+        "topics|subscriptionGroups", "[CODE]", "[COMMAND]", "bash|zsh|fish",
     ),
     ValueKind.FREE_TEXT: (
         "EXPR", "FORMAT", "JSON", "K=V", "KEY", "KEYS", "LINE", "PATH=TEXT", "REFERENCE", "REGEX", "SQL", "TAGS",

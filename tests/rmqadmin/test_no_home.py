@@ -60,8 +60,8 @@ def consumed(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> tuple[str, str]
 @pytest.mark.parametrize(
     "words",
     [
-        "topicList", "clusterList", "context ls", "config show", "audit", "dlq ls", "check dlq", "shell -c clusterList",
-        "msg cat {topic}", "consumerProgress -g {group}", "snapshot ls --help",
+        "topicList", "clusterList", "context ls", "config show", "audit", "dlq ls", "check disk",
+        "shell -c clusterList", "msg cat {topic}", "consumerProgress -g {group}", "snapshot ls --help",
         "resetOffset -g {group} -t {topic} --to end --dry-run",
     ],
 )  # fmt: skip

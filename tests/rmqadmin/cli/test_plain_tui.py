@@ -131,7 +131,7 @@ def test_changes_are_written_down_with_the_options_of_the_line(monkeypatch: pyte
     from rmqadmin.cli import plain_tui
 
     found: list[Call] = []
-    monkeypatch.setattr("rmqadmin.shared.open_dashboard.open_dashboard", lambda call, **_: found.append(call))
+    monkeypatch.setattr("rmqadmin.shared.open_dashboard.open_dashboard", lambda call, **_: found.append(call) or 0)
     line = read_plain_line(["--interval", "5"])
     assert line is not None
     assert plain_tui.run(line) == 0

@@ -74,7 +74,7 @@ def test_every_way_with_connections_of_its_own_follows_the_map(
         assert made.status == 0, made.err
     sent = reach("msg", "send", "%DLQ%MappedGroup", "x", "--property", "RETRY_TOPIC=MappedOrigin")
     assert sent.status == 0, sent.err
-    ran = reach("-o", "json", "dlq", "redrive", "MappedGroup", "--execute", "--yes")
+    ran = reach("-o", "json", "dlq", "redrive", "MappedGroup", "--to", "same", "--execute", "--yes")
     assert ran.status == 0, ran.err
     assert ran.document["summary"]["audited"] == 1
 

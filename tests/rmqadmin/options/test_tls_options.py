@@ -146,7 +146,7 @@ def test_dead_letters_are_redriven(
         reached = ("-n", secured.namesrv_addr, *tls)
         shown = run("-o", "json", "dlq", "show", group, *reached)
         assert len(shown.items) == 3, shown.err
-        ran = run("-o", "json", "dlq", "redrive", group, "--execute", "--yes", *reached)
+        ran = run("-o", "json", "dlq", "redrive", group, "--to", "same", "--execute", "--yes", *reached)
         assert ran.status == 0, ran.err
         assert ran.document["summary"]["audited"] == 3
         assert admin.max_offset(secured.broker_addr, origin, 0) == 3

@@ -111,7 +111,7 @@ def info(name: str) -> CommandInfo:
 def test_lines_for_what_is_selected() -> None:
     topic, known = {"TOPIC": "my orders"}, {"CLUSTER": "C"}
     assert line_for(info("topicStatus"), topic, known) == "topicStatus -t 'my orders'"
-    assert line_for(info("deleteTopic"), topic, known) == "deleteTopic -t 'my orders' -c C"
+    assert line_for(info("deleteTopic"), topic, known) == "deleteTopic -t 'my orders'"
     assert line_for(info("consumerProgress"), {"GROUP": "g", "TOPIC": "t"}, known) == "consumerProgress -g g"
     assert line_for(info("dlq show"), {"GROUP": "g"}, known) == "dlq show g"
     assert line_for(info("resetOffsetByTime"), {"GROUP": "g", "TOPIC": "t"}, known) == "resetOffsetByTime -g g -t t -s "

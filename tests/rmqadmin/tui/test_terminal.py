@@ -143,7 +143,7 @@ def test_an_example_in_the_help_opens_it(world: World, tmp_path: Path, example: 
     assert program.exitstatus == 0, program.before
 
 
-@pytest.mark.parametrize("wrong", [["-n", "nonsense"], ["--access-key", "half-a-pair"]], ids=["address", "pair"])
+@pytest.mark.parametrize("wrong", [["-n", "nonsense:x"], ["--access-key", "half-a-pair"]], ids=["address", "pair"])
 def test_what_is_wrong_with_the_options_is_said_before_the_first_frame(
     world: World, tmp_path: Path, wrong: list[str]
 ) -> None:

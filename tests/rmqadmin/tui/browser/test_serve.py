@@ -188,7 +188,7 @@ def test_a_page_cannot_ask_for_a_terminal_without_end() -> None:
         ["--write"],
         ["--serve", "--record", "new"],
         ["--serve", "--write", "--read-only"],
-        ["--serve", "-n", "nonsense"],
+        ["--serve", "-n", "nonsense:x"],
         ["--serve", "--access-key", "half-a-pair"],
         ["--serve", "--host", "192.0.2.1"],
     ],
