@@ -75,6 +75,8 @@ class Call:
         self.invocation = invocation or Invocation()
         self._arguments = arguments
         self._has_told_default = False
+        self.asks_servers = False
+        """Whether a client was made."""
 
     @cached_property
     def admin(self) -> AdminClient:
@@ -130,6 +132,7 @@ class Call:
 
     def _borrow(self) -> BlockingClient:
         """Connections for one user, which must give them back."""
+        self.asks_servers = True
         from rmqclient.blocking import BlockingClient
 
         settings, session = self.settings, self.invocation.session

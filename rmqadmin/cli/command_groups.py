@@ -101,7 +101,8 @@ class LazyGroup(TyperGroup):
         near = near_name(name, self.list_commands(ctx))
         entry = registry.find(f"{self.noun} {near}".strip()) if near else None
         called = f"{diagnostics.PROGRAM} {self.noun}".strip()
-        advice = f"Did you mean {entry.name}?" if entry else f"`{called} --help` lists the commands."
+        meant = entry.name if entry else _with_verbs(near) if near else None
+        advice = f"Did you mean {meant}?" if meant else f"`{called} --help` lists the commands."
         advice = registry.DROPPED.get(name.lower(), advice) if not self.noun else advice
         return UsageError(f"there is no command {f'{self.noun} {name}'.strip()!r}", hint=advice)
 

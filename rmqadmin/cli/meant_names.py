@@ -35,11 +35,21 @@ def given_names(parameters: Iterable[inspect.Parameter], values: Mapping[str, An
     return found
 
 
+def _configured_groups(call: Call) -> list[str]:
+    """The groups that brokers know by name, as far as they answer; many have no topic of their own."""
+    found: list[str] = []
+    with suppress(RocketMQError):
+        for broker in call.admin.cluster_info().broker_addr_table.values():
+            if broker.master_addr is not None:
+                found += call.admin.all_groups(broker.master_addr).subscription_group_table
+    return found
+
+
 def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
     """Puts a similar name before the hint of an error that says that one of the ``given`` names does not exist. Topics
     are asked from the servers, and groups derived from the topics that brokers make for them; other names are those
     that earlier commands saw. Says so if a server is of another kind than the one that was needed."""
-    if "admin" not in call.__dict__:
+    if not call.asks_servers:
         return
     if isinstance(error, RefusedError) and error.hint is None and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
         from rmqadmin.core.servers.meant_brokers import kind_of_server
@@ -51,6 +61,8 @@ def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
     with suppress(RocketMQError):
         topics = call.admin.topic_list()
     of_groups = [name.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX) for name in topics if name.startswith("%")]
+    if any(kind == "group" for kind, _ in given):
+        of_groups += _configured_groups(call)
     live = {"topic": topics, "group": of_groups}
     for kind, name in given:
         if name not in str(error):

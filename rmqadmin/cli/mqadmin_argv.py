@@ -20,6 +20,24 @@ MINUS_SIGN = "\u2212"
 """That of mathematics, which is no dash in Unicode."""
 
 
+LONG_LIKENESS = 0.75
+"""How alike an unknown option and the one that it may be a slip of must be: --file and --sized are not."""
+
+MEANT = {
+    "from": ("since",), "after": ("since",), "start": ("since",), "begin": ("since",), "before": ("until",),
+    "end": ("until",),
+    "count": ("limit",), "max": ("limit",), "max-messages": ("limit",), "lines": ("limit", "tail"), "head": ("limit",),
+    "last": ("tail",), "body": ("grep",), "filter": ("where", "sql92", "grep"), "tag": ("tags", "subExpression"),
+    "format": ("output",), "pretty": ("output",), "out": ("output",),
+    "server": ("namesrvAddr",), "servers": ("namesrvAddr",), "bootstrap-server": ("namesrvAddr",),
+    "namesrv": ("namesrvAddr",), "broker": ("brokerAddr",), "cluster": ("clusterName",),
+    "force": ("yes",), "assume-yes": ("yes",), "check": ("dry-run",), "dryrun": ("dry-run",), "simulate": ("dry-run",),
+    "interval": ("watch",), "refresh": ("watch",), "queues": ("readQueueNums",), "partitions": ("readQueueNums",),
+    "queue": ("readQueueNums",), "permission": ("perm",), "group-name": ("groupName", "group"),
+}  # fmt: skip
+"""What people mean by options of other programs: the first of these that the command has."""
+
+
 class UnknownOptionError(UsageError):
     """``token`` is the word as written, possibly with a value."""
 
@@ -222,9 +240,12 @@ class _Parser:
     def unknown(self, token: str) -> UnknownOptionError:
         from rmqadmin.core.near_names import did_you_mean  # only for mistyped names
 
-        name, spellings = token.lstrip("-").partition("=")[0], [f"--{name}" for name in self.long]
-        hint = did_you_mean(f"--{name}", spellings) if len(name) > 1 else None
-        return UnknownOptionError(token, hint=hint)
+        name = token.lstrip("-").partition("=")[0]
+        meant = next((each for each in MEANT.get(name.lower(), ()) if each in self.long), None)
+        hint = f"Did you mean --{meant}?" if meant else did_you_mean(name, self.long, LONG_LIKENESS)
+        if hint is not None and meant is None:
+            hint = hint.replace("mean ", "mean --")
+        return UnknownOptionError(token, hint=hint if len(name) > 1 else None)
 
 
 def _unquoted(value: str) -> str:

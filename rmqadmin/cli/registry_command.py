@@ -141,6 +141,9 @@ class RegistryCommand(TyperCommand):
         """Adds where the option belongs, if it must stand before the command. Other programs also take such options
         after it."""
         name, has_value, _ = error.token.partition("=")
+        if name == "-q" and any("--readQueueNums" in param.opts for param in self.params):
+            error.hint = "Queues are given by -r (to read) and -w (to write)."
+            return error
         for param in ctx.find_root().command.params:
             if name in param.opts:
                 written = error.token if has_value or param.is_flag else f"{name} {param.metavar or 'VALUE'}"

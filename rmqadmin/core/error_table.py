@@ -110,7 +110,7 @@ EXPLANATIONS: dict[int, Explanation] = {
     C.FILTER_DATA_NOT_LATEST: Explanation(
         "The broker has an older filter of the group.", "It is replaced by the consumers' next heartbeat, within 30 s."
     ),
-    C.INVALID_PARAMETER: Explanation("A value is not allowed.", "The remark names the rule."),
+    C.INVALID_PARAMETER: Explanation("A value is not allowed.", "Change the value that the message names."),
     C.NO_BUYER_ID: Explanation("The request lacks a unit's id.", "Units are an Alibaba feature: check unitMode."),
     C.NOT_IN_CURRENT_UNIT: Explanation("The request belongs to another unit.", "Check unitMode and unitName."),
     C.CONSUMER_NOT_ONLINE: Explanation(

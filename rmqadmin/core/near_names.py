@@ -8,18 +8,23 @@ from collections.abc import Iterable
 _UNKNOWN_NAME = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$?\.?(.*)`)?", re.DOTALL)
 
 
-def near_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name most similar to ``name``, ignoring case, as it is written; None if none is similar."""
+LIKENESS = 0.6
+"""What ``difflib`` takes for a close match."""
+
+
+def near_name(name: str, known: Iterable[str], likeness: float = LIKENESS) -> str | None:
+    """The known name most similar to ``name``, ignoring case, as it is written; None if none is similar. ``likeness``:
+    how similar it must be, from 0 to 1."""
     from difflib import get_close_matches  # only for mistyped names
 
     spelled = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower(), spelled, n=1)
+    near = get_close_matches(name.lower(), spelled, n=1, cutoff=likeness)
     return spelled[near[0]] if near else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+def did_you_mean(name: str, known: Iterable[str], likeness: float = LIKENESS) -> str | None:
     """A hint that suggests ``near_name``."""
-    near = near_name(name, known)
+    near = near_name(name, known, likeness)
     return None if near is None else f"Did you mean {near}?"
 
 

@@ -5,7 +5,7 @@ The names are those of ``--output schema``, as in ``--json FIELDS``, which is th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -47,11 +47,20 @@ def ask_columns(
         return AskedColumns(has_header=has_header)
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     known = {column.name: column for kind in reversed(result_types) for column in columns(kind.row_type)}
+    names = [name if name in known else _by_heading(name, known) for name in names]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         problem = f"there is no column {unknown[0]!r}" if unknown else "no column is named"
         raise UsageError(f"--columns: {problem}", hint=columns_hint(result_types, *unknown[:1]))
     return AskedColumns(tuple(known[name] for name in names), has_header)
+
+
+def _by_heading(name: str, known: Iterable[str]) -> str:
+    """The field whose heading in tables is ``name``; ``name`` itself if there is none."""
+    from rmqadmin.core.tables.headings import words
+
+    folded = name.casefold()
+    return next((field for field in known if folded in (field, words(field).casefold())), name)
 
 
 def columns_hint(result_types: Sequence[type[Result]], unknown: str = "") -> str:

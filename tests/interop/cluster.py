@@ -27,6 +27,7 @@ SETTINGS = {
     "autoCreateTopicEnable": "true",
     "autoCreateSubscriptionGroup": "true",
     "enablePropertyFilter": "true",
+    "recallMessageEnable": "false",  # Apache's default, which our standalone has not
     "messageDelayLevel": "1s 2s 1s 1s 1s 15s 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h",
     "diskMaxUsedSpaceRatio": "95",
     # The outcome must not depend on how busy the machine is: no refusals for a slow page cache or a long queue.
