@@ -21,6 +21,8 @@ class EnvironmentParser(argparse.ArgumentParser):
     """A parser of commands (``add_command``) whose options may come from the environment (``parse``)."""
 
     def __init__(self, *args: Any, **kwargs: Any):
+        self.options: list[argparse.Action] = []
+        """Those that have a variable."""
         self._by_variable: dict[str, argparse.Action] = {}
         self._lists: set[str] = set()
         self._commands: dict[str, EnvironmentParser] = {}
@@ -36,6 +38,7 @@ class EnvironmentParser(argparse.ArgumentParser):
             if kind == "append":
                 self._lists.add(variable)
             action.help = f"{action.help} [{variable}]"
+            self.options.append(action)
         return action
 
     def add_command(self, name: str, help: str) -> EnvironmentParser:
@@ -43,6 +46,10 @@ class EnvironmentParser(argparse.ArgumentParser):
             self._adder = self.add_subparsers(dest="command", required=True, metavar="COMMAND")
         command = self._commands[name] = self._adder.add_parser(name, help=help, allow_abbrev=False)
         return command
+
+    @property
+    def options_by_command(self) -> dict[str, list[argparse.Action]]:
+        return {name: command.options for name, command in self._commands.items()}
 
     def parse(self, argv: Sequence[str], environment: Mapping[str, str]) -> argparse.Namespace:
         """As ``parse_args``. Options from the environment come before those of ``argv``, so the latter win."""

@@ -38,8 +38,12 @@ examples:
 def run(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0 after a clean stop, 2 if the command line or a setting is wrong, 1 otherwise."""
     started_s = time.perf_counter()
-    args = vars(_parser().parse(sys.argv[1:] if argv is None else argv, os.environ))
-    command, log_level = args.pop("command"), args.pop("log_level")
+    parser = _parser()
+    args = vars(parser.parse(sys.argv[1:] if argv is None else argv, os.environ))
+    command = args.pop("command")
+    if command == "completion":
+        return _complete(args["shell"], parser, installs=args["install"])
+    log_level = args.pop("log_level")
 
     from rmqserver import logs
     from rmqserver.command_line import Options, plan
@@ -60,9 +64,23 @@ def run(argv: Sequence[str] | None = None) -> int:
         server_plan, local_set = plan_local_set(options)
         return serve(server_plan, started_s, local_set)
     except RocketMQError as error:
-        hint = f"\nhint: {error.hint}" if error.hint else ""
-        sys.stderr.write(f"rmqserver: error: {error}{hint}\n")
-        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
+        return _told(error)
+
+
+def _complete(shell: str, parser: EnvironmentParser, *, installs: bool) -> int:
+    from rmqserver import completion
+
+    try:
+        return completion.run(shell, installs=installs, commands=parser.options_by_command)
+    except UsageError as error:
+        return _told(error)
+
+
+def _told(error: RocketMQError) -> int:
+    """Says why the program ends; the exit status."""
+    hint = f"\nhint: {error.hint}" if error.hint else ""
+    sys.stderr.write(f"rmqserver: error: {error}{hint}\n")
+    return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
 
 
 def _parser() -> EnvironmentParser:
@@ -75,6 +93,9 @@ def _parser() -> EnvironmentParser:
     namesrv = parser.add_command("namesrv", "a nameserver")
     broker = parser.add_command("broker", "a broker that registers with nameservers")
     controller = parser.add_command("controller", "a controller, which elects the masters of brokers")
+    shells = parser.add_command("completion", "print or install the completion of a shell")
+    shells.add_argument("shell", choices=("bash", "zsh", "fish"))
+    shells.add_argument("--install", action="store_true", help="write it where the shell looks for it, for this user")
     _add_port(standalone, "--namesrv-port", "the nameserver's port (default 9876)")
     _add_port(namesrv, "--port", "the port (default 9876)")
     _add_port(controller, "--port", "the port (default 9878)")
