@@ -894,6 +894,11 @@ _rmqadmin() {
         "completion") words="--install -o --output --json --jq --columns --no-header -h --help" ;;
         "explain") words="-o --output --json --jq --columns --no-header -h --help" ;;
     esac
+    if [[ $cur != -* ]]; then  # names, where there are any; options follow a dash
+        local name names=
+        for name in $words; do [[ $name == -* ]] || names+=" $name"; done
+        words=${names:-$words}
+    fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }
 complete -F _rmqadmin rmqadmin

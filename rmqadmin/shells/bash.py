@@ -69,6 +69,11 @@ _rmqadmin() {{
     case $command in
 {word_cases}
     esac
+    if [[ $cur != -* ]]; then  # names, where there are any; options follow a dash
+        local name names=
+        for name in $words; do [[ $name == -* ]] || names+=" $name"; done
+        words=${{names:-$words}}
+    fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }}
 complete -F _rmqadmin rmqadmin

@@ -104,7 +104,7 @@ def _zsh_command(name: str, command: CommandInfo) -> list[str]:
         f"{name.lower()})",
         "    _arguments \\",
         *(f"        {spec} \\" for spec in specs),
-        "        '*:: :_default' ;;",
+        "        '*: :_default' ;;",
     ]
 
 
