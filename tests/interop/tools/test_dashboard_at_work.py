@@ -27,6 +27,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.names import retry_topic
 from spark_tools.replay.sending.replay_ids import REPLAY_ID
 from tests.rmqadmin.tui.forms import confirm
 from tests.rmqadmin.tui.members import ScriptedMember
@@ -60,10 +61,10 @@ class Work:
             self.admin.update_consumer_offset(self.cluster.broker_addr, self.group, self.topic, queue_id, 1)
 
     def replay_ids(self) -> set[str]:
-        """The replay ids of the topic's redriven messages."""
-        addr = self.cluster.broker_addr
-        pulled = [self.admin.pull_message(addr, self.queue(at), 1, max_count=8) for at in range(QUEUES)]
-        found = [one.properties[REPLAY_ID] for each in pulled for one in each.messages]
+        """The replay ids of the messages that were redriven to the group."""
+        queue = MessageQueue(retry_topic(self.group), BROKER_NAME, 0)
+        pulled = self.admin.pull_message(self.cluster.broker_addr, queue, 0, max_count=8)
+        found = [one.properties[REPLAY_ID] for one in pulled.messages]
         assert len(found) == len(set(found)), "each once"
         return set(found)
 
@@ -104,7 +105,7 @@ def test_marked_dead_letters_are_redriven_once(work: Work) -> None:
         await driver.press("space", "space")
         await driver.until_shown("2 marked")
         await driver.press("R")
-        await driver.until_shown("2 of ", f" B to {work.topic}, read by {work.group}", f"Type {work.group} to go on")
+        await driver.until_shown("2 of ", f"to {retry_topic(work.group)}", f"Type {work.group} to go on")
         assert not work.replay_ids()
         await confirm(driver, work.group)
         await driver.until_shown("2 sent, 0 rejected", "found there 2, missing 0, doubled 0")
