@@ -141,6 +141,7 @@ def read(directory: Path) -> tuple[Records, dict[str, list[int]]]:
     """The records that our store serves, and the results of its lookups."""
     store = MessageStore(directory, SIZES)
     store.open()
+    store.followers.work_everything()  # a look-up does not wait for the index
     records: Records = {}
     for topic, count in TOPICS.items():
         for queue in range(count):
