@@ -115,7 +115,11 @@ class QuickEnding:
             from rmqadmin.version import PIPE_CLOSED
 
             os._exit(self.status or PIPE_CLOSED)
-        except OSError:  # for example, a full disk
+        except OSError as error:  # for example, a full disk: what a short output waited for is lost
+            from rmqadmin.version import write_problem
+
+            if not self.status:
+                os.write(2, f"rmqadmin: error: {write_problem(error)}\n".encode())
             os._exit(self.status or 1)
         os._exit(self.status)
 

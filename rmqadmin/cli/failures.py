@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from rmqadmin import registry
 from rmqadmin.core.contexts.permission import ChangeRefusedError
@@ -37,7 +38,9 @@ def _unknown_state(error: Exception, *, as_json: bool) -> int:
     from rmqadmin.core.health.plugin_text import PluginState, plugin_line
 
     if not as_json:
-        sys.stdout.write(plugin_line(PluginState.UNKNOWN, str(error)) + "\n")
+        with suppress(OSError):  # standard output may be what failed
+            sys.stdout.write(plugin_line(PluginState.UNKNOWN, str(error)) + "\n")
+            sys.stdout.flush()
     return PluginState.UNKNOWN
 
 

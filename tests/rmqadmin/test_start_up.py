@@ -167,7 +167,7 @@ def test_the_version_takes_no_modules_apart_either() -> None:
     assert done.stdout == f"rmqadmin {VERSION}\n"
 
 
-@pytest.mark.parametrize("words", [["explain", "17"], ["--version"]])
+@pytest.mark.parametrize("words", [["explain", "17"], ["--version"], ["--help"], ["topicList", "--help"]])
 def test_a_full_disk_behind_the_output_is_no_defect(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "rmqadmin", *words]
@@ -179,12 +179,19 @@ def test_a_full_disk_behind_the_output_is_no_defect(words: list[str]) -> None:
 def test_a_closed_standard_output_is_an_error_where_something_is_written() -> None:
     """As in ``ls >&-``: what was asked for is lost."""
     command = f"exec {shlex.quote(sys.executable)} -m rmqadmin"
-    for words in ("explain 17", "--version", "--help", "-o json explain 17"):
+    for words in ("explain 17", "--version", "--help", "topicList --help", "-o json explain 17"):
         done = subprocess.run(["sh", "-c", f"{command} {words} >&-"], stderr=subprocess.PIPE, text=True, check=False)
         assert done.returncode == ExitCode.REFUSED, words
         assert "standard output is closed" in done.stderr, words
         assert done.stderr.count("\n") == 1, words
     assert subprocess.run(["sh", "-c", f"{command} explain nothing >&- 2>&-"], check=False).returncode == 5
+
+
+def test_a_check_whose_output_is_lost_is_unknown(server: Server) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "rmqadmin", "check", "disk", "-n", server.namesrv_addr]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (3, "rmqadmin: error: No space left on device\n")
 
 
 def test_closed_or_full_streams_that_are_not_needed_change_nothing() -> None:
