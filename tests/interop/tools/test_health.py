@@ -114,7 +114,7 @@ def test_lag_and_dead_letters_by_exit_status(cluster: Cluster, admin: AdminClien
     assert rmqadmin(cluster, "check", "dlq", "-g", group).returncode == 0
     admin.send_message(cluster.broker_addr, MessageQueue(dead, BROKER_NAME, 0), Message(dead, b"x"))
     assert rmqadmin(cluster, "check", "dlq", "-g", group, "--since", "-1h").returncode == 1
-    assert rmqadmin(cluster, "check", "dlq", "-g", group, "--since", "+1h").returncode == 0
+    assert rmqadmin(cluster, "check", "dlq", "-g", group, "--since", "now").returncode == 0
     for thresholds, status in ((["-w", "10,1h"], 0), (["-w", "4", "-c", "10"], 1), (["-w", "1", "-c", "0ms"], 2)):
         ran = rmqadmin(cluster, "check", "lag", "-g", group, "-t", topic, *thresholds)
         assert ran.returncode == status, ran.stdout
