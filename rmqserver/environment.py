@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 VARIABLE_PREFIX = "RMQSERVER_"
 
@@ -46,6 +46,15 @@ class EnvironmentParser(argparse.ArgumentParser):
             self._adder = self.add_subparsers(dest="command", required=True, metavar="COMMAND")
         command = self._commands[name] = self._adder.add_parser(name, help=help, allow_abbrev=False)
         return command
+
+    def error(self, message: str) -> NoReturn:
+        """Says of a word that looks like an option why it is none."""
+        if not message.isascii():
+            from rmqproto.misread_words import misread_word  # only for words beyond ASCII
+
+            said = misread_word(word.strip("',") for word in message.split(" "))
+            message = message if said is None else f"{message}: {said}"
+        super().error(message)
 
     @property
     def options_by_command(self) -> dict[str, list[argparse.Action]]:

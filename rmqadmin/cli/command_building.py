@@ -16,6 +16,7 @@ from rmqadmin.cli.registry_command import RegistryCommand
 from rmqadmin.invocation import invocation_of
 from rmqadmin.options.command_options import (
     LONG,
+    TEXTS,
     cluster_option,
     group_of,
     marked_options,
@@ -83,6 +84,7 @@ def build_command(entry: Entry) -> RegistryCommand:
     command.entry = entry
     command.cluster_option = cluster_option(own)
     command.secret_options = marked_options(SECRET, [*own, *shared])
+    command.takes_texts = any(TEXTS in typing.get_args(parameter.annotation) for parameter in own)
     command.long_options = marked_options(LONG, own)
     command.general_options = frozenset(spellings_of(parameter)[-1] for parameter in shared) - {"--interval"}
     return command

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from rmqadmin import registry
 from rmqadmin.cli.command_building import HELP_SETTINGS, TYPER_SETTINGS, build_command
-from rmqadmin.cli.mqadmin_argv import MissingValueError, check_misread
+from rmqadmin.cli.mqadmin_argv import MissingValueError, check_misread, pasted_hint
 from rmqadmin.cli.option_values import add_value_hint
 from rmqadmin.cli.registry_command import ask_for_all, asks_for_all
 from rmqadmin.invocation import invocation_of
@@ -62,7 +62,8 @@ class LazyGroup(TyperGroup):
         called = next((entry.name for name in said if (entry := registry.find(name)) is not None), "COMMAND")
         return UsageError(
             f"there is no option {option} before the command",
-            hint=f"Options of a command follow its name: {diagnostics.PROGRAM} {called} {option} …",
+            hint=pasted_hint(option)
+            or f"Options of a command follow its name: {diagnostics.PROGRAM} {called} {option} …",
         )
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -16,8 +16,6 @@ from rmqproto.errors import UsageError
 
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _LONG_PREFIX_LENGTH_MIN = 2
-MINUS_SIGN = "\u2212"
-"""That of mathematics, which is no dash in Unicode."""
 
 
 LONG_LIKENESS = 0.75
@@ -72,43 +70,31 @@ class OptionSpec(msgspec.Struct, frozen=True):
 
 
 class Normalised(msgspec.Struct):
-    """``options`` are canonical; ``words`` belong to no option. ``misread``: those of them that a person reads as an
-    option, because they begin with another dash than the minus."""
+    """``options`` are canonical; ``words`` belong to no option. ``before_end``: those of them that no ``--`` precedes,
+    so that a person may have meant them as options."""
 
     options: list[str] = []
     words: list[str] = []
-    misread: list[str] = []
+    before_end: list[str] = []
     seen: set[str] = set()
     """Canonical spellings of the options that were given."""
     left_out: list[str] = []
     """Second occurrences with another value, as ``--topic=B``: the first one counts, as in mqadmin."""
 
 
-def misread_character(word: str) -> str | None:
-    """The character at the start of a word that a person takes for the minus of an option, and the program does not:
-    another dash, as web pages have them, or something invisible before a dash. A text with blanks is no option."""
-    if word.isascii() or any(character.isspace() for character in word.partition("=")[0][1:]):
-        return None
-    import unicodedata  # only for words beyond ASCII
+def check_misread(words: Sequence[str], *, are_texts: bool = False) -> None:
+    """UsageError if a word begins with a character that a person takes for a minus. ``are_texts``: they may be
+    bodies."""
+    if all(word.isascii() for word in words):
+        return
+    from rmqproto.misread_words import misread_word  # only for words beyond ASCII
 
-    seen = word.lstrip("".join(character for character in word if unicodedata.category(character) in ("Cf", "Zs")))
-    if not seen or not (seen[0] in ("-", MINUS_SIGN) or unicodedata.category(seen[0]) == "Pd"):
-        return None
-    return word[0]
-
-
-def check_misread(words: Sequence[str]) -> None:
-    """UsageError if a word begins with a character that a person takes for a minus."""
-    for word in words:
-        character = misread_character(word)
-        if character is not None:
-            import unicodedata
-
-            name = unicodedata.name(character, "a character").lower()
-            raise UsageError(
-                f"{word} begins with {name} (U+{ord(character):04X}), not with a minus: nothing was done",
-                hint="Type the option again with -. A word that is meant so stands behind --.",
-            )
+    said = misread_word(words, is_text=are_texts)
+    if said is not None:
+        raise UsageError(
+            f"{said}: nothing was done",
+            hint="Type the option again with -. A word that is meant so stands behind --.",
+        )
 
 
 def normalise(args: Sequence[str], specs: Sequence[OptionSpec], *, keeps_quotes: bool = False) -> Normalised:
@@ -134,8 +120,7 @@ class _Parser:
                 break
             if not token.startswith("-") or token == "-":
                 self.found.words.append(token)
-                if misread_character(token) is not None:
-                    self.found.misread.append(token)
+                self.found.before_end.append(token)
             elif token.startswith("--"):
                 self.long_option(token, waiting)
             else:
@@ -160,7 +145,7 @@ class _Parser:
             return
         glued = self.long_prefix(text)
         if glued is not None and self.long[glued].takes_value:
-            self.take(self.long[glued], text[len(glued) :], waiting)
+            self.take(self.long[glued], _glued(token, len(glued) + 1), waiting)
             return
         self.run_together(token, waiting)
 
@@ -170,7 +155,7 @@ class _Parser:
             if spec is None:
                 raise self.unknown(token)
             if spec.takes_value:
-                self.take(spec, token[at:] or None, waiting)
+                self.take(spec, _glued(token, at) or None, waiting)
                 return
             self.take(spec, None, waiting)
 
@@ -245,7 +230,30 @@ class _Parser:
         hint = f"Did you mean --{meant}?" if meant else did_you_mean(name, self.long, LONG_LIKENESS)
         if hint is not None and meant is None:
             hint = hint.replace("mean ", "mean --")
-        return UnknownOptionError(token, hint=hint if len(name) > 1 else None)
+        said = [pasted_hint(token), hint if len(name) > 1 else None]
+        return UnknownOptionError(token, hint=" ".join(filter(None, said)) or None)
+
+
+def _glued(token: str, at: int) -> str:
+    """The value in an option's own word. UsageError if a blank that a shell does not know stands before it."""
+    value = token[at:]
+    if not value[:1].isascii():
+        from rmqproto.misread_words import character_name, is_invisible  # only for words beyond ASCII
+
+        if is_invisible(value[0]):
+            what = f"{character_name(value[0])} stands between {token[:at]} and its value: nothing was done"
+            raise UsageError(what, hint=f"Type a blank: {token[:at]} {value[1:]}")
+    return value
+
+
+def pasted_hint(token: str) -> str | None:
+    """Names a character that looks like a minus or a blank and is none."""
+    if token.isascii():
+        return None
+    from rmqproto.misread_words import character_name, pasted_character  # only for words beyond ASCII
+
+    character = pasted_character(token)
+    return None if character is None else f"It has {character_name(character)} where - or a blank was meant."
 
 
 def _unquoted(value: str) -> str:

@@ -73,6 +73,8 @@ class RegistryCommand(TyperCommand):
     """Options whose numbers may have 64 bits."""
     general_options: frozenset[str]
     """Options that every such command has."""
+    takes_texts: bool
+    """Whether its words may be bodies."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         invocation = invocation_of(ctx)
@@ -111,7 +113,7 @@ class RegistryCommand(TyperCommand):
         """UsageError for a word that was meant as an option. A command of mqadmin's that only reads goes on without it,
         as without any other word."""
         if not self.entry.is_mqadmin or self.entry.effect in CHANGING:
-            check_misread(found.misread)
+            check_misread(found.before_end, are_texts=self.takes_texts)
 
     def _check_repeated(self, found: Normalised) -> None:
         """mqadmin takes the first of several values, without a word. UsageError if the command changes something."""

@@ -47,6 +47,9 @@ A_BROKER_NAME = "a broker's name or address"
 LONG = "a whole number of 64 bits"
 """Marks an option for a number that is a Java long in RocketMQ, or of which we have no end. Others are a Java int."""
 
+TEXTS = "texts that may be anything"
+"""Marks words of a command that are bodies: such a text may begin with any dash."""
+
 INSTEAD_OF_CLUSTER = frozenset({"--brokerAddr", "--brokerName", "--all-clusters"})
 """Options that replace a marked one."""
 

@@ -89,3 +89,24 @@ def test_a_switch_is_true_or_false(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parser.parse(["go"], {"RMQSERVER_ALLOW_UNKNOWN": "perhaps"})
     assert "RMQSERVER_ALLOW_UNKNOWN: perhaps is neither true nor false" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("standalone –data x", "–data begins with en dash (U+2013), not with an ASCII minus"),
+        ("broker −−namesrv x", "−−namesrv begins with minus sign (U+2212), not with an ASCII minus"),
+        ("namesrv --po‑rt 1", "--po‑rt has non-breaking hyphen (U+2011) where - or a blank was meant"),
+        ("completion —install", "—install begins with em dash (U+2014)"),
+        ("–h", "–h begins with en dash (U+2013)"),
+    ],
+)
+def test_a_pasted_dash_is_named(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(*line.split(), environment={})
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_value_may_begin_with_any_dash() -> None:
+    assert parsed("standalone", "--data", "–x", environment={})["data"] == "–x"

@@ -19,7 +19,7 @@ from rmqadmin.core.results import Result, Row
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqadmin.core.user_files import has_mark
-from rmqadmin.options.command_options import Texts, pairs
+from rmqadmin.options.command_options import TEXTS, Texts, pairs
 from rmqadmin.options.message_options import MessageKeys, MessageTag
 from rmqclient.message import Message
 from rmqclient.sending import check_body, message_properties
@@ -70,7 +70,7 @@ def msg_send(
     call: Call,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
     sources: Annotated[
-        list[str] | None, typer.Argument(metavar="[BODY|@FILE|-]...", help="Default: -, standard input.")
+        list[str] | None, TEXTS, typer.Argument(metavar="[BODY|@FILE|-]...", help="Default: -, standard input.")
     ] = None,
     by_line: Annotated[bool, typer.Option("--lines", help="Every line is a message.")] = False,
     by_nul: Annotated[bool, typer.Option("--nul", help="A NUL byte ends each message.")] = False,

@@ -3,46 +3,17 @@ not act without them."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rmqadmin import registry
-from rmqadmin.cli.mqadmin_argv import misread_character
 from rmqadmin.registry import CHANGING
 from rmqclient.admin import AdminClient
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support import servers
 from tests.support.servers import Server
-
-DASHES = [chr(each) for each in range(0x80, 0x20000) if unicodedata.category(chr(each)) == "Pd"] + ["\u2212"]
-
-
-@pytest.mark.parametrize("dash", DASHES, ids=lambda dash: f"U+{ord(dash):04X}")
-def test_every_dash_of_unicode_is_taken_for_a_minus_by_people(dash: str) -> None:
-    for word in (f"{dash}n", f"{dash}{dash}yes", f"{dash}n127.0.0.1:9876", f"{dash}key=a b", f"{dash}-dry-run"):
-        assert misread_character(word) == dash
-    assert misread_character(f"\u200b{dash}n") == "\u200b"
-
-
-@pytest.mark.parametrize("word", ["-n", "--yes", "–5 degrees", "a–b", "订单", "=–n", "", "\u00a0", "Köln", "\u200bx"])
-def test_other_words_are_words(word: str) -> None:
-    assert misread_character(word) is None
-
-
-def test_what_is_invisible_before_a_minus_is_named() -> None:
-    for invisible in ("\u200b", "\ufeff", "\u00a0", "\u00ad"):
-        assert misread_character(f"{invisible}--yes") == invisible
-
-
-@given(st.text())
-def test_no_word_in_ascii_is_misread(word: str) -> None:
-    assert misread_character(word.encode("ascii", "ignore").decode()) is None
-
 
 MQADMINS = [entry.name for entry in registry.ENTRIES if entry.is_mqadmin and entry.effect in CHANGING]
 OURS = [entry.name for entry in registry.ENTRIES if not entry.is_mqadmin]
@@ -54,7 +25,7 @@ def test_no_command_acts_on_a_line_with_another_dash(run: Rmqadmin, name: str) -
     ran = run(*name.split(), "–n", "127.0.0.1:1")
     unknown = 3 if name.startswith("check ") else 2  # the status of a monitoring plug-in
     assert ran.status == unknown
-    assert "–n begins with en dash (U+2013), not with a minus: nothing was done" in ran.err
+    assert "–n begins with en dash (U+2013), not with an ASCII minus: nothing was done" in ran.err
     assert "hint: Type the option again with -" in ran.err
 
 
@@ -78,7 +49,16 @@ def test_a_reset_with_a_pasted_dash_does_not_act_on_the_default_cluster(on_broke
 
 def test_a_topic_is_not_made_with_other_queues_than_were_typed(on_broker: Rmqadmin, broker: Server) -> None:
     line = ["updateTopic", "-t", "Typed", "-c", "DefaultCluster", "-w", "2"]
-    for words in (["–r", "2"], ["—r=2"], ["−r2"], ["2"], ["readQueueNums", "2"]):
+    for words in (
+        ["–r", "2"],
+        ["—r=2"],
+        ["−r2"],
+        ["2"],
+        ["readQueueNums", "2"],
+        ["–r\u00a02"],
+        ["-r\u00a02"],
+        ["–r 2"],
+    ):
         assert on_broker(*line, *words).status == 2
     with AdminClient(broker.namesrv_addr) as admin:
         assert "Typed" not in admin.topic_list()
@@ -121,3 +101,23 @@ def test_a_dash_before_the_command_and_in_the_shell_is_named(on_broker: Rmqadmin
     script.write_text("deleteTopic -t T -c DefaultCluster —yes\n")
     ran = on_broker("shell", "-c", script.read_text())
     assert (ran.status, "em dash (U+2014)" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "character"),
+    [
+        (["deleteTopic", "-t", "T", "--dry–run"], "en dash (U+2013)"),
+        (["deleteTopic", "-t", "T", "-–yes"], "en dash (U+2013)"),
+        (["deleteTopic", "-t", "T", "--clusterName\u00a0DefaultCluster"], "no-break space (U+00A0)"),
+        (["sendMessage", "-t", "T", "-p", "x", "-k\u00a0ORDER-1"], "no-break space (U+00A0)"),
+        (["sendMessage", "-t", "T", "-p", "x", "-topic\u200bT"], "zero width space (U+200B)"),
+        (["topic", "create", "New", "–w 4"], "en dash (U+2013)"),
+        (["msg", "send", "T", "–key\u00a0k"], "en dash (U+2013)"),
+        (["--context–x", "topicList"], "en dash (U+2013)"),
+    ],
+)
+def test_what_was_pasted_inside_a_word_is_named_too(run: Rmqadmin, words: list[str], character: str) -> None:
+    """The lines name no server: whoever acted would end with another status."""
+    ran = run(*words)
+    assert (ran.status, ran.out) == (2, "")
+    assert character in ran.err
