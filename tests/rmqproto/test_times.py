@@ -191,15 +191,18 @@ def test_what_could_have_been_meant_otherwise_is_told() -> None:
 
 @pytest.mark.usefixtures("berlin")
 @pytest.mark.parametrize(
-    ("text", "instant", "what"),
+    ("text", "instants", "what"),
     [
-        ("2026-03-29 02:30", "2026-03-29 01:30:00.000+01:00", "skipped it"),
-        ("2025-10-26#02:30:00:000", "2025-10-26 02:30:00.000+02:00", "showed it twice"),
+        # What never was has no instant: systems take the hour before or after.
+        ("2026-03-29 02:30", ("2026-03-29 01:30:00.000+01:00", "2026-03-29 03:30:00.000+02:00"), "skipped it"),
+        ("2025-10-26#02:30:00:000", ("2025-10-26 02:30:00.000+02:00",), "showed it twice"),
     ],
 )
-def test_a_local_time_that_the_clocks_skip_or_show_twice_is_told(text: str, instant: str, what: str) -> None:
+def test_a_local_time_that_the_clocks_skip_or_show_twice_is_told(
+    text: str, instants: tuple[str, ...], what: str
+) -> None:
     found_ms = times.parse_time(text, NOW_MS)
-    assert times.reading(text, found_ms) == f"{text} is {instant}: the clocks {what}"
+    assert times.reading(text, found_ms) in {f"{text} is {instant}: the clocks {what}" for instant in instants}
 
 
 @given(st.integers(0, times.TIMESTAMP_MAX_MS - 24 * HOUR_MS))
