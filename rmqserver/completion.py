@@ -52,6 +52,10 @@ def run(shell: str, *, installs: bool, commands: Commands) -> int:
         return 0
     path = install(shell, text)
     sys.stdout.write(f"{path}\n")
+    if shell == "bash":
+        sys.stderr.write(
+            f"bash reads it with the package bash-completion; without it, by this line in ~/.bashrc: . {path}\n"
+        )
     if shell == "zsh":
         sys.stderr.write(f"zsh reads it with this line before compinit in ~/.zshrc: fpath+=({path.parent})\n")
     return 0

@@ -20,6 +20,7 @@ from rmqadmin.cli.mqadmin_argv import (
     UnknownOptionError,
     check_misread,
     normalise,
+    pasted_hint,
 )
 from rmqadmin.cli.option_values import add_value_hint
 from rmqadmin.invocation import Invocation, invocation_of
@@ -135,7 +136,7 @@ class RegistryCommand(TyperCommand):
         if self.entry.effect in CHANGING:
             raise UsageError(
                 f"{' '.join(words)}: belongs to no option, so nothing was done",
-                hint=f"`rmqadmin {self.entry.name} --help` shows the options.",
+                hint=pasted_hint(" ".join(words)) or f"`rmqadmin {self.entry.name} --help` shows the options.",
             )
         diagnostics.notice(f"ignored, because it belongs to no option: {' '.join(words)}")
 

@@ -46,6 +46,7 @@ def test_it_is_printed_and_installed(
     said = capsys.readouterr()
     assert Path(said.out.strip()).read_text() == text
     assert ("fpath+=" in said.err) is (shell == "zsh")
+    assert (f"in ~/.bashrc: . {said.out.strip()}" in said.err) is (shell == "bash")
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))

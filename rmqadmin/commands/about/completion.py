@@ -66,6 +66,8 @@ def completion(
         path.write_text(text)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint=f"rmqadmin completion {shell.value} prints it.") from None
+    if shell is Shell.BASH:
+        call.notice(f"bash reads it with the package bash-completion; without it, by this line in ~/.bashrc: . {path}")
     if shell is Shell.ZSH:
         call.notice(f"zsh reads it with this line before compinit in ~/.zshrc: fpath+=({path.parent})")
     return Completion(CompletionRow(shell=shell.value, path=str(path), text=text))

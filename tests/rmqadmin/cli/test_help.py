@@ -70,6 +70,7 @@ def test_a_completion_is_printed_and_installed(run: Rmqadmin, tmp_path: Path, sh
     assert path.is_relative_to(tmp_path)
     assert path.read_text() == text
     assert ("fpath+=" in ran.err) is (shell == "zsh")
+    assert (f"in ~/.bashrc: . {path}" in ran.err) is (shell == "bash")
 
 
 def test_a_completion_that_cannot_be_installed_says_so(run: Rmqadmin, tmp_path: Path) -> None:

@@ -90,9 +90,12 @@ def test_all_clients_of_a_group_are_asked(
         assert path.read_text().startswith("#Consumer Properties#\n")
 
 
-def test_clients_that_have_just_started_are_compared_too(rmqadmin: Rmqadmin, group: str, online: Online) -> None:
+def test_clients_that_have_just_started_are_compared_too(
+    rmqadmin: Rmqadmin, group: str, online: Online, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It said yes for two minutes, while the doctor that had named the command said no, and then no with 0 problems.
     Only mqadmin's text waits."""
+    monkeypatch.chdir(tmp_path)
     young = {**PUSH, STARTED_MS: str(int(time.time() * 1000))}
     args = ("consumerStatus", "-g", group)
     with online("one", info(young)), online("two", info(young)), online("three", info(young, expression="TagA")):
