@@ -31,6 +31,7 @@ NEEDS_YES = {
     "server reset": "server reset",
     "snapshot restore": "snapshot restore a-day",
     "snapshot save": "snapshot save a-day",  # replaces the older one
+    "topic delete": "topic delete T",
     "user rm": "user rm alice",
 }
 """Command lines that delete, overwrite or send again."""
@@ -43,6 +44,7 @@ ACTS_AT_ONCE = {
     "fault clear": "rules are all it takes away; its answer shows them, and tests clean up with it",
     "fault set": "as fault clear",
     "msg send": "sends what was never sent",
+    "topic create": "refuses a name that is there, or leaves it as it is",
     "user add": "refuses a name that is there",
     "user edit": "changes what its options name; a password is typed or piped on purpose",
 }
