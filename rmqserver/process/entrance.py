@@ -47,7 +47,7 @@ class Entrance:
         settings = self._plan.tls
         is_asked = settings.door is not None and settings.door.is_asked
         if settings.door is not None and not is_asked:
-            self._door = LateDoor(settings.door, self._loop.post)
+            self._door = LateDoor(settings.door)
         if not is_asked and settings.link is None:
             return
         from rmqserver.tls.door import TlsDoor, TlsLink  # 10 ms, most of it OpenSSL
@@ -64,7 +64,7 @@ class Entrance:
 
     def start(self, nursery: trio.Nursery) -> None:
         for each in (self._door, self._link):
-            if each is not None and not isinstance(each, LateDoor):
+            if each is not None:
                 nursery.start_soon(each.watch)
 
     # --- in and out --------------------------------------------------------------------------------------------------
@@ -76,6 +76,8 @@ class Entrance:
     def listen_twice(self, port: int, service: Service) -> int:
         """Listens on a broker's port, which is returned, and on the one below it; port 0 takes any free pair.
         UsageError if the port is not available. A taken neighbour is only a warning."""
+        if 0 < port <= FAST_PORT_DISTANCE:  # it has no neighbour
+            return self.listen(port, service)
         for tries_left in range(PAIR_TRIES_MAX if port == 0 else 1, 0, -1):
             listener = self._loop.open(self._plan.listen, port)
             bound = int(listener.getsockname()[1])

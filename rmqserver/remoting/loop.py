@@ -61,6 +61,10 @@ BACKLOG = 1024
 
 HAS_CORES = len(os.sched_getaffinity(0)) > 1
 
+_NOTHING = select.EPOLLET
+"""Events of a connection that is not served for now. The end of its peer is always an event, and comes only once by
+this: as a level, it would be there in each round."""
+
 _ACCEPT_PAUSE_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Out of descriptors or memory: accepting again at once would spin."""
 
@@ -376,14 +380,14 @@ class Loop:
 
     def wait_writable(self, connection: Connection, wanted: bool) -> None:
         waits = connection.service is self._paused and not self._goes_on(connection)
-        reads = 0 if waits or connection.is_resting else select.EPOLLIN
+        reads = _NOTHING if waits or connection.is_resting else select.EPOLLIN
         self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else reads)
 
     def go_on_later(self, connection: Connection) -> None:
         self._stopped.append(connection)
 
     def let_rest(self, connection: Connection) -> None:
-        self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if connection.unsent else 0)
+        self.wait_writable(connection, bool(connection.unsent))
         self._resting.append(connection)
         self._has_resting.set()
 

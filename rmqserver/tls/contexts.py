@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import ssl
-import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,18 +84,16 @@ def _check_readable(path: str) -> None:
 
 
 def _load_self_signed(context: ssl.SSLContext) -> None:
-    """The key is on a disk only while this runs, readable by this user only: Python's library reads it from files
-    alone."""
+    """Python's library reads certificate and key from files alone. These are in memory: the key gets to no disk, and a
+    server that may write nowhere has them as well."""
     from cryptography.hazmat.primitives import serialization as pem  # 100 ms
 
     key, certificate = _make_self_signed()
-    with tempfile.TemporaryDirectory(prefix="rmqserver-tls-") as directory:
-        pair = KeyPair(cert_path=f"{directory}/cert.pem", key_path=f"{directory}/key.pem")
-        Path(pair.cert_path).write_bytes(certificate.public_bytes(pem.Encoding.PEM))
-        Path(pair.key_path).write_bytes(
-            key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption())
-        )
-        _load_key_pair(context, pair)
+    with os.fdopen(os.memfd_create("rmqserver-certificate"), "wb") as file:
+        file.write(key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption()))
+        file.write(certificate.public_bytes(pem.Encoding.PEM))
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
 
 
 def _make_self_signed() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:

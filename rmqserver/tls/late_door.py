@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqproto.errors import RocketMQError
+import trio
+
 from rmqserver.remoting.pump import FirstBytePump, Pump, PumpError
 from rmqserver.tls.settings import DoorSettings
 
@@ -22,12 +22,11 @@ log = logging.getLogger(__name__)
 
 
 class LateDoor:
-    """For incoming connections. All calls come from the loop's thread."""
+    """For incoming connections. ``watch`` is a trio task, and hellos wait for it."""
 
-    def __init__(self, settings: DoorSettings, post: Callable[[Callable[[], None]], None]):
-        """``post`` has something called in the loop, from any thread."""
+    def __init__(self, settings: DoorSettings):
         self._settings = settings
-        self._post = post
+        self._is_asked = trio.Event()
         self._make_pump: Callable[[], Pump] | None = None
         """None before the first hello was answered."""
         self._waiting: list[Callable[[Pump], None]] = []
@@ -40,16 +39,22 @@ class LateDoor:
             on_pump(self._make_pump())
             return
         self._waiting.append(on_pump)
-        if len(self._waiting) == 1:
-            threading.Thread(target=self._make_door, name="certificate for tests", daemon=True).start()
+        self._is_asked.set()
 
-    def _make_door(self) -> None:
+    async def watch(self) -> None:
+        """Opens the door once a client has said hello. The server does not wait for it when it ends."""
+        await self._is_asked.wait()
         try:
-            from rmqserver.tls.door import TlsDoor  # with cryptography 150 ms
+            door = await trio.to_thread.run_sync(self._make_door, abandon_on_cancel=True)
+        except Exception as error:  # whatever is wrong with it, plain clients are served
+            self._stay_closed(f"{type(error).__name__}: {error}")
+        else:
+            self._open(door)
 
-            self._post(partial(self._open, TlsDoor(self._settings)))
-        except (RocketMQError, ImportError, OSError) as error:
-            self._post(partial(self._stay_closed, str(error)))
+    def _make_door(self) -> TlsDoor:
+        from rmqserver.tls.door import TlsDoor  # with cryptography 150 ms
+
+        return TlsDoor(self._settings)
 
     def _open(self, door: TlsDoor) -> None:
         log.info(

@@ -8,6 +8,7 @@ import logging
 import math
 import socket
 import ssl
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -402,6 +403,38 @@ def test_who_rests_is_not_read_again_once_the_peer_has_read_its_answer(monkeypat
             for _ in range(200):
                 await trio.sleep(0)
             assert len(served) < 5
+
+    try:
+        in_loop(loop, job)
+    finally:
+        loop.close()
+
+
+def test_who_rests_while_its_peer_goes_is_closed_when_its_rest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epoll always tells of the peer's end, in each round."""
+    monkeypatch.setattr(loop_module, "REST_S", 0.3)
+    served = []
+    serve = Connection.serve
+    monkeypatch.setattr(Connection, "serve", lambda self, *how: (served.append(self), serve(self, *how))[1])
+
+    class Tired(Echo):
+        def big(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
+            connection.rest()
+            return success(request)
+
+    loop, service = Loop(), Tired()
+    port = loop.listen("127.0.0.1", 0, service)
+
+    async def job() -> None:
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        asked = Command(code=RequestCode.GET_CONSUME_STATS, opaque=1, ext={"consumerGroup": "g"})
+        assert len(await talk_on(stream, encode_frame(asked), 1)) == 1
+        served.clear()
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+        await stream.aclose()
+        while loop.connections:
+            await trio.sleep(0.01)
+        assert len(served) < 5
 
     try:
         in_loop(loop, job)

@@ -11,8 +11,9 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.pump import PumpError
 from rmqserver.remoting.service import Service
+from rmqserver.tls import door as door_module
 from rmqserver.tls import tls_pump as pump_module
 from rmqserver.tls.contexts import door_context
 from rmqserver.tls.door import TlsDoor, TlsLink
@@ -322,8 +324,8 @@ async def test_clients_that_speak_tls_unasked_are_served_beside_plain_ones(caplo
     """As by Apache's servers. All hellos that come while the certificate is made wait for it, and no plain client
     does."""
     caplog.set_level(logging.INFO)
-    loop, service = Loop(), Echo()
-    port = loop.listen("127.0.0.1", 0, service, make_pump=LateDoor(unasked(), loop.post).pump)
+    loop, service, door = Loop(), Echo(), LateDoor(unasked())
+    port = loop.listen("127.0.0.1", 0, service, make_pump=door.pump)
     answered: list[bytes] = []
 
     async def by_tls(number: int) -> None:
@@ -334,6 +336,7 @@ async def test_clients_that_speak_tls_unasked_are_served_beside_plain_ones(caplo
         with trio.fail_after(LIMIT_S):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(loop.run)
+                nursery.start_soon(door.watch)
                 async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
                     assert await ask(plain, b"before") == b"before"
                     async with trio.open_nursery() as clients:
@@ -352,9 +355,8 @@ async def test_clients_that_speak_tls_unasked_are_served_beside_plain_ones(caplo
 
 @pytest.mark.trio
 async def test_a_hello_that_comes_in_pieces_or_ends_early_while_the_certificate_is_made() -> None:
-    loop, service = Loop(), Echo()
-    posted: list[Callable[[], None]] = []
-    port = loop.listen("127.0.0.1", 0, service, make_pump=LateDoor(unasked(), posted.append).pump)
+    loop, service, door = Loop(), Echo(), LateDoor(unasked())
+    port = loop.listen("127.0.0.1", 0, service, make_pump=door.pump)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     hello = _ANY.wrap_bio(incoming, outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -370,12 +372,10 @@ async def test_a_hello_that_comes_in_pieces_or_ends_early_while_the_certificate_
                 for at in range(0, len(data), 50):
                     await stream.send_all(data[at : at + 50])
                     await trio.sleep(0)
-                while not posted:
-                    await trio.sleep(0.01)
                 await gone.aclose()
                 while service.closed_count == 0:
                     await trio.sleep(0.01)
-                loop.post(posted[0])
+                nursery.start_soon(door.watch)
                 incoming.write(await stream.receive_some())
                 assert incoming.pending
                 await stream.aclose()
@@ -389,12 +389,13 @@ async def test_a_server_that_cannot_make_a_certificate_says_so_and_serves_plain_
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    loop, service = Loop(), Echo()
-    port = loop.listen("127.0.0.1", 0, service, make_pump=LateDoor(unasked(), loop.post).pump)
+    loop, service, door = Loop(), Echo(), LateDoor(unasked())
+    port = loop.listen("127.0.0.1", 0, service, make_pump=door.pump)
     try:
         with trio.fail_after(LIMIT_S):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(loop.run)
+                nursery.start_soon(door.watch)
                 for _ in range(2):
                     stream = await tls_stream(port, _ANY)
                     with turned_away(caplog, "cryptography"), pytest.raises(trio.BrokenResourceError):
@@ -406,6 +407,35 @@ async def test_a_server_that_cannot_make_a_certificate_says_so_and_serves_plain_
     finally:
         loop.close()
     assert "event=tls-failed" in caplog.text
+
+
+@pytest.mark.trio
+async def test_a_server_that_ends_does_not_wait_for_a_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that made it told a loop that was closed: a traceback, after a client's hello and a signal."""
+    begun, may_end = trio.Event(), threading.Event()
+
+    def slow_door(settings: DoorSettings) -> None:
+        trio.from_thread.run_sync(begun.set)
+        may_end.wait(LIMIT_S)
+        ended.append(threading.current_thread())
+
+    monkeypatch.setattr(door_module, "TlsDoor", slow_door)
+    loop, service, door = Loop(), Echo(), LateDoor(unasked())
+    ended: list[threading.Thread] = []
+    port = loop.listen("127.0.0.1", 0, service, make_pump=door.pump)
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            nursery.start_soon(door.watch)
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(b"\x16")
+                await begun.wait()
+            nursery.cancel_scope.cancel()
+    loop.close()
+    assert not ended
+    may_end.set()
+    while not ended:
+        await trio.sleep(0.01)
 
 
 def test_a_server_that_nobody_speaks_tls_to_loads_nothing_of_it() -> None:
