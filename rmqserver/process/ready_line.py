@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rmqproto.errors import UsageError
+
+log = logging.getLogger(__name__)
 
 
 def check_ready_file(ready_file: str) -> None:
@@ -26,16 +29,38 @@ def check_ready_file(ready_file: str) -> None:
 
 
 def announce(facts: Mapping[str, object], ready_file: str | None) -> None:
-    """Leaves out facts that are None. The file appears only when it is complete."""
+    """Leaves out facts that are None. The file appears only when it is complete. If one of the two cannot be written,
+    the log says so, and the server serves all the same: its clients need neither."""
     told = {"event": "ready", "pid": os.getpid(), **facts}
     line = json.dumps({name: fact for name, fact in told.items() if fact is not None}) + "\n"
     if ready_file is not None:
-        path = Path(ready_file)
-        temporary = _temporary(path)
-        temporary.write_text(line)
-        temporary.replace(path)
-    sys.stdout.write(line)
-    sys.stdout.flush()
+        _try(ready_file, lambda: _write_file(Path(ready_file), line))
+    _try("standard output", lambda: _write_out(line))
+
+
+def _try(where: str, write: Callable[[], None]) -> None:
+    try:
+        write()
+    except OSError as error:
+        log.warning("event=ready-line-not-written to=%r reason=%r", where, error.strerror)
+
+
+def _write_file(path: Path, line: str) -> None:
+    temporary = _temporary(path)
+    temporary.write_text(line)
+    temporary.replace(path)
+
+
+def _write_out(line: str) -> None:
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "it is closed")
+    try:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+    except OSError:
+        # Python would write the rest at the end, fail again, and make that the exit status.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
 
 
 def _temporary(path: Path) -> Path:

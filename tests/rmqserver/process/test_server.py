@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import resource
 import signal
 import socket
@@ -16,6 +17,10 @@ import pytest
 
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.sending import SendHeaderV2
+from rmqserver.command_line import Options, plan
+from rmqserver.process import entrance
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.service import Service
 from tests.support import servers
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until
@@ -208,6 +213,26 @@ def test_settings_and_key_values_of_the_nameserver_are_kept(tmp_path: Path) -> N
         assert wire.ask(RequestCode.GET_KV_CONFIG, ask).ext == {"value": "v"}
 
 
+@pytest.mark.parametrize("target", ["closed", "full", "a pipe that nobody reads"])
+def test_a_server_whose_ready_line_cannot_be_written_serves(target: str, tmp_path: Path) -> None:
+    """It ended with a traceback. Its clients need no such line."""
+    with contextlib.ExitStack() as files:
+        reader, writer = os.pipe()
+        os.close(reader)
+        out = {"closed": None, "full": files.enter_context(open("/dev/full", "w"))}.get(target, writer)
+        log_file = files.enter_context((tmp_path / "log").open("w"))
+        close = ["sh", "-c", 'exec "$0" "$@" >&-'] if out is None else []
+        process = subprocess.Popen(
+            [*close, sys.executable, "-m", "rmqserver", "namesrv", "--port", "0"], stdout=out, stderr=log_file
+        )
+        os.close(writer)
+    until(lambda: "event=ready-line-not-written to='standard output'" in (tmp_path / "log").read_text())
+    process.terminate()
+    assert process.wait(30) == 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
+    assert "Exception" not in (tmp_path / "log").read_text()
+
+
 # --- ports and addresses ---------------------------------------------------------------------------------------------
 
 
@@ -223,6 +248,24 @@ def test_a_fixed_port_has_a_fast_one_below_it(start_standalone: StartStandalone)
             assert wire.ask(RequestCode.GET_BROKER_CONFIG).code == 0
         assert again.stop() == 0
         assert again.log_file.read_text().count("event=no-fast-port") == 1
+
+
+def test_a_port_that_has_none_below_it_has_no_fast_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two below 2 is 0, which is any free port."""
+    port = free_ports()[1]
+    monkeypatch.setattr(entrance, "FAST_PORT_DISTANCE", port)
+    loop = Loop()
+    door = entrance.Entrance(plan(Options(has_namesrv=True, has_broker=False)), loop)
+    opened: list[int] = []
+    monkeypatch.setattr(loop, "open", lambda host, port: (opened.append(port), Loop.open(loop, host, port))[1])
+    try:
+        assert door.listen_twice(port, Service("test", {})) == port
+    finally:
+        loop.close()
+    assert opened == [port]
+    assert "no-fast-port" not in caplog.text
 
 
 def test_any_free_port_has_a_fast_one_below_it(server: Server) -> None:
