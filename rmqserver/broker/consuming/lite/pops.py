@@ -5,6 +5,7 @@ restart they come again."""
 from __future__ import annotations
 
 import logging
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -136,11 +137,13 @@ class LitePops:
         """Pops from one lite topic; returns whether there may be more."""
         group, count = header.consumer_group, header.max_msg_num - len(records)
         start = self._start(group, queue)
+        started_s = time.monotonic()
         result = self._store.get(queue, LIGHT_QUEUE_ID, start, count)
         if result.status in MOVED:
             start = result.next_offset
             self._offsets.commit(group, queue, LIGHT_QUEUE_ID, start)
             result = self._store.get(queue, LIGHT_QUEUE_ID, start, count)
+        self._parts.stats.note_get(started_s)
         if result.status is not GetStatus.FOUND:
             if start < result.next_offset < result.max_offset:  # damaged or expired; messages behind it can be read
                 self._offsets.commit(group, queue, LIGHT_QUEUE_ID, result.next_offset)

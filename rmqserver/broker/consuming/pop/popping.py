@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import struct
+import time
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -165,11 +166,13 @@ class Popping:
         if count <= 0 or self._has_enough(group, topic, queue_id):
             popped.rest_count += self._store.max_offset(topic, queue_id) - start
             return
+        started_s = time.monotonic()
         result = self._store.get(topic, queue_id, start, count, wanted=wanted)
         if result.status in MOVED:
             start = result.next_offset
             self._offsets.commit(group, topic, queue_id, start)
             result = self._store.get(topic, queue_id, start, count, wanted=wanted)
+        self._stats.note_get(started_s)
         before_count = popped.message_count
         if result.chunks:
             self._take(popped, header, topic, queue_id, start, result, store_host)

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from rmqproto.bodies.routes import KvTable
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.popping import NotificationHeader, PopHeader
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.message.record import BatchItem, decode_records_untrusted, encode_batch
 from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.consuming.pop import waiting
 from rmqserver.broker.consuming.pop.waiting import Waiting
 from tests.rmqserver.broker.golden_state import create_topic, ok, send
@@ -148,3 +150,12 @@ def test_requests_that_look_on_leave_turns_to_others() -> None:
         assert 0 < len(gone_on) - before <= waiting.GO_ON_IN_A_TURN
     assert sorted(gone_on) == sorted([*range(10)] * 3)
     assert turns == 8
+
+
+def test_the_longest_read_of_a_broker_that_only_pops_is_known(wire: Wire, topic: str) -> None:
+    """``getMessageEntireTimeMax`` stayed 0."""
+    send_unwanted(wire, topic)
+    send_wanted(wire, topic)
+    assert pop(wire, topic, *EXPRESSIONS[1]) == [b"wanted"]
+    runtime = loads_untrusted(ok(wire.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body, KvTable)
+    assert int(runtime.table["getMessageEntireTimeMax"]) > 0
