@@ -50,6 +50,8 @@ STANDALONE_DEFAULTS = {
 """What Apache leaves off for the sake of production, and people who develop expect to work."""
 
 _STORE_PATHS = ("storePathRootDir", "storePathCommitLog")
+_READ_HERE = TLS_KEYS | AUTH_KEYS | {*_STORE_PATHS, "bindAddress"}
+"""Settings that do not come to the configurations, which check the others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,7 @@ def plan(options: Options) -> ServerPlan:
     """What to serve, from options, files and defaults. UsageError for a file that cannot be read, and for every bad
     value."""
     given = {**defaults_of(options), **settings_of(options)}
+    _check_values(given)
     tls = tls_settings(given)
     auth = auth_settings(given)
     _warn_of_secrets(options)
@@ -170,6 +173,13 @@ def plan(options: Options) -> ServerPlan:
         faults=_faults(options.faults),
         has_test_requests=options.test_requests == "on" or (options.test_requests is None and store_dir is None),
     )
+
+
+def _check_values(given: Mapping[str, str]) -> None:
+    """UsageError for a path or a guard without a value: the server would keep nothing, or guard nothing."""
+    for key in sorted(_READ_HERE & given.keys()):
+        if not given[key].strip() and not key.endswith("Password"):
+            raise UsageError(f"{key}= has no value", hint="give it one, or leave it out")
 
 
 def _warn_of_secrets(options: Options) -> None:
@@ -283,7 +293,7 @@ def _controller_settings(options: Options, given: Mapping[str, str], listen: str
     if endpoints:
         settings["etcdEndpoints"] = endpoints
     elif store_path:
-        settings["controllerStorePath"] = str(Path(store_path).absolute())
+        settings["controllerStorePath"] = absolute(store_path)
     if options.port is not None:
         settings["listenPort"] = str(options.port)
     elif "listenPort" not in given and given.get("controllerDLegerPeers"):
@@ -319,7 +329,18 @@ def _store_dir(options: Options, given: Mapping[str, str]) -> str | None:
             f"storePathCommitLog={commit_log}: the commit log is kept in commitlog/ below the store",
             hint="set storePathRootDir alone, or give --data",
         )
-    return str(Path(store_dir).absolute()) if store_dir else None
+    return absolute(store_dir) if store_dir else None
+
+
+def absolute(path: str) -> str:
+    """UsageError if the current directory, where a relative path begins, is gone."""
+    try:
+        return str(Path(path).absolute())
+    except OSError as error:
+        raise UsageError(
+            f"{path} is a path below the current directory, and there is none ({error.strerror})",
+            hint="change to another directory, or give a whole path",
+        ) from None
 
 
 def _advertise(options: Options, given: Mapping[str, str]) -> tuple[str, int | None] | None:
@@ -354,11 +375,14 @@ def _read_file(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
     try:
-        return java_properties.parse_file_untrusted(Path(path).read_bytes())
+        pairs = java_properties.parse_file_untrusted(Path(path).read_bytes())
     except OSError as error:
         raise UsageError(f"--config {path}: {error.strerror}") from None
     except ProtocolError as error:
         raise UsageError(f"--config {path}: {error}") from None
+    if not pairs:
+        log.warning("event=config-empty file=%s reason='it holds no setting, so all have their defaults'", path)
+    return pairs
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -65,7 +65,16 @@ class EnvironmentParser(argparse.ArgumentParser):
         command = self._commands.get(argv[0]) if argv else None
         if command is None:
             return self.parse_args(argv)
-        return self.parse_args([argv[0], *command._arguments_of(environment), *argv[1:]])
+        found = self.parse_args([argv[0], *command._arguments_of(environment), *argv[1:]])
+        command._check_values(found)
+        return found
+
+    def _check_values(self, found: argparse.Namespace) -> None:
+        """An option without a value (``--data "$DIR"``, with no such variable) was meant to do something."""
+        for action in self._by_variable.values():
+            value = getattr(found, action.dest)
+            if isinstance(value, str) and not value.strip():
+                self.error(f"argument {action.option_strings[-1]}: it has no value")
 
     def _arguments_of(self, environment: Mapping[str, str]) -> Iterator[str]:
         """An option that may be given several times has one value a line. An empty variable is ignored: compose files

@@ -10,14 +10,13 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import trio
 
 from rmqproto.errors import RocketMQError, UsageError
 from rmqserver.auth.auth_settings import AUTH_KEYS
-from rmqserver.command_line import Options, ServerPlan, defaults_of, plan, settings_of
+from rmqserver.command_line import Options, ServerPlan, absolute, defaults_of, plan, settings_of
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.tls.settings import TLS_KEYS
 
@@ -85,7 +84,7 @@ def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:
         replica_count=count,
         port=10911 if options.port is None else options.port,
         arguments=tuple(passed),
-        root=str(Path(options.data).absolute()) if options.data else None,
+        root=absolute(options.data) if options.data else None,
     )
     return dataclasses.replace(planned, controller=controller), made
 

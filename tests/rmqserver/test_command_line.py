@@ -130,6 +130,42 @@ def test_a_setting_without_a_value_is_refused(key: str) -> None:
         assert told.value.hint.startswith("leave it out for the default, ")
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["storePathRootDir", "storePathCommitLog", "bindAddress", "authenticationEnabled", "aclEnable",
+     "initAuthenticationUser", "tls.server.certPath", "tls.server.mode", "tls.config.file"],
+)  # fmt: skip
+def test_a_path_or_a_guard_without_a_value_is_refused(key: str, tmp_path: Path) -> None:
+    """``storePathRootDir=`` served a temporary store, and ``authenticationEnabled=`` whoever came."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"{key}=\n")
+    for made in (lambda: standalone(settings=(f"{key}= ",)), lambda: standalone(config=str(conf))):
+        with pytest.raises(UsageError, match=f"{key}= has no value"):
+            made()
+
+
+def test_a_file_that_holds_nothing_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    conf = tmp_path / "broker.conf"
+    for text in ("", "\n# brokerName=b\n"):
+        caplog.clear()
+        conf.write_text(text)
+        standalone(config=str(conf))
+        assert f"event=config-empty file={conf}" in caplog.text
+
+
+def test_a_path_below_a_directory_that_is_gone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for options in (
+        Options(has_namesrv=True, has_broker=True, data="store"),
+        Options(has_namesrv=False, has_broker=False, has_controller=True, data="store"),
+    ):
+        with pytest.raises(UsageError, match="store is a path below the current directory, and there is none"):
+            plan(options)
+
+
 @pytest.mark.parametrize("namesrv", [";", "", " ; ;", ";;"])
 def test_nameservers_that_name_none_are_refused(namesrv: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker registered nowhere, without a word."""

@@ -44,6 +44,16 @@ def test_what_a_command_does_not_have_and_what_is_empty_says_nothing() -> None:
     assert (found["port"], found["data"]) == (None, None)
 
 
+@pytest.mark.parametrize("option", ["--data", "--listen", "--advertise", "--namesrv", "--config", "--seed"])
+@pytest.mark.parametrize("value", ["", " "])
+def test_an_option_without_a_value_is_refused(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--data "$DIR"`` without such a variable served a temporary store, which is removed at the end."""
+    with pytest.raises(SystemExit) as stop:
+        parsed("broker", option, value, environment={})
+    assert stop.value.code == 2
+    assert f"argument {option}: it has no value" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
