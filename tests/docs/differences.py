@@ -538,6 +538,31 @@ NOT_RECORDED = {
         "maxConnectionsPerAddress look at the other end of the connection",
         "Apache believes the header everywhere: whoever reaches the port may pass for a white address",
     ),
+    "standalone without --config: enablePropertyFilter, recallMessageEnable": Difference(
+        "true; --set wins",
+        "it serves people who develop. `broker`, and whoever gives a file of settings, has Apache's defaults",
+    ),
+    "--config FILE: names and paths that are not ASCII": Difference(
+        "read as UTF-8, after a byte order mark as well; a line that is not UTF-8 is read as Apache reads it",
+        "Apache reads all of the file in ISO-8859-1: other characters, unless they are written as \\uXXXX",
+    ),
+    "settings without a value: brokerName=, storePathRootDir=, authenticationEnabled=": Difference(
+        "the server does not start, and names the setting",
+        "Apache starts with the default, or with an empty name: a guard or a store that was meant is not there",
+    ),
+    "--set KEY=VALUE (our command line): a name that no server has": Difference(
+        "the server does not start, and says the nearest name; --allow-unknown starts it. In a file, and for 25, it is "
+        "a warning",
+        "it was meant to do something. Apache's servers take settings from files alone, and ignore unknown ones",
+    ),
+    "tls.test.mode.enable=true beside tls.server.certPath": Difference(
+        "the given certificate is used",
+        "Apache's servers use one of their own making: tls.test.mode.enable is true there unless it is set",
+    ),
+    "config/*.json: a table, and its .bak, of 0 bytes": Difference(
+        "the server does not start",
+        "a full disk leaves such files. Apache's broker starts without the table, so all topics or offsets are gone",
+    ),
     "any request: a JSON header that is not UTF-8": Difference(
         "each wrong byte is read as U+FFFD, as Apache and this server do in binary headers",
         "Apache's JSON reader makes other characters of such bytes, or closes the connection",
