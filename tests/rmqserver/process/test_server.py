@@ -147,7 +147,22 @@ def test_a_signal_while_it_starts_ends_it_without_a_traceback(sig: signal.Signal
     for process in starts:
         errors = process.communicate(timeout=60)[1].decode()
         assert "Traceback" not in errors, errors
-        assert process.returncode in (0, -sig)
+        assert process.returncode in (0, -sig, 128 + sig)
+
+
+def test_ctrl_c_in_the_first_import_is_no_traceback() -> None:
+    program = (
+        "import sys\n"
+        "from rmqserver.__main__ import main\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, *of):\n"
+        "        raise KeyboardInterrupt\n"
+        "sys.modules.pop('signal', None)\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "raise SystemExit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "namesrv"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 @pytest.mark.usefixtures("cold")
