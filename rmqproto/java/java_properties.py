@@ -35,7 +35,9 @@ def parse_untrusted(text: str | bytes) -> dict[str, str]:
 def parse_file_untrusted(data: bytes) -> dict[str, str]:
     """The settings of a file that people wrote, as Apache's servers take them: without blanks around values. A byte
     order mark is no part of it. A line that is not UTF-8 is read as Java reads every line, in ISO-8859-1: comments in
-    GBK harm nothing. ProtocolError for a file in UTF-16, and for a ``\\u`` without four hex digits."""
+    GBK harm nothing. ProtocolError for a file in UTF-16 or of zeros, and for a ``\\u`` without four hex digits."""
+    if data and not data.strip(b"\0"):
+        raise ProtocolError("the file holds nothing but zeros, as after a crash of the machine: write it again")
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data:
         raise ProtocolError("the file is not text in UTF-8; it looks like UTF-16: save it as UTF-8")
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")

@@ -115,10 +115,13 @@ def test_a_file_is_read_as_java_reads_it(tmp_path: Path, data: bytes) -> None:
     assert (made.listen, made.advertise, made.store_dir) == ("127.0.0.1", ("10.0.0.1", None), store)
 
 
-def test_a_file_in_utf_16_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_utf_16_or_of_zeros_is_refused(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_bytes("brokerName=b\n".encode("utf-16"))
     with pytest.raises(UsageError, match="looks like UTF-16: save it as UTF-8"):
+        standalone(config=str(conf))
+    conf.write_bytes(bytes(20))
+    with pytest.raises(UsageError, match="nothing but zeros"):
         standalone(config=str(conf))
 
 
