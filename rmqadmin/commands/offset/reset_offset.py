@@ -75,6 +75,7 @@ def reset_offset(
 
 def _undo(call: Call, path: Path) -> Resets:
     record = undo.read_untrusted(path)
+    elsewhere = _of_other_servers(call, record)
     route = call.admin.topic_route(record.topic)
     queues = reset.plan(
         call.admin, route, record.group, record.topic, lambda _addr, queue, *_: record.committed_offset(queue)
@@ -89,8 +90,19 @@ def _undo(call: Call, path: Path) -> Resets:
         call.notice(f"the group had no offset in {counted(unknown, 'queue')}: nothing is changed there")
     planned = Resets(record.group, record.topic, queues)
     if call.dry_run:
+        if elsewhere:
+            call.notice(elsewhere)
         return planned
-    question = planned.question(f"back to where {path.name} found it")
-    confirm = call.confirm_bulk if planned.again_count else call.confirm  # what comes again cannot be undone
+    question = " ".join(filter(None, (elsewhere, planned.question(f"back to where {path.name} found it"))))
+    # What comes again cannot be undone, and a group of this name on other servers is probably another one.
+    confirm = call.confirm_bulk if planned.again_count or elsewhere else call.confirm
     confirm(question, record.group, preview=planned)
     return act(call.admin, planned, None, call.now_ms(), call.notice)
+
+
+def _of_other_servers(call: Call, record: undo.Undo) -> str | None:
+    """A warning if the file was made at other name servers than those that are asked now."""
+    if not {*record.namesrv_addrs}.isdisjoint(call.admin.namesrv_addrs):
+        return None
+    made, asked = ";".join(record.namesrv_addrs), ";".join(call.admin.namesrv_addrs)
+    return f"The file was made on the name servers {made}, and {asked} are asked: is it the same cluster?"

@@ -65,10 +65,11 @@ class QueueReset(msgspec.Struct, frozen=True):
     @property
     def again_count(self) -> int:
         """The messages that the group has consumed and would get again. Those that the undone reset had skipped are not
-        among them."""
+        among them, if the group went on from there: in a group that is before it, nobody knows what was skipped."""
         if self.old_offset is None or self.new_offset is None or self.error is not None:
             return 0
-        first = max(self.new_offset, self.min_offset, self.undone_offset or 0)
+        skipped_to = self.undone_offset or 0
+        first = max(self.new_offset, self.min_offset, skipped_to if self.old_offset >= skipped_to else 0)
         return max(0, min(self.old_offset, self.max_offset) - first)
 
 

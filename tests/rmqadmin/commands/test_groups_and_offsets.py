@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -188,6 +189,20 @@ def test_an_undo_file_takes_a_reset_back(rmqadmin: Rmqadmin, group: str, topic: 
     undone = rmqadmin("-o", "json", "resetOffset", "--undo", moved["undo_file"])
     assert [(row["old_offset"], row["new_offset"], row["done"]) for row in undone.items] == [(3, 1, True)] * 2
     assert offsets(rmqadmin, group) == [1, 1]
+
+
+def test_an_undo_file_of_other_name_servers_is_not_taken_without_a_yes(
+    rmqadmin: Rmqadmin, group: str, topic: str
+) -> None:
+    """The group of this name in another cluster was moved, without a word."""
+    ran = rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin")
+    path = Path(ran.err.split("--undo ")[1].split()[0])
+    path.write_text(re.sub(r'"namesrv_addrs": \[[^]]*\]', '"namesrv_addrs": ["192.0.2.1:9876"]', path.read_text()))
+    refused = rmqadmin("resetOffset", "--undo", str(path))
+    assert (refused.status, "made on the name servers 192.0.2.1:9876, and" in refused.err) == (2, True), refused.err
+    told = rmqadmin("resetOffset", "--undo", str(path), "--dry-run")
+    assert (told.status, "is it the same cluster?" in told.err) == (0, True)
+    assert rmqadmin("resetOffset", "--undo", str(path), "--yes").status == 0
 
 
 def test_names_of_any_length_fit_into_that_of_an_undo_file(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:

@@ -31,6 +31,15 @@ def test_a_preview_says_where_the_lag_of_before_is_not_known(old: tuple[int | No
     assert Resets("G", "T", moved(old, (0, 0))).lag_text() == said
 
 
+@pytest.mark.parametrize(("old_offset", "again_count"), [(12, 0), (15, 3), (9, 7), (2, 0)])
+def test_what_an_undone_reset_had_skipped_comes_for_the_first_time_only_to_a_group_that_went_on_from_there(
+    old_offset: int, again_count: int
+) -> None:
+    """The reset went from 2 to 12. A group that was moved back since may have consumed what it skipped."""
+    queue = QueueReset(MessageQueue("T", "b", 0), "h:1", 0, 20, old_offset, 2, undone_offset=12)
+    assert queue.again_count == again_count
+
+
 def test_a_queue_that_is_not_moved_keeps_its_lag() -> None:
     """It counted as 0 in the summary's sum."""
     resets = Resets("G", "T", moved((4, 4, None), (9, None, None)))
