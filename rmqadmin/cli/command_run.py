@@ -19,7 +19,7 @@ from rmqadmin.output.asked_columns import AS_USUAL, AskedColumns, ask_columns
 from rmqadmin.output.look import Look
 from rmqadmin.output.output_format import Format
 from rmqadmin.output.writing import write
-from rmqadmin.registry import Effect, Entry
+from rmqadmin.registry import CHANGING, Effect, Entry
 from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageError
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ def run_command(
     interrupts.raise_again()
     common = invocation.filled(common)
     format, color = common.format(invocation.format_option), color_of(invocation.color)
+    if format is Format.MQADMIN and not entry.is_mqadmin and entry.effect in CHANGING | {Effect.SETTINGS}:
+        raise UsageError(  # before anything is done, not when it is to be shown
+            f"mqadmin has no command {entry.name}: nothing was done",
+            hint="Use another format, for example --output table.",
+        )
     picked = _fields_to_show(entry, common)
     look = Look(format, color, _columns_to_show(entry, common, format), picked)
     interval_s = common.watch_s or common.interval_s

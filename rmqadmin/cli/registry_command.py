@@ -103,7 +103,7 @@ class RegistryCommand(TyperCommand):
             if self.entry.effect is not Effect.SCREEN:
                 self._answer_schema(found.options, invocation)
             self._take_cluster(found, invocation)
-            self._check_required(found.seen, found.words)
+            self._check_required(found.seen, found.words, found.before_end)
         words = found.words
         if words and self.entry.is_mqadmin and "--help" not in found.seen:
             self._leave_out(words)
@@ -252,7 +252,7 @@ class RegistryCommand(TyperCommand):
         pieces: list[str] = super().collect_usage_pieces(ctx)
         return [piece[1:-1] if piece.startswith("{") and "|" not in piece else piece for piece in pieces]
 
-    def _check_required(self, seen: set[str], words: Sequence[str]) -> None:
+    def _check_required(self, seen: set[str], words: Sequence[str], before_end: Sequence[str]) -> None:
         """UsageError that names all missing options at once, as mqadmin names them. If one option is missing and one
         word is left over, the hint puts them together."""
         missing = [
@@ -261,6 +261,7 @@ class RegistryCommand(TyperCommand):
             if param.param_type_name == "option" and param.required and param.opts[-1] not in seen
         ]
         if missing:
+            check_misread(before_end, are_texts=self.takes_texts)  # one of them is there, with another dash
             plural = "s" if len(missing) > 1 else ""
             hint = f"`rmqadmin {self.entry.name} --help` shows the options."
             if len(missing) == len(words) == 1:

@@ -113,6 +113,7 @@ def test_a_dash_before_the_command_and_in_the_shell_is_named(on_broker: Rmqadmin
         (["sendMessage", "-t", "T", "-p", "x", "-topic\u200bT"], "zero width space (U+200B)"),
         (["topic", "create", "New", "–w 4"], "en dash (U+2013)"),
         (["msg", "send", "T", "–key\u00a0k"], "en dash (U+2013)"),
+        (["queryMsgByKey", "-t", "T", "–k", "x"], "en dash (U+2013)"),  # not: -k is missing
         (["--context–x", "topicList"], "en dash (U+2013)"),
     ],
 )

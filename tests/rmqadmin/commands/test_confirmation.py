@@ -129,3 +129,16 @@ def test_where_there_is_nothing_to_take_away_no_yes_is_needed(ready: Rmqadmin) -
 
 def test_mqadmins_own_commands_act_in_scripts_as_before(ready: Rmqadmin) -> None:
     assert ready("deleteTopic", "-t", "T", "-c", "DefaultCluster").status == 0
+
+
+@pytest.mark.parametrize(
+    "line", ["topic create New", "resetOffset -g g -t T --to begin", "user rm alice --yes", "context rm here --yes"]
+)
+def test_what_mqadmin_cannot_show_is_not_done(ready: Rmqadmin, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """It was done, and then ended with status 2 because it could not be shown."""
+    before = state(ready)
+    monkeypatch.setenv("RMQADMIN_OUTPUT", "mqadmin")
+    ran = ready(*line.split())
+    assert (ran.status, "nothing was done" in ran.err) == (2, True)
+    assert state(ready) == before
+    assert ready("topicStatus", "-t", "New").status == 5
