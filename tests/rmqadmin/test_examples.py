@@ -266,7 +266,7 @@ def test_in_a_read_only_context_no_example_asks_for_a_change(
                 assert "the context guarded is read-only: nothing was changed" in ran.err
                 assert "--unlock" in ran.err
                 refused.add(command.entry.name)
-    change_nothing = {"queryMsgById", "queryMsgByUniqueKey", "spark-replay"}
+    change_nothing = {"queryMsgById", "queryMsgByUniqueKey", "spark-replay", "topic create"}
     change_nothing |= {
         "updateTopicList",
         "updateSubGroupList",

@@ -145,7 +145,7 @@ def test_members_that_disagree_are_told_of_with_what_to_do(work: Work) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("g")
         await put_cursor(driver, work.group)
-        await driver.until(lambda: "1 unowned, 1 owned twice, unequal subscriptions" in line_of(driver, work.group))
+        await driver.until(lambda: "1 unowned, 1 owned twice, unequal subs" in line_of(driver, work.group))
         await driver.press("enter", "b")
         await driver.until(lambda: line_of(driver, work.topic, " 1 ", "owned twice", "one, two") != "")
         assert line_of(driver, work.topic, " 3 ", "unowned")
