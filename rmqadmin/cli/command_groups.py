@@ -96,10 +96,12 @@ class LazyGroup(TyperGroup):
         return command.name.removeprefix(f"{self.noun} "), command, args[1:]
 
     def _unknown(self, ctx: Any, name: str) -> UsageError:
-        from rmqadmin.core.near_names import near_name  # only for mistyped names
+        from rmqadmin.cli.meant_commands import LIKENESS, meant_command, verb_of  # only for mistyped names
+        from rmqadmin.core.near_names import near_name
 
         check_misread([name])
-        near = near_name(name, self.list_commands(ctx))
+        near = verb_of(self.noun, name.lower()) if self.noun else meant_command(name)
+        near = near or near_name(name, self.list_commands(ctx), LIKENESS)
         entry = registry.find(f"{self.noun} {near}".strip()) if near else None
         called = f"{diagnostics.PROGRAM} {self.noun}".strip()
         meant = entry.name if entry else _with_verbs(near) if near else None

@@ -24,8 +24,9 @@ LONG_LIKENESS = 0.75
 MEANT = {
     "from": ("since",), "after": ("since",), "start": ("since",), "begin": ("since",), "before": ("until",),
     "end": ("until",),
-    "count": ("limit",), "max": ("limit",), "max-messages": ("limit",), "lines": ("limit", "tail"), "head": ("limit",),
-    "last": ("tail",), "body": ("grep",), "filter": ("where", "sql92", "grep"), "tag": ("tags", "subExpression"),
+    "count": ("limit",), "m": ("limit",), "max": ("limit",), "max-messages": ("limit",), "lines": ("limit", "tail"),
+    "head": ("limit",), "last": ("tail",), "body": ("grep",),
+    "filter": ("where", "sql92", "grep"), "tag": ("tags", "subExpression"),
     "format": ("output",), "pretty": ("output",), "out": ("output",),
     "server": ("namesrvAddr",), "servers": ("namesrvAddr",), "bootstrap-server": ("namesrvAddr",),
     "namesrv": ("namesrvAddr",), "broker": ("brokerAddr",), "cluster": ("clusterName",),
@@ -230,7 +231,7 @@ class _Parser:
         hint = f"Did you mean --{meant}?" if meant else did_you_mean(name, self.long, LONG_LIKENESS)
         if hint is not None and meant is None:
             hint = hint.replace("mean ", "mean --")
-        said = [pasted_hint(token), hint if len(name) > 1 else None]
+        said = [pasted_hint(token), hint if meant or len(name) > 1 else None]
         return UnknownOptionError(token, hint=" ".join(filter(None, said)) or None)
 
 

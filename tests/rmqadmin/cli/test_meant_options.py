@@ -17,6 +17,7 @@ from tests.support.servers import Server
     [
         ("msg cat T --after 1h", "--since"),
         ("msg cat T --count 5", "--limit"),
+        ("msg cat T -m 5", "--limit"),
         ("msg cat T --sinse 1h", "--since"),
         ("topicList --format json", "--output"),
         ("topicList --server h:1", "--namesrvAddr"),
@@ -51,6 +52,33 @@ def test_queues_of_a_topic_are_given_by_two_options(run: Rmqadmin) -> None:
 def test_a_noun_in_the_plural_is_that_noun(run: Rmqadmin, word: str, meant: str) -> None:
     if word.endswith("s"):
         assert f"Did you mean {meant}" in run(word).err
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("list-topics", "topic ls"),
+        ("topics", "topic ls|"),
+        ("show_groups", "group ls"),
+        ("create-topic", "topic create"),
+        ("consumer-groups", "group ls|"),
+        ("brokers", "clusterList"),
+        ("cluster-list", "clusterList"),
+        ("messages", "msg send|cat|"),
+        ("topicLst", "topicList"),
+        ("topic remove", "topic delete"),
+        ("user delete", "user rm"),
+    ],
+)
+def test_a_command_is_known_by_the_words_of_other_programs(run: Rmqadmin, line: str, meant: str) -> None:
+    """`list-topics` was taken for deleteTopic, and `brokers` for addBroker."""
+    ran = run(*line.split())
+    assert (ran.status, f"Did you mean {meant}" in ran.err) == (2, True), ran.err
+
+
+def test_a_word_that_means_no_command_is_not_guessed(run: Rmqadmin) -> None:
+    ran = run("rebalance")
+    assert (ran.status, "Did you mean" in ran.err) == (2, False), ran.err
 
 
 def test_a_group_without_a_topic_of_its_own_is_near_too(rmqadmin: Rmqadmin, server: Server) -> None:
