@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from spark_tools.live import LivePart
+from rmqreplay.source.live import LivePart
 from spark_tools.part_reader import read_any
 from spark_tools.schema import NAMES, ddl
 from spark_tools.source import plan_read

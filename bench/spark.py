@@ -254,10 +254,10 @@ class Table:
 
 def redrive(folder: Path, master: str) -> None:
     """Redrives the same dead letters twice: with fence, permits and a look at the target, and without them."""
-    from spark_tools.replay.engines.spark_engine import SparkEngine
-    from spark_tools.replay.job import RunOptions, run_replay
+    from rmqreplay.run.job import RunOptions, run_replay
+    from spark_tools.replay.spark_engine import SparkEngine
     from spark_tools.session import SessionOptions, spark_session
-    from tests.spark_tools.replay.replay_lab import Lab
+    from tests.rmqreplay.replay_lab import Lab
 
     with Lab(folder / "lab") as lab, spark_session(SessionOptions(master=master)) as spark:
         engine = SparkEngine(spark, 4)

@@ -19,7 +19,7 @@ INPUT_MAX_BYTES = 4096
 RSS_MAX_MIB = 2048
 ONE_INPUT_MAX_S = 10
 END_GRACE_S = 60
-WATCHED = ("rmqproto", "rmqserver", "rmqclient", "rmqadmin", "spark_tools")
+WATCHED = ("rmqproto", "rmqserver", "rmqclient", "rmqadmin", "rmqreplay", "spark_tools")
 
 
 def main() -> int:

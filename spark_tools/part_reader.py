@@ -13,9 +13,9 @@ from rmqclient.blocking import BlockingClient
 from rmqclient.tls_files import tls_context
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.sql92 import compile_sql92_for_records
+from rmqreplay.source.live import LivePart, PullRules, pull_range
 from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.hints import hints_in_text
-from spark_tools.live import LivePart, PullRules, pull_range
 from spark_tools.located import locate_untrusted
 from spark_tools.record_scan import record_starts
 from spark_tools.row_filter import RowFilter

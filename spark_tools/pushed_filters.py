@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
-from spark_tools.live import LivePart
-from spark_tools.offset_ranges import OffsetRange
+from rmqreplay.source.live import LivePart
+from rmqreplay.source.offset_ranges import OffsetRange
 from spark_tools.row_filter import NUMBERS, TEXTS, RowFilter
 from spark_tools.store_files import Part, ScanPart
 

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from rmqproto.errors import UsageError
+from rmqreplay.source.live import LiveCluster, LivePart
+from rmqreplay.source.offset_ranges import OffsetRange, queue_text
+from rmqreplay.source.store_view import StoreView
 from spark_tools.hints import hints_in_text
-from spark_tools.live import LiveCluster, LivePart
-from spark_tools.offset_ranges import OffsetRange, queue_text
+from spark_tools.partitions import plan_live
 from spark_tools.schema import check_columns, ddl
 from spark_tools.source_options import ReadOptions, parse_read_options, parse_write_options
-from spark_tools.store_files import Part, StoreView
+from spark_tools.store_files import Part, plan_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,13 +111,13 @@ def plan_read(options: ReadOptions) -> Planned:
             address_map=options.address_map,
             read_from=options.read_from,
         ) as cluster:
-            parts, planned.gaps = cluster.plan(options)
+            parts, planned.gaps = plan_live(cluster, options)
             planned.parts += parts
         return planned
     for number, path in enumerate(options.paths):
         name = options.broker_names[number] if number < len(options.broker_names) else None
         with StoreView(path, name) as view:
-            plan = view.plan(options)
+            plan = plan_store(view, options)
             planned.parts += plan.parts
             planned.gaps += plan.gaps
             planned.broker_names[view.root] = view.broker_name

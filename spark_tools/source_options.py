@@ -15,22 +15,16 @@ import msgspec
 from rmqclient.address_map import NO_MAP, AddressMap, parse_address_map, split_rules
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import UsageError
-from rmqproto.filters.sql92 import Sql92Error, compile_sql92
 from rmqproto.times import time_range
 from rmqproto.wire.credentials import Credentials
+from rmqreplay.source.live import checked_sql92
+from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where
 
 T = TypeVar("T")
-
-EARLIEST = -2
-LATEST = -1
-"""As in Spark's Kafka source. It is only used in JSON offsets."""
 
 SPLIT_SIZE_BYTES_DEFAULT = 256 << 20
 PULL_BATCH_SIZE_DEFAULT = 32
 PULL_TIMEOUT_MS_DEFAULT = 10_000
-
-OffsetTable = dict[str, dict[str, dict[int, int]]]
-"""topic -> broker name -> queue id -> number."""
 
 READ_OPTIONS = (
     "path", "brokerName", "nameServer", "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets",
@@ -48,31 +42,13 @@ WRITE_OPTIONS = (
 STREAM_OPTIONS = frozenset({"maxoffsetspertrigger", "maxbytespertrigger"})
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """The start or end of a range. One field is set; ``keyword`` is earliest, latest or group."""
-
-    keyword: str = ""
-    group: str = ""
-    table: OffsetTable = field(default_factory=dict)
-    timestamp_ms: int | None = None
-    timestamps_ms: OffsetTable = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
+class ReadOptions(WantedRanges):
     """Options of a batch read; times are ms since the epoch, sizes bytes. ``credentials`` are never shown."""
 
     paths: list[str] = field(default_factory=list)
     broker_names: list[str] = field(default_factory=list)
     name_server: str | None = None
-    topics: list[str] | None = None
-    topic_pattern: str | None = None
-    assigned: dict[str, dict[str, list[int]]] | None = None
-    start: Where = Where(keyword="earliest")
-    end: Where = Where(keyword="latest")
-    missing_timestamp: str = "error"
-    fail_on_data_loss: bool = True
     min_partitions: int = 0
     records_per_partition_max: int = 0
     split_size_bytes: int = SPLIT_SIZE_BYTES_DEFAULT
@@ -83,7 +59,6 @@ class ReadOptions:
     include_body: bool = True
     decompress: bool = True
     verify_crc: bool = False
-    include_internal_topics: bool = False
     transaction_state: str = "committed"
     on_corrupt: str = "fail"
     push_filters: bool = False
@@ -205,16 +180,6 @@ def tls_options(files: TlsFiles) -> dict[str, str]:
     return {"tls": "true", "tlsInsecure": str(files.insecure).lower(), **texts}
 
 
-def _sql92(expression: str | None) -> str | None:
-    """The expression. UsageError, in Apache's words, if it does not compile: a pull would return everything."""
-    if expression is not None:
-        try:
-            compile_sql92(expression)
-        except Sql92Error as error:
-            raise UsageError(f"sql92: {error}") from None
-    return expression
-
-
 def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     """The options of a read. UsageError for options that are unknown, contradictory or meaningless here."""
     stream = next((name for name in given if name.lower() in STREAM_OPTIONS), None)
@@ -253,7 +218,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         split_size_bytes=options.number("splitSize", SPLIT_SIZE_BYTES_DEFAULT, at_least=1),
         mode=options.one_of("mode", "auto", "scan", "index"),
         tags=options.text("tags") or "*",
-        sql92=_sql92(options.text("sql92")),
+        sql92=checked_sql92(options.text("sql92")),
         properties=options.one_of("properties", "map", "raw", "none"),
         include_body=options.flag("includeBody", True),
         decompress=options.flag("decompress", True),

@@ -24,12 +24,12 @@ from rmqproto.java.java_hash import tag_code
 from rmqproto.message import properties as props
 from rmqproto.message.record import RECORD_SIZE_MIN_BYTES
 from rmqproto.names import is_system_topic
+from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.queue_ranges import DataLossError
 from rmqserver.store.fate import BATCH_QUEUED, FATE_MASK, QUEUED, fates
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
 from spark_tools.arrow_records import BatchMaker
 from spark_tools.located import Ints, Located, Mask, is_one_of, locate_untrusted, nothing_located
-from spark_tools.offset_ranges import OffsetRange
-from spark_tools.ranges import DataLossError
 from spark_tools.record_scan import Bytes, PlaceState, first_certified, record_starts, state_at
 from spark_tools.row_filter import RowFilter
 from spark_tools.store_files import IndexPart, Part, ScanPart

@@ -20,11 +20,11 @@ from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import RETRY_PREFIX, topic_problem
 from rmqproto.perm import PERM_WRITE
+from rmqreplay.sending.delivery import Batch, BatchOutcome, Limits, Outgoing, Rejected, TaskDelivery, too_large
+from rmqreplay.sending.permits import Entered, Granted, PermitBook, Wait
+from rmqreplay.sending.sender import BatchSender, compress, round_robin
+from rmqreplay.source.live import LiveCluster
 from spark_tools.hints import hints_in_text
-from spark_tools.live import LiveCluster
-from spark_tools.replay.sending.delivery import Batch, BatchOutcome, Limits, Outgoing, Rejected, TaskDelivery, too_large
-from spark_tools.replay.sending.permits import Entered, Granted, PermitBook, Wait
-from spark_tools.sender import BatchSender, compress, round_robin
 from spark_tools.source_options import WriteOptions
 
 if TYPE_CHECKING:

@@ -21,10 +21,11 @@ ARROWS = {
     "rmqclient": {"rmqproto"},
     "rmqserver/store": {"rmqproto", "rmqserver.store"},
     "rmqserver": {"rmqproto", "rmqserver"},
-    "rmqadmin": {"rmqproto", "rmqclient", "rmqserver.store", "spark_tools", "rmqadmin"},
-    "spark_tools": {"rmqproto", "rmqclient", "rmqserver.store", "spark_tools"},
+    "rmqreplay": {"rmqproto", "rmqclient", "rmqserver.store", "rmqreplay"},
+    "rmqadmin": {"rmqproto", "rmqclient", "rmqserver.store", "rmqreplay", "spark_tools", "rmqadmin"},
+    "spark_tools": {"rmqproto", "rmqclient", "rmqserver.store", "rmqreplay", "spark_tools"},
 }
-PACKAGES = ("rmqproto", "rmqclient", "rmqserver", "rmqadmin", "spark_tools")
+PACKAGES = ("rmqproto", "rmqclient", "rmqserver", "rmqadmin", "rmqreplay", "spark_tools")
 OURS = {*PACKAGES, "quickstart", "bench", "tests"}
 
 # Package -> third-party and standard modules that it must not import.
@@ -33,6 +34,7 @@ FORBIDDEN = {
     "rmqserver/store": {"trio", "socket", "typer", "rich", "textual", "pyspark"},
     "rmqserver": {"typer", "rich", "textual", "pyspark", "asyncio"},
     "rmqclient": {"typer", "rich", "textual", "pyspark", "asyncio"},
+    "rmqreplay": {"trio", "typer", "rich", "textual", "pyspark", "asyncio"},
 }
 
 

@@ -26,7 +26,7 @@ HAS_ANY = re.compile("secret|password|signature|digest|token|hmac")
 COMPARING = {
     "rmqproto/wire/signing.py": {"has_signed", "has_signed_content"},
     "rmqadmin/tui/browser/browser_gate.py": {"knows"},
-    "spark_tools/replay/sending/permit_service.py": {"answer"},
+    "rmqreplay/sending/permit_service.py": {"answer"},
 }
 """The functions that compare proofs."""
 

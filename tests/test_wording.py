@@ -46,7 +46,7 @@ def test_one_is_not_many(number: int, nouns: tuple[str, ...], text: str) -> None
 def test_no_text_makes_a_plural_by_hand() -> None:
     """A message that had come back once was said to have come back "1 times"."""
     found = set()
-    for package in ("rmqadmin", "spark_tools"):
+    for package in ("rmqadmin", "rmqreplay", "spark_tools"):
         for path in (ROOT / package).rglob("*.py"):
             for line in path.read_text().splitlines():
                 if 'f"' in line:

@@ -1,4 +1,4 @@
-"""Turns options that choose among a group's dead letters into a request of ``spark_tools.replay``. ``dlq show`` takes
+"""Turns options that choose among a group's dead letters into a request of ``rmqreplay``. ``dlq show`` takes
 the same conditions, but reads the letters itself."""
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from rmqadmin.options.replay_options import LetterOptions
 from rmqadmin.shared.replay_run import command_line
 
 if TYPE_CHECKING:
-    from spark_tools.replay.plans.request import ReplayRequest
+    from rmqreplay.plans.request import ReplayRequest
 
 
 def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayRequest:
     """A request to redrive all dead letters that the options choose to their origin topics. UsageError for inconsistent
     options."""
-    from spark_tools.replay.plans.plan import Selection
-    from spark_tools.replay.plans.request import ReplayRequest
+    from rmqreplay.plans.plan import Selection
+    from rmqreplay.plans.request import ReplayRequest
 
     between, credentials = letters.between(call.now_ms(), call.notice), call.settings.credentials()
     return ReplayRequest(

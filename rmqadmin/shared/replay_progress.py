@@ -18,8 +18,8 @@ from rmqadmin.output import diagnostics
 from rmqadmin.output.terminal_guard import guard_terminal
 
 if TYPE_CHECKING:
-    from spark_tools.replay.hooks import ReplayProgress
-    from spark_tools.replay.sending.permit_service import PermitService
+    from rmqreplay.run.hooks import ReplayProgress
+    from rmqreplay.sending.permit_service import PermitService
 
 STAGE_INTERVAL_S = 5.0
 """How often a long stage is reported again."""

@@ -20,13 +20,12 @@ from rmqproto.wording import counted
 if TYPE_CHECKING:
     from rmqadmin.shared.replay_progress import ProgressBar, ProgressLines, StageLines
     from rmqproto.wire.credentials import Credentials
-    from spark_tools.replay.canary import CanaryReport
-    from spark_tools.replay.entry import ReplayOutcome
-    from spark_tools.replay.hooks import Hooks, ReplayProgress
-    from spark_tools.replay.job import RunOptions
-    from spark_tools.replay.plans.plan import Plan
-    from spark_tools.replay.plans.request import ReplayRequest
-    from spark_tools.session import SessionOptions
+    from rmqreplay.plans.plan import Plan
+    from rmqreplay.plans.request import ReplayRequest
+    from rmqreplay.run.canary import CanaryReport
+    from rmqreplay.run.entry import ReplayOutcome
+    from rmqreplay.run.hooks import Hooks, ReplayProgress
+    from rmqreplay.run.job import RunOptions
 
 
 def run_job(
@@ -37,17 +36,15 @@ def run_job(
     work: JobOptions,
     pace: PaceOptions,
     guards: GuardOptions,
-    session: SessionOptions | None = None,
     on_plan: Callable[[Plan], None] = lambda plan: None,
 ) -> Replayed:
-    """Plans or executes with ``engine`` (``replay`` or ``redrive`` of ``spark_tools.replay.entry``), and says how to
-    resume after an interruption."""
+    """Plans or executes with ``engine`` (``redrive`` of ``rmqreplay``, or ``replay`` of ``spark_tools``), and says how
+    to resume after an interruption."""
     from rmqadmin.shared.replay_progress import StageLines, progress_for_here
-    from spark_tools.replay.entry import Runner
-    from spark_tools.replay.jobs import open_jobs
-    from spark_tools.replay.plans.request import default_ledger_root
-    from spark_tools.replay.sending.ledger import read_ledger
-    from spark_tools.session import SessionOptions
+    from rmqreplay.ledger.jobs import open_jobs
+    from rmqreplay.ledger.ledger import read_ledger
+    from rmqreplay.plans.request import default_ledger_root
+    from rmqreplay.run.entry import Runner
 
     progress, stage = progress_for_here(pace.rate), StageLines()
     own_jobs = {work.job}
@@ -62,7 +59,6 @@ def run_job(
 
     runner = Runner(
         ledger_root=work.ledger,
-        session=session or SessionOptions(),
         run=_limits(call, pace, guards),
         sample=guards.sample,
         hooks=_hooks(call, guards.sample, progress, stage, note_plan, has_begun),
@@ -90,7 +86,7 @@ def run_job(
 
 
 def _limits(call: Call, pace: PaceOptions, guards: GuardOptions) -> RunOptions:
-    from spark_tools.replay.job import RunOptions
+    from rmqreplay.run.job import RunOptions
 
     failures_count_max, failures_share_max = _failures_max(guards.failures_max)
     return RunOptions(
@@ -116,7 +112,7 @@ def _hooks(
     has_begun: Callable[[Plan], bool],
 ) -> Hooks:
     """``has_begun``: whether a plan has begun to send, so that its warnings were heard."""
-    from spark_tools.replay.hooks import Hooks
+    from rmqreplay.run.hooks import Hooks
 
     name = ""
 

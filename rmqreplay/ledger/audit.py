@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from rmqproto.bodies.base import MessageQueue
-from spark_tools.live import LiveCluster
-from spark_tools.offset_ranges import OffsetSet, queue_text
-from spark_tools.replay.sending.ledger import Fence
-from spark_tools.replay.sending.replay_ids import origin_of
-from spark_tools.replay.sending.target import replay_ids_since
+from rmqreplay.ledger.ledger import Fence
+from rmqreplay.sending.replay_ids import origin_of
+from rmqreplay.sending.target import replay_ids_since
+from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.offset_ranges import OffsetSet, queue_text
 
 EXAMPLES_MAX = 10
 

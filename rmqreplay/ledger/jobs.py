@@ -6,9 +6,9 @@ import os
 import re
 
 from rmqproto.errors import NotFoundError, UsageError
-from spark_tools.replay.plans.plan import Plan, check_job_name, load_plan
-from spark_tools.replay.plans.request import ReplayRequest, difference
-from spark_tools.replay.sending.ledger import read_ledger
+from rmqreplay.ledger.ledger import read_ledger
+from rmqreplay.plans.plan import Plan, check_job_name, load_plan
+from rmqreplay.plans.request import ReplayRequest, difference
 
 JOB_DIRECTORY = re.compile(r"[A-Za-z0-9_.-]+")
 

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from rmqproto.errors import StorageError
+from rmqreplay.ledger.letters import BrokerSeen, LetterBook
+from rmqreplay.source.offset_ranges import OffsetSet
 from rmqserver.store.disk.disk import OsDisk, storage_error
-from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.sending.letters import BrokerSeen, LetterBook
 
 LEDGER_FILE = "ledger.jsonl"
 FAILURES_FILE = "failures.jsonl"

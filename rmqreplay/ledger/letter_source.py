@@ -12,17 +12,17 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError
-from spark_tools.live import LivePart, OpenCluster, PullRules, pull_range, queue_bounds
-from spark_tools.offset_ranges import OffsetRange
-from spark_tools.ranges import DataLossError
-from spark_tools.replay.plans.plan import Plan
-from spark_tools.replay.sending.ledger import Fence
-from spark_tools.replay.sending.letters import BrokerSeen, Letter, Place, letter_of
-from spark_tools.replay.sending.replay_ids import REPLAY_ID
+from rmqreplay.ledger.ledger import Fence
+from rmqreplay.ledger.letters import BrokerSeen, Letter, Place, letter_of
+from rmqreplay.plans.plan import Plan
+from rmqreplay.sending.replay_ids import REPLAY_ID
+from rmqreplay.source.live import LivePart, OpenCluster, PullRules, pull_range, queue_bounds
+from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.queue_ranges import DataLossError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
-    from spark_tools.store_files import StoreView
+    from rmqreplay.source.store_view import StoreView
 
 LOOK_PULLS_MAX = 64
 """How far beyond a fence the messages of a job are looked for. The first ones follow it closely."""
@@ -148,7 +148,7 @@ class StoredLetters:
 def letters_of(plan: Plan, open_cluster: OpenCluster) -> Iterator[LetterSource]:
     """The source of a plan's messages, open."""
     if plan.source.path is not None:
-        from spark_tools.store_files import StoreView
+        from rmqreplay.source.store_view import StoreView
 
         with StoreView(plan.source.path, plan.source.broker_name) as view:
             yield StoredLetters(view)

@@ -12,7 +12,7 @@ import msgspec
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage
-from spark_tools.offset_ranges import OffsetSet, parse_queue_text, queue_text
+from rmqreplay.source.offset_ranges import OffsetSet, parse_queue_text, queue_text
 
 MARK_SIZE_BYTES = 8
 LOG_OFFSET_DIGITS = 16

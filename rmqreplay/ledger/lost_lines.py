@@ -3,13 +3,13 @@ The job has then sent messages of which the ledger knows nothing, and would send
 
 from __future__ import annotations
 
-from spark_tools.live import LiveCluster
-from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.plans.plan import Plan
-from spark_tools.replay.sending.delivery import DeliveryError
-from spark_tools.replay.sending.ledger import LedgerState
-from spark_tools.replay.sending.replay_ids import origin_of
-from spark_tools.replay.sending.target import replay_ids_since
+from rmqreplay.ledger.ledger import LedgerState
+from rmqreplay.plans.plan import Plan
+from rmqreplay.sending.delivery import DeliveryError
+from rmqreplay.sending.replay_ids import origin_of
+from rmqreplay.sending.target import replay_ids_since
+from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.offset_ranges import OffsetSet
 
 
 def has_lost_lines(state: LedgerState, plan: Plan, cluster: LiveCluster) -> bool:

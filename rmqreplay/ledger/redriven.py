@@ -18,11 +18,11 @@ from functools import cached_property, lru_cache
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from spark_tools.offset_ranges import OffsetRange, OffsetSet, parse_queue_text
-from spark_tools.replay.plans.plan import Plan, load_plan
-from spark_tools.replay.sending.ledger import LEDGER_FILE, LedgerState, read_ledger
-from spark_tools.replay.sending.letter_source import LetterSource
-from spark_tools.replay.sending.letters import BrokerSeen, Letter, LetterBook, Place, Witness
+from rmqreplay.ledger.ledger import LEDGER_FILE, LedgerState, read_ledger
+from rmqreplay.ledger.letter_source import LetterSource
+from rmqreplay.ledger.letters import BrokerSeen, Letter, LetterBook, Place, Witness
+from rmqreplay.plans.plan import Plan, load_plan
+from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, parse_queue_text
 
 ROOT_LOCK_FILE = ".lock"
 LEDGERS_KEPT_MAX = 256

@@ -14,11 +14,11 @@ import msgspec
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions
 from rmqproto.wire.whole_types import whole
+from rmqreplay.ledger.letters import Witness
+from rmqreplay.plans.user_function import UserFunction
+from rmqreplay.source.offset_ranges import OffsetRange, split_ranges, wave_slice
 from rmqserver.store.disk.disk import OsDisk, storage_error
 from rmqserver.store.disk.whole_files import replace_file
-from spark_tools.offset_ranges import OffsetRange, split_ranges, wave_slice
-from spark_tools.replay.plans.user_function import UserFunction
-from spark_tools.replay.sending.letters import Witness
 
 PLAN_VERSION = 2
 PLAN_FILE = "plan.json"
@@ -36,12 +36,6 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     name_server: str | None = None
     path: str | None = None
     broker_name: str | None = None
-
-    def options(self) -> dict[str, str]:
-        """The source as options of the ``rocketmq`` data source."""
-        if self.path is not None:
-            return {"path": self.path, "brokerName": self.broker_name or ""}
-        return {"nameServer": self.name_server or ""}
 
 
 class Selection(MessageConditions, frozen=True, kw_only=True):

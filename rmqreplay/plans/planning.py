@@ -10,15 +10,15 @@ import msgspec
 from rmqproto.errors import NotFoundError
 from rmqproto.names import group_in_topic, retry_topic
 from rmqproto.wording import counted
-from spark_tools.live import OpenCluster
-from spark_tools.offset_ranges import OffsetSet, queue_text, split_ranges
-from spark_tools.replay.engines.engine import Engine
-from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
-from spark_tools.replay.group_guard import TO_SAME, refuse_orderly_group
-from spark_tools.replay.plans.plan import Plan, save_plan, wave_count_for
-from spark_tools.replay.sending.letter_source import letters_of
-from spark_tools.replay.sending.redriven import SentBefore, sent_before
-from spark_tools.replay.sending.target import read_fences
+from rmqreplay.ledger.letter_source import letters_of
+from rmqreplay.ledger.redriven import SentBefore, sent_before
+from rmqreplay.plans.plan import Plan, save_plan, wave_count_for
+from rmqreplay.run.engine import Engine
+from rmqreplay.run.group_guard import TO_SAME, refuse_orderly_group
+from rmqreplay.run.wave_spec import TaskReport, WaveSpec
+from rmqreplay.sending.target import read_fences
+from rmqreplay.source.live import OpenCluster
+from rmqreplay.source.offset_ranges import OffsetSet, queue_text, split_ranges
 
 
 def check_source(plan: Plan, open_cluster: OpenCluster) -> None:

@@ -15,17 +15,15 @@ from msgspec.structs import replace
 from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.blocking import BlockingClient
 from rmqclient.tls_files import TlsFiles
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.filters.json_path import parse_path
 from rmqproto.filters.message_conditions import compile_pattern
 from rmqproto.names import dlq_topic, group_in_topic
 from rmqproto.perm import PERM_READ
-from rmqproto.times import iso_utc
+from rmqproto.times import check_order
 from rmqproto.wire.credentials import Credentials
-from spark_tools.live import LiveCluster
-from spark_tools.offset_ranges import OffsetRange
-from spark_tools.ranges import resolve
-from spark_tools.replay.plans.plan import (
+from rmqreplay.plans.plan import (
     WAVE_MESSAGES_DEFAULT,
     AskedRanges,
     Plan,
@@ -36,8 +34,10 @@ from spark_tools.replay.plans.plan import (
     changing_options,
     check_job_name,
 )  # fmt: skip
-from spark_tools.replay.sending.redrive import check_target_topic, check_transform, parse_target
-from spark_tools.source_options import parse_read_options
+from rmqreplay.sending.redrive import check_target_topic, check_transform, parse_target
+from rmqreplay.source.live import LiveCluster, checked_sql92
+from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where, resolve
 
 DEDUP_KINDS = ("id", "key", "origin-id", "body")
 DEDUP_KEEPS = ("first", "last")
@@ -60,8 +60,8 @@ class ReplayRequest:
     start_text: str | None = None
     """``start_ms`` as the user wrote it: ``-2h`` is another time when the job is resumed, but the same selection."""
     end_text: str | None = None
-    offsets: str | None = None
-    """JSON: ``{"topic":{"broker":{"0":[start,end]}}}``, end not included."""
+    offsets: list[OffsetRange] | None = None
+    """Exactly these; no times and no ``from_group`` then."""
     from_group: str | None = None
     """Starts at this group's committed offsets."""
     limit: int | None = None
@@ -117,6 +117,7 @@ def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time
     target = _target(request)
     _check(request, topics, target)
     created_ms = now_ms()
+    check_order(request.start_ms, request.end_ms, created_ms)
     ranges, source = _resolve(request, topics)
     if not ranges:
         raise NotFoundError(f"{', '.join(topics)}: no message in this range")
@@ -157,8 +158,8 @@ def _is_same_selection(plan: Plan, request: ReplayRequest, asked: AskedRanges) -
     skips = _skips_redriven(request, plan.target)
     return (
         selection == planned
-        and (asked.queues, asked.offsets, asked.from_group)
-        == (plan.asked.queues, plan.asked.offsets, plan.asked.from_group)
+        and (asked.queues, asked.from_group) == (plan.asked.queues, plan.asked.from_group)
+        and request.offsets == (None if plan.asked.offsets is None else parse_offsets(plan.asked.offsets))
         and (request.limit, request.canary, request.dedup, request.dedup_keep, skips)
         == (plan.limit, plan.canary, plan.dedup, plan.dedup_keep, plan.skip_redriven)
     )
@@ -167,7 +168,7 @@ def _is_same_selection(plan: Plan, request: ReplayRequest, asked: AskedRanges) -
 def _asked(request: ReplayRequest, topics: list[str]) -> AskedRanges:
     return AskedRanges(
         topics=sorted(topics), queues=sorted(request.queues), start=request.start_text, end=request.end_text,
-        offsets=request.offsets, from_group=request.from_group,
+        offsets=None if request.offsets is None else _offsets_text(request.offsets), from_group=request.from_group,
     )  # fmt: skip
 
 
@@ -210,12 +211,15 @@ def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> Non
         raise UsageError("a file gets the messages unchanged", hint=f"leave out {changes}")
     if request.path is not None and target.kind != "file" and request.target_name_server is None:
         raise UsageError("store files do not say where to send to", hint="--target-name-server HOST:PORT")
-    if request.offsets and (request.start_ms is not None or request.end_ms is not None or request.from_group):
+    if request.offsets is not None and (
+        request.start_ms is not None or request.end_ms is not None or request.from_group
+    ):
         raise UsageError("offsets, times or a group's position: only one of them can say where to begin and end")
     _check_dedup(request)
     _check_parking(request, topics, target)
     _check_delay(request, target)
     check_transform(request.transform, at_least_once=request.at_least_once)
+    checked_sql92(request.selection.sql92)
     for path in request.selection.json_values or ():
         parse_path(path)
     if request.selection.body_pattern:
@@ -257,32 +261,17 @@ def _check_delay(request: ReplayRequest, target: TargetRule) -> None:
 
 
 def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRange], Source]:
-    options = {"subscribe": ",".join(topics)}
-    if request.start_ms is not None:
-        options["startingTimestamp"] = iso_utc(request.start_ms)
-        options["startingOffsetsByTimestampStrategy"] = "latest"
-    if request.end_ms is not None:
-        options["endingTimestamp"] = iso_utc(request.end_ms)
-    if request.from_group is not None:
-        options["startingOffsets"] = f"group:{request.from_group}"
-    if request.offsets:
-        options = _offset_options(request.offsets, topics)
-    if request.selection.sql92 is not None:
-        options["sql92"] = request.selection.sql92  # to parse it: a pull with invalid SQL92 gets everything
+    wanted = _wanted(request, topics)
     if request.path is not None:
-        from spark_tools.store_files import StoreView  # a quarter of a redrive's imports, only for --store
+        from rmqreplay.source.store_view import StoreView  # a quarter of a redrive's imports, only for --store
 
-        parsed = parse_read_options({"path": request.path, **options})
-        if len(parsed.paths) != 1:
-            raise UsageError("one store at a time can be replayed")
         with StoreView(request.path, request.broker_name) as view:
-            ranges = resolve(parsed, view).ranges
+            ranges = resolve(wanted, view).ranges
         source = Source(path=os.path.abspath(request.path), broker_name=view.broker_name)
     else:
-        parsed = parse_read_options({"nameServer": request.name_server or "", **options})
         with request.cluster(request.name_server or "") as cluster:
             _require_readable(cluster, topics, request.dlq_group)
-            ranges = resolve(parsed, cluster).ranges
+            ranges = resolve(wanted, cluster).ranges
         source = Source(name_server=request.name_server)
     return _only_queues(ranges, request.queues), source
 
@@ -304,31 +293,57 @@ def _require_readable(cluster: LiveCluster, topics: list[str], dlq_group: str | 
             )
 
 
-def _offset_options(text: str, topics: list[str]) -> dict[str, str]:
+def parse_offsets(text: str) -> list[OffsetRange]:
+    """The ranges in ``{"topic":{"broker":{"0":[start,end]}}}``, the end not included. UsageError."""
     try:
-        table = json.loads(text)
-        flat = [
-            (topic, broker, int(queue), int(start), int(end))
-            for topic, brokers in table.items()
-            for broker, queues in brokers.items()
-            for queue, (start, end) in queues.items()
+        found = [
+            OffsetRange(MessageQueue(topic, broker_name, int(queue_id)), int(start), int(end))
+            for topic, brokers in json.loads(text).items()
+            for broker_name, queues in brokers.items()
+            for queue_id, (start, end) in queues.items()
         ]
+        if any(each.start < EARLIEST or each.end < LATEST for each in found):
+            raise ValueError
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise UsageError(
             "--offsets is not valid", hint='{"topic":{"broker-a":{"0":[100,200]}}}, the end not included'
         ) from None
-    strangers = {topic for topic, *_ in flat} - set(topics)
+    return found
+
+
+def _offsets_text(ranges: list[OffsetRange]) -> str:
+    """The text that ``parse_offsets`` reads."""
+    table: dict[str, dict[str, dict[int, list[int]]]] = {}
+    for each in ranges:
+        queue = each.queue
+        table.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = [each.start, each.end]
+    return json.dumps(table)
+
+
+def _wanted(request: ReplayRequest, topics: list[str]) -> WantedRanges:
+    """The queues and ends of the request. UsageError for offsets of a topic that is not selected."""
+    if request.offsets is None:
+        start = Where(keyword="earliest")
+        if request.start_ms is not None:
+            start = Where(timestamp_ms=request.start_ms)
+        elif request.from_group is not None:
+            start = Where(keyword="group", group=request.from_group)
+        end = Where(keyword="latest") if request.end_ms is None else Where(timestamp_ms=request.end_ms)
+        return WantedRanges(topics=topics, start=start, end=end, missing_timestamp="latest")
+    strangers = {each.queue.topic for each in request.offsets} - set(topics)
     if strangers:
         raise UsageError(f"--offsets names {min(strangers)}, which is not selected")
-    assign: dict[str, dict[str, list[int]]] = {}
-    bounds: list[dict[str, dict[str, dict[int, int]]]] = [{}, {}]
-    for topic, broker, queue, *edges in flat:
-        assign.setdefault(topic, {}).setdefault(broker, []).append(queue)
-        for side, edge in zip(bounds, edges, strict=True):
-            side.setdefault(topic, {}).setdefault(broker, {})[queue] = edge
-    return {
-        "assign": json.dumps(assign), "startingOffsets": json.dumps(bounds[0]), "endingOffsets": json.dumps(bounds[1]),
-    }  # fmt: skip
+    assigned: dict[str, dict[str, list[int]]] = {}
+    starts: OffsetTable = {}
+    ends: OffsetTable = {}
+    for each in request.offsets:
+        topic, broker_name, queue_id = each.queue.topic, each.queue.broker_name, each.queue.queue_id
+        assigned.setdefault(topic, {}).setdefault(broker_name, []).append(queue_id)
+        starts.setdefault(topic, {}).setdefault(broker_name, {})[queue_id] = each.start
+        ends.setdefault(topic, {}).setdefault(broker_name, {})[queue_id] = each.end
+    return WantedRanges(
+        assigned=assigned, start=Where(keyword="earliest", table=starts), end=Where(keyword="latest", table=ends)
+    )
 
 
 def _only_queues(ranges: list[OffsetRange], queues: list[str]) -> list[OffsetRange]:

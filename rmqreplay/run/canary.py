@@ -10,10 +10,10 @@ import msgspec
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.names import dlq_topic, retry_topic
-from spark_tools.live import LiveCluster
-from spark_tools.replay.plans.plan import Plan
-from spark_tools.replay.sending.ledger import Fence
-from spark_tools.replay.sending.target import read_fences, replay_ids_since
+from rmqreplay.ledger.ledger import Fence
+from rmqreplay.plans.plan import Plan
+from rmqreplay.sending.target import read_fences, replay_ids_since
+from rmqreplay.source.live import LiveCluster
 
 WAIT_S_DEFAULT = 30.0
 """Consumers of every language store their offsets every five seconds."""

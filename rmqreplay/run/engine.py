@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from spark_tools.live import OpenCluster
-from spark_tools.offset_ranges import OffsetRange, OffsetSet
-from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
-from spark_tools.replay.plans.plan import Plan
+from rmqreplay.plans.plan import Plan
+from rmqreplay.run.wave_spec import TaskReport, WaveSpec
+from rmqreplay.source.live import OpenCluster
+from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet
 
 
 class Engine(Protocol):

@@ -1,48 +1,36 @@
-"""The whole command as one call: plan, show, confirm, run, audit. ``replay`` does it in a Spark session of its own,
-``redrive`` in this process.
+"""The whole command as one call: plan, show, confirm, run, audit. ``redrive`` does it in this process;
+``spark_tools.replay.entry`` with Spark.
 
-from spark_tools.replay.entry import replay
-from spark_tools.replay.plans.request import ReplayRequest
+from rmqreplay.plans.request import ReplayRequest
+from rmqreplay.run.entry import redrive
 
-outcome = replay(ReplayRequest(name_server="127.0.0.1:9876", dlq_group="billing"), execute=True)
+outcome = redrive(ReplayRequest(name_server="127.0.0.1:9876", dlq_group="billing"), execute=True)
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError, UsageError
+from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 from rmqproto.wording import counted
-from spark_tools.replay.engines.engine import Engine
-from spark_tools.replay.engines.local_engine import LocalEngine, spark_only
-from spark_tools.replay.hooks import Hooks
-from spark_tools.replay.job import PlanConflict, ReplayResult, RunOptions, run_replay
-from spark_tools.replay.jobs import planned_job
-from spark_tools.replay.plans.plan import Plan
-from spark_tools.replay.plans.planning import check_source, check_target, plan_replay
-from spark_tools.replay.plans.request import ReplayRequest, check_ledger_root, default_ledger_root, freeze
-from spark_tools.replay.sending.ledger import read_ledger
-from spark_tools.replay.sending.letter_source import letters_of
-from spark_tools.replay.sending.redriven import changed_queue, sent_before
-from spark_tools.session import SessionOptions, check_installed, find_java, spark_session
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-PARTITIONS_PER_CORE = 2
+from rmqreplay.ledger.jobs import planned_job
+from rmqreplay.ledger.ledger import read_ledger
+from rmqreplay.ledger.letter_source import letters_of
+from rmqreplay.ledger.redriven import changed_queue, sent_before
+from rmqreplay.plans.plan import Plan
+from rmqreplay.plans.planning import check_target, plan_replay
+from rmqreplay.plans.request import ReplayRequest, check_ledger_root, default_ledger_root, freeze
+from rmqreplay.run.engine import Engine
+from rmqreplay.run.hooks import Hooks
+from rmqreplay.run.job import PlanConflict, ReplayResult, RunOptions, run_replay
+from rmqreplay.run.local_engine import LocalEngine, spark_only
 
 PLANNED_HERE_MAX = 200_000
 """Up to this many offsets, this process counts a plan, even one for Spark: it is done before a Spark session would have
 started."""
-
-
-SHORT_WORK_MAX = 1_000_000
-"""Up to this many offsets, Java's optimizing compiler costs a job more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,43 +44,12 @@ class ReplayOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """How to run a plan. Nothing here changes the messages sent. ``session`` is for Spark."""
+    """How to run a plan. Nothing here changes the messages sent."""
 
     ledger_root: str | None = None
-    session: SessionOptions = field(default_factory=SessionOptions)
     run: RunOptions = field(default_factory=RunOptions)
     sample: int = 0
     hooks: Hooks = field(default_factory=Hooks)
-
-
-def replay(
-    request: ReplayRequest | None = None,
-    runner: Runner = Runner(),
-    *,
-    execute: bool = False,
-    resume: bool = False,
-    job: str | None = None,
-    spark: SparkSession | None = None,
-) -> ReplayOutcome:
-    """Plans ``request``, or takes the plan that ``job`` names (a dry run's, or with ``resume`` an interrupted one).
-    With ``execute`` it also runs the plan. With ``resume`` a request must agree with the plan. ``spark``: a running
-    session, as in a notebook; None starts one as late as possible, and stops it.
-
-    UsageError, including SparkMissingError, before anything happens; PlanConflict if job and plan do not fit. Any other
-    RocketMQError may leave the job open; ``resume`` continues it."""
-    check_installed()
-    if spark is None:
-        find_java(runner.session.java_home)
-    given = None if spark is None else nullcontext(spark)
-    return _carry_out(
-        request,
-        runner,
-        lambda plan: _spark_engine(plan, runner, given),
-        lambda plan: check_source(plan, runner.run.cluster),
-        execute=execute,
-        resume=resume,
-        job=job,
-    )
 
 
 def redrive(
@@ -103,16 +60,19 @@ def redrive(
     resume: bool = False,
     job: str | None = None,
 ) -> ReplayOutcome:
-    """As ``replay``, but without Spark, in this process. UsageError for a plan that needs Spark; other errors as for
-    ``replay``."""
+    """Plans ``request``, or takes the plan that ``job`` names (a dry run's, or with ``resume`` an interrupted one).
+    With ``execute`` it also runs the plan. With ``resume`` a request must agree with the plan.
+
+    UsageError before anything happens, also for a plan that needs Spark; PlanConflict if job and plan do not fit. Any
+    other RocketMQError may leave the job open; ``resume`` continues it."""
 
     def local(plan: Plan) -> AbstractContextManager[Engine]:
         return nullcontext(_local_engine(plan, runner))
 
-    return _carry_out(request, runner, local, lambda plan: None, execute=execute, resume=resume, job=job)
+    return carry_out(request, runner, local, lambda plan: None, execute=execute, resume=resume, job=job)
 
 
-def _carry_out(
+def carry_out(
     request: ReplayRequest | None,
     runner: Runner,
     open_engine: Callable[[Plan], AbstractContextManager[Engine]],
@@ -122,7 +82,8 @@ def _carry_out(
     resume: bool,
     job: str | None,
 ) -> ReplayOutcome:
-    """``check`` raises if the engine, which is not open yet, cannot read the plan's messages."""
+    """As ``redrive``, with the engine that ``open_engine`` gives. ``check`` raises if that engine, which is not open
+    yet, cannot read the plan's messages."""
     hooks = runner.hooks
     root = os.path.abspath(runner.ledger_root or check_ledger_root(default_ledger_root()))
     planned = planned_job(root, request, job, resume=resume)
@@ -196,29 +157,6 @@ def _counted(plan: Plan, engine: Engine, directory: str, request: ReplayRequest 
     what = f"{counted(plan.offset_count, 'message')} of {counted(len(plan.ranges), 'queue')}"
     runner.hooks.on_stage(f"reading {what}")
     return plan_replay(plan, engine, directory, wave_messages=request.wave_messages, sample=runner.sample)
-
-
-@contextmanager
-def _spark_engine(plan: Plan, runner: Runner, given: AbstractContextManager[SparkSession] | None) -> Iterator[Engine]:
-    """A Spark engine in the session ``given``, or in one that ends with the context. Errors name Spark's log."""
-    started = time.monotonic()
-    if given is None:
-        runner.hooks.on_stage("starting Spark, which takes some seconds")
-    options = replace(runner.session, is_short=plan.offset_count <= SHORT_WORK_MAX)
-    with given or spark_session(options, runner.hooks.on_stage) as session:
-        from spark_tools.replay.engines.spark_engine import SparkEngine
-
-        if given is None:
-            runner.hooks.on_stage(f"Spark is up after {time.monotonic() - started:.1f} s, and starts its first job")
-        partitions = session.sparkContext.defaultParallelism * PARTITIONS_PER_CORE
-        try:
-            run = runner.run
-            yield SparkEngine(session, partitions, run.credentials, run.tls, run.address_map, run.cluster)
-        except RocketMQError as error:
-            log = session.conf.get("spark.rmqadmin.log", None)
-            if log is not None and not isinstance(error, UsageError):
-                error.add_note(f"Spark's output is in {log}")
-            raise
 
 
 def _named(request: ReplayRequest | None, job: str | None) -> ReplayRequest:

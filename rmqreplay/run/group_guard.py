@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
 from rmqproto.names import dlq_topic
-from spark_tools.live import LiveCluster
-from spark_tools.replay.sending.ledger import Fence
-from spark_tools.replay.sending.target import read_fences, replay_ids_since
+from rmqreplay.ledger.ledger import Fence
+from rmqreplay.sending.target import read_fences, replay_ids_since
+from rmqreplay.source.live import LiveCluster
 
 TO_SAME = "--to same sends to the origin topic, which reaches every group that reads it"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_tools.replay.canary import CanaryReport
-from spark_tools.replay.plans.plan import Plan
-from spark_tools.replay.sending.permit_service import PermitService
+from rmqreplay.plans.plan import Plan
+from rmqreplay.run.canary import CanaryReport
+from rmqreplay.sending.permit_service import PermitService
 
 
 @dataclass(slots=True)

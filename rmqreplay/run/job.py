@@ -18,22 +18,22 @@ from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wording import counted
-from spark_tools.live import LiveCluster
-from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.audit import AuditResult, audit
-from spark_tools.replay.canary import WAIT_S_DEFAULT, watch_canary
-from spark_tools.replay.engines.engine import Engine
-from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
-from spark_tools.replay.group_guard import came_back, dead_letter_fences, refuse_orderly_group
-from spark_tools.replay.hooks import SILENT, Hooks, ReplayProgress
-from spark_tools.replay.lost_lines import has_lost_lines
-from spark_tools.replay.plans.plan import Plan
-from spark_tools.replay.sending.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
-from spark_tools.replay.sending.letter_source import letters_of
-from spark_tools.replay.sending.permit_service import PermitService
-from spark_tools.replay.sending.permits import PermitBook
-from spark_tools.replay.sending.redriven import root_lock, sent_before
-from spark_tools.replay.sending.target import read_fences, settle_s
+from rmqreplay.ledger.audit import AuditResult, audit
+from rmqreplay.ledger.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
+from rmqreplay.ledger.letter_source import letters_of
+from rmqreplay.ledger.lost_lines import has_lost_lines
+from rmqreplay.ledger.redriven import root_lock, sent_before
+from rmqreplay.plans.plan import Plan
+from rmqreplay.run.canary import WAIT_S_DEFAULT, watch_canary
+from rmqreplay.run.engine import Engine
+from rmqreplay.run.group_guard import came_back, dead_letter_fences, refuse_orderly_group
+from rmqreplay.run.hooks import SILENT, Hooks, ReplayProgress
+from rmqreplay.run.wave_spec import TaskReport, WaveSpec
+from rmqreplay.sending.permit_service import PermitService
+from rmqreplay.sending.permits import PermitBook
+from rmqreplay.sending.target import read_fences, settle_s
+from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.offset_ranges import OffsetSet
 
 SEND_TIMEOUT_MS_DEFAULT = 3000
 AUDIT_MESSAGES_DEFAULT_MAX = 1_000_000

@@ -15,13 +15,13 @@ from rmqproto.filters.message_conditions import compile_conditions
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.wire.credentials import Credentials
-from spark_tools.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range
-from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
-from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
-from spark_tools.replay.engines.wave_task import WaveTask, deliver
-from spark_tools.replay.plans.plan import Plan
-from spark_tools.replay.sending.letters import Place
-from spark_tools.replay.sending.redrive import Original, origin_topic_of
+from rmqreplay.ledger.letters import Place
+from rmqreplay.plans.plan import Plan
+from rmqreplay.run.wave_spec import TaskReport, WaveSpec
+from rmqreplay.run.wave_task import WaveTask, deliver
+from rmqreplay.sending.redrive import Original, origin_topic_of
+from rmqreplay.source.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range
+from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
 
 PARTITION, ATTEMPT = 0, 1
 """There is one task, which ends with its driver. A resumed job has a new driver."""

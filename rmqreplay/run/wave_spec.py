@@ -11,12 +11,12 @@ import msgspec
 
 from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.tls_files import TlsFiles
-from spark_tools.offset_ranges import OffsetRange, queue_text
-from spark_tools.replay.plans.plan import TargetRule, Transform
-from spark_tools.replay.sending.delivery import DeliveryReport, Rejected
-from spark_tools.replay.sending.ledger import Fence
-from spark_tools.replay.sending.letters import Place, Runs, Witness, marked_runs, unmarked
-from spark_tools.replay.sending.permit_service import Address
+from rmqreplay.ledger.ledger import Fence
+from rmqreplay.ledger.letters import Place, Runs, Witness, marked_runs, unmarked
+from rmqreplay.plans.plan import TargetRule, Transform
+from rmqreplay.sending.delivery import DeliveryReport, Rejected
+from rmqreplay.sending.permit_service import Address
+from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 
 SAMPLE_MAX = 20
 SAMPLE_BODY_MAX_BYTES = 200

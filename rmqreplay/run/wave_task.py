@@ -10,9 +10,8 @@ from typing import Any
 
 from rmqproto.message import properties as props
 from rmqproto.wire.credentials import Credentials
-from spark_tools.live import OpenCluster
-from spark_tools.offset_ranges import OffsetSet, queue_text
-from spark_tools.replay.engines.wave_spec import (
+from rmqreplay.ledger.letters import Place, Witness
+from rmqreplay.run.wave_spec import (
     SAMPLE_BODY_MAX_BYTES,
     Failure,
     TaskReport,
@@ -20,7 +19,7 @@ from spark_tools.replay.engines.wave_spec import (
     failure,
     note_witness,
 )
-from spark_tools.replay.sending.delivery import (
+from rmqreplay.sending.delivery import (
     Batch,
     BatchOutcome,
     DeliveryReport,
@@ -29,11 +28,12 @@ from spark_tools.replay.sending.delivery import (
     Rejected,
     TaskDelivery,
 )
-from spark_tools.replay.sending.letters import Place, Witness
-from spark_tools.replay.sending.permit_service import PermitClient
-from spark_tools.replay.sending.permits import Entered, Granted
-from spark_tools.replay.sending.redrive import Original, Redrive, damaged_at_origin
-from spark_tools.replay.sending.target import ReplayTarget
+from rmqreplay.sending.permit_service import PermitClient
+from rmqreplay.sending.permits import Entered, Granted
+from rmqreplay.sending.redrive import Original, Redrive, damaged_at_origin
+from rmqreplay.sending.target import ReplayTarget
+from rmqreplay.source.live import OpenCluster
+from rmqreplay.source.offset_ranges import OffsetSet, queue_text
 
 UNPROTECTED_TTL_S = 3600.0
 

@@ -13,8 +13,8 @@ from typing import Protocol
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
-from spark_tools.replay.sending.letters import Place
-from spark_tools.replay.sending.permits import Denied, Entered, Granted, Wait
+from rmqreplay.ledger.letters import Place
+from rmqreplay.sending.permits import Denied, Entered, Granted, Wait
 
 BATCH_MESSAGES_DEFAULT = 32
 BATCH_BYTES_MAX = 1 << 20

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from rmqproto.errors import ConnectError
-from spark_tools.replay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
+from rmqreplay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
 
 LINE_SIZE_MAX_BYTES = 4096
 ANSWER_TIMEOUT_S = 10.0

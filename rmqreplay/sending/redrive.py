@@ -13,10 +13,10 @@ from rmqproto.message.message_id import UniqueIds
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
 from rmqproto.wording import counted
-from spark_tools.replay.plans.plan import TargetRule, Transform
-from spark_tools.replay.sending.delivery import Outgoing, Rejected, too_large
-from spark_tools.replay.sending.letters import mark_of
-from spark_tools.replay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
+from rmqreplay.ledger.letters import mark_of
+from rmqreplay.plans.plan import TargetRule, Transform
+from rmqreplay.sending.delivery import Outgoing, Rejected, too_large
+from rmqreplay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
 
 DROPPED_PROPERTIES = props.MARKS_OF_USE | {REPLAY_ID}
 

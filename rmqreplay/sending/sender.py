@@ -21,8 +21,8 @@ from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.message.sys_flag import COMPRESSED
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
-from spark_tools.pipeline import Answered, Pipeline, wait_for_answers
-from spark_tools.replay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Outgoing
+from rmqreplay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Outgoing
+from rmqreplay.sending.pipeline import Answered, Pipeline, wait_for_answers
 
 FATAL_CODES = frozenset({
     Code.NO_PERMISSION, Code.TOPIC_NOT_EXIST, Code.SUBSCRIPTION_GROUP_NOT_EXIST, Code.INVALID_PARAMETER,

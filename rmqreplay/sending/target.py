@@ -15,12 +15,12 @@ from rmqproto.errors import NotFoundError, StorageError
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.perm import PERM_READ_WRITE
 from rmqproto.wire.credentials import Credentials
-from spark_tools.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range, queue_bounds
-from spark_tools.offset_ranges import OffsetRange
-from spark_tools.replay.sending.delivery import Batch, BatchOutcome, DeliveryError
-from spark_tools.replay.sending.ledger import Fence
-from spark_tools.replay.sending.replay_ids import REPLAY_ID
-from spark_tools.sender import BatchSender, by_source_queue, round_robin
+from rmqreplay.ledger.ledger import Fence
+from rmqreplay.sending.delivery import Batch, BatchOutcome, DeliveryError
+from rmqreplay.sending.replay_ids import REPLAY_ID
+from rmqreplay.sending.sender import BatchSender, by_source_queue, round_robin
+from rmqreplay.source.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range, queue_bounds
+from rmqreplay.source.offset_ranges import OffsetRange
 
 PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 

@@ -3,7 +3,7 @@ are not held, and use no consumer's group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -17,16 +17,16 @@ from rmqclient.unread_queues import pull_unread
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
+from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError, UsageError
+from rmqproto.filters.sql92 import Sql92Error, compile_sql92
 from rmqproto.filters.subscription import SQL92, subscription_data
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, PullHeader, QueueHeader
 from rmqproto.perm import PERM_READ
 from rmqproto.wire.credentials import Credentials
-from spark_tools.offset_ranges import OffsetRange, queue_text
-from spark_tools.ranges import DataLossError, cut_range, resolve
-from spark_tools.source_options import ReadOptions
+from rmqreplay.source.offset_ranges import OffsetRange, queue_text
+from rmqreplay.source.queue_ranges import DataLossError
 
 if TYPE_CHECKING:
     from rmqclient.blocking import BlockingClient
@@ -172,34 +172,19 @@ class LiveCluster:
             address = self.master(queue.topic, queue.broker_name)
             self.admin.check_client_config(address, READER_GROUP, "spark", subscription)
 
-    def plan(self, options: ReadOptions) -> tuple[list[LivePart], list[OffsetRange]]:
-        """The partitions, and the requested ranges that are gone."""
-        resolved = resolve(options, self)
-        if options.fail_on_data_loss:
-            self._check_readable({each.queue.topic for each in resolved.ranges})
-        if options.sql92 is not None:
-            self.check_sql92(resolved.ranges, options.sql92)
-        parts = [
-            LivePart(self.reading_address(piece.queue), piece)
-            for each in resolved.ranges
-            for piece in cut_range(each, options, len(resolved.ranges))
-        ]
-        return parts, resolved.gaps
-
-    def _check_readable(self, topics: Iterable[str]) -> None:
-        """DataLossError for a topic that nobody may read on one of its brokers: what that broker has would be left out
-        of the rest without a word."""
-        for topic in sorted(topics):
-            closed = sorted(name for name, (queue, _) in self.route(topic).items() if not queue.perm & PERM_READ)
-            if closed:
-                raise DataLossError(
-                    f"nobody may read {topic} on {', '.join(closed)}: its permission there lacks R",
-                    hint="failOnDataLoss=false reads what the other brokers have",
-                )
-
 
 OpenCluster = Callable[[str], LiveCluster]
 """Opens a cluster by its name servers, over existing connections or new ones."""
+
+
+def checked_sql92(expression: str | None) -> str | None:
+    """The expression. UsageError, in Apache's words, if it does not compile: a pull would return everything."""
+    if expression is not None:
+        try:
+            compile_sql92(expression)
+        except Sql92Error as error:
+            raise UsageError(f"sql92: {error}") from None
+    return expression
 
 
 def queue_bounds(client: BlockingClient, address: str, queue: MessageQueue) -> tuple[int, int]:

@@ -4,7 +4,6 @@ live cluster and store files, since both know the ends of queues."""
 from __future__ import annotations
 
 import difflib
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,41 @@ from typing import Protocol
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.names import is_system_topic
-from spark_tools.offset_ranges import OffsetRange, queue_text
-from spark_tools.source_options import EARLIEST, LATEST, ReadOptions, Where
+from rmqreplay.source.offset_ranges import OffsetRange, queue_text
+
+EARLIEST = -2
+LATEST = -1
+"""As in Spark's Kafka source; only in an ``OffsetTable``."""
+
+OffsetTable = dict[str, dict[str, dict[int, int]]]
+"""topic -> broker name -> queue id -> number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The start or end of a range. One field is set; ``keyword`` is earliest, latest or group."""
+
+    keyword: str = ""
+    group: str = ""
+    table: OffsetTable = field(default_factory=dict)
+    timestamp_ms: int | None = None
+    timestamps_ms: OffsetTable = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedRanges:
+    """Which queues to read, and from where to where. At most one of ``topics``, ``topic_pattern`` and ``assigned``
+    (topic -> broker name -> queue ids) is set; none means all topics."""
+
+    topics: list[str] | None = None
+    topic_pattern: str | None = None
+    assigned: dict[str, dict[str, list[int]]] | None = None
+    start: Where = Where(keyword="earliest")
+    end: Where = Where(keyword="latest")
+    missing_timestamp: str = "error"
+    """What a starting time behind a queue's end is: error, or latest, which reads nothing."""
+    fail_on_data_loss: bool = True
+    include_internal_topics: bool = False
 
 
 class DataLossError(RocketMQError):
@@ -46,7 +78,7 @@ class Resolved:
     gaps: list[OffsetRange] = field(default_factory=list)
 
 
-def resolve(options: ReadOptions, positions: Positions) -> Resolved:
+def resolve(options: WantedRanges, positions: Positions) -> Resolved:
     """The ranges that the options ask for. NotFoundError for a topic, queue or group that does not exist; DataLossError
     if part of the range is gone."""
     found = Resolved()
@@ -102,7 +134,7 @@ def _nearest_queue(text: str, known: Iterable[str]) -> str:
 
 
 def _cut(
-    found: Resolved, options: ReadOptions, queue: MessageQueue, wanted: OffsetRange, first: int, last: int
+    found: Resolved, options: WantedRanges, queue: MessageQueue, wanted: OffsetRange, first: int, last: int
 ) -> None:
     start, end = max(wanted.start, first), min(wanted.end, last)
     if (start, end) != (wanted.start, wanted.end):
@@ -116,7 +148,7 @@ def _cut(
         found.ranges.append(OffsetRange(queue, start, end))
 
 
-def _wanted_queues(options: ReadOptions, positions: Positions) -> list[MessageQueue]:
+def _wanted_queues(options: WantedRanges, positions: Positions) -> list[MessageQueue]:
     if options.assigned is not None:
         return _assigned(options.assigned, positions)
     queues, known = [], positions.topics()
@@ -144,7 +176,7 @@ def _assigned(assigned: dict[str, dict[str, list[int]]], positions: Positions) -
     return queues
 
 
-def wanted_topics(options: ReadOptions, known: Iterable[str]) -> list[str]:
+def wanted_topics(options: WantedRanges, known: Iterable[str]) -> list[str]:
     """The topics that are named or match. Internal ones are included only if they are named, or with
     includeInternalTopics."""
     if options.topics is not None:
@@ -156,18 +188,6 @@ def wanted_topics(options: ReadOptions, known: Iterable[str]) -> list[str]:
         if (pattern is None or pattern.fullmatch(topic))
         and (options.include_internal_topics or not is_system_topic(topic))
     )
-
-
-def cut_range(wanted: OffsetRange, options: ReadOptions, range_count: int) -> list[OffsetRange]:
-    """The range in as many pieces as minPartitions and maxRecordsPerPartition require; none if it is empty."""
-    if wanted.count <= 0:
-        return []
-    pieces = -(-options.min_partitions // max(range_count, 1))
-    if options.records_per_partition_max:
-        pieces = max(pieces, -(-wanted.count // options.records_per_partition_max))
-    pieces = max(1, min(pieces, wanted.count))
-    edges = [wanted.start + wanted.count * number // pieces for number in range(pieces + 1)]
-    return [OffsetRange(wanted.queue, start, end) for start, end in itertools.pairwise(edges)]
 
 
 def queue_number(table: dict[str, dict[str, dict[int, int]]], queue: MessageQueue) -> int | None:

@@ -11,13 +11,13 @@ import msgspec
 from pyspark import TaskContext
 
 from rmqproto.bodies.base import MessageQueue
+from rmqreplay.ledger.letters import Place
+from rmqreplay.plans.user_function import RowTransform
+from rmqreplay.run.wave_spec import TaskReport, WaveSpec
+from rmqreplay.run.wave_task import WaveTask, deliver
+from rmqreplay.sending.delivery import DeliveryReport, Outgoing
+from rmqreplay.sending.redrive import Original
 from spark_tools.hints import hints_in_text
-from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
-from spark_tools.replay.engines.wave_task import WaveTask, deliver
-from spark_tools.replay.plans.user_function import RowTransform
-from spark_tools.replay.sending.delivery import DeliveryReport, Outgoing
-from spark_tools.replay.sending.letters import Place
-from spark_tools.replay.sending.redrive import Original
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,20 +21,21 @@ from rmqproto.filters.message_conditions import compile_pattern, has_pattern
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.whole_types import whole
-from spark_tools.live import LiveCluster, OpenCluster
-from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
+from rmqreplay.ledger.letters import Place
+from rmqreplay.plans.plan import Plan, Selection, Source
+from rmqreplay.run.wave_spec import Failure, TaskReport, WaveSpec, failure, merge_reports
+from rmqreplay.sending.delivery import IN_FLIGHT_DEFAULT, Rejected
+from rmqreplay.sending.redrive import damaged_at_origin
+from rmqreplay.source.live import LiveCluster, OpenCluster
+from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
+from rmqreplay.source.queue_ranges import OffsetTable
 from spark_tools.part_reader import PartReader
-from spark_tools.replay.engines.arrow_stage import mapped
-from spark_tools.replay.engines.sink import COLUMNS, REPORT_SCHEMA, WaveSink
-from spark_tools.replay.engines.wave_spec import Failure, TaskReport, WaveSpec, failure, merge_reports
-from spark_tools.replay.plans.plan import Plan, Selection
-from spark_tools.replay.sending.delivery import IN_FLIGHT_DEFAULT, Rejected
-from spark_tools.replay.sending.letters import Place
-from spark_tools.replay.sending.redrive import damaged_at_origin
+from spark_tools.replay.arrow_stage import mapped
+from spark_tools.replay.sink import COLUMNS, REPORT_SCHEMA, WaveSink
 from spark_tools.row_filter import RowFilter
 from spark_tools.schema import columns, ddl
 from spark_tools.source import plan_read
-from spark_tools.source_options import OffsetTable, ReadOptions, address_options, parse_read_options, tls_options
+from spark_tools.source_options import ReadOptions, address_options, parse_read_options, tls_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -85,7 +86,7 @@ class SparkEngine:
         rows are made. On store files the SQL must not drop damaged rows, and Spark pushes down no condition that lets
         these pass."""
         options: dict[str, str] = {
-            **plan.source.options(), **range_options(ranges), "minPartitions": str(self._partitions),
+            **source_options(plan.source), **range_options(ranges), "minPartitions": str(self._partitions),
             "decompress": "true" if needs_plain_body(plan) else "false", "tags": plan.selection.tags,
             "pushFilters": self._spark.conf.get("spark.sql.python.filterPushdown.enabled") or "false",
         }  # fmt: skip
@@ -193,6 +194,13 @@ def row_filters(selection: Selection) -> list[RowFilter]:
     if selection.reconsume_times_min:
         found.append(RowFilter("reconsumeTimes", ">=", (selection.reconsume_times_min,)))
     return found
+
+
+def source_options(source: Source) -> dict[str, str]:
+    """The source as options of the ``rocketmq`` data source."""
+    if source.path is not None:
+        return {"path": source.path, "brokerName": source.broker_name or ""}
+    return {"nameServer": source.name_server or ""}
 
 
 def range_options(ranges: Sequence[OffsetRange]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.spark_tools.replay.replay_lab import Lab
+from tests.rmqreplay.replay_lab import Lab
 
 
 @pytest.fixture(scope="package")

@@ -22,13 +22,13 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RefusedError
 from rmqproto.wire.command import decode_frame_untrusted
-from spark_tools.offset_ranges import OffsetRange
-from spark_tools.replay.plans.plan import Plan, Source, TargetRule, Transform, save_plan
-from spark_tools.replay.sending.delivery import Batch, Outgoing
-from spark_tools.replay.sending.ledger import Fence
-from spark_tools.replay.sending.replay_ids import replay_id
-from spark_tools.replay.sending.target import replay_ids_since
-from spark_tools.sender import BatchSender, round_robin
+from rmqreplay.ledger.ledger import Fence
+from rmqreplay.plans.plan import Plan, Source, TargetRule, Transform, save_plan
+from rmqreplay.sending.delivery import Batch, Outgoing
+from rmqreplay.sending.replay_ids import replay_id
+from rmqreplay.sending.sender import BatchSender, round_robin
+from rmqreplay.sending.target import replay_ids_since
+from rmqreplay.source.offset_ranges import OffsetRange
 from tests.support.processes import free_ports
 from tests.support.servers import standalone
 

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rmqproto.bodies.base import MessageQueue
-from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.plans.plan import Plan
-from spark_tools.replay.sending.delivery import (
+from rmqreplay.ledger.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, encode_line
+from rmqreplay.plans.plan import Plan
+from rmqreplay.sending.delivery import (
     Answer,
     Batch,
     BatchOutcome,
@@ -31,9 +31,9 @@ from spark_tools.replay.sending.delivery import (
     Outgoing,
     TaskDelivery,
 )
-from spark_tools.replay.sending.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, encode_line
-from spark_tools.replay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
-from spark_tools.replay.sending.replay_ids import replay_id
+from rmqreplay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
+from rmqreplay.sending.replay_ids import replay_id
+from rmqreplay.source.offset_ranges import OffsetSet
 
 SETTLE_S = 3.0
 TTL_S = 2.0

@@ -13,17 +13,17 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
-from spark_tools.live import LiveCluster
-from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.audit import audit
-from spark_tools.replay.canary import CanaryReport, watch_canary
-from spark_tools.replay.plans.plan import Plan, Selection, Source, TargetRule, Transform
-from spark_tools.replay.plans.request import ReplayRequest, freeze
-from spark_tools.replay.sending.delivery import TaskDelivery
-from spark_tools.replay.sending.permit_service import PermitClient, PermitService
-from spark_tools.replay.sending.permits import PermitBook
-from spark_tools.replay.sending.redrive import Original, Redrive
-from spark_tools.replay.sending.target import ReplayTarget, read_fences
+from rmqreplay.ledger.audit import audit
+from rmqreplay.plans.plan import Plan, Selection, Source, TargetRule, Transform
+from rmqreplay.plans.request import ReplayRequest, freeze, parse_offsets
+from rmqreplay.run.canary import CanaryReport, watch_canary
+from rmqreplay.sending.delivery import TaskDelivery
+from rmqreplay.sending.permit_service import PermitClient, PermitService
+from rmqreplay.sending.permits import PermitBook
+from rmqreplay.sending.redrive import Original, Redrive
+from rmqreplay.sending.target import ReplayTarget, read_fences
+from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet
 from tests.support.servers import Server, until
 
 
@@ -209,13 +209,21 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
     with pytest.raises(NotFoundError, match="none of --queue broker-a:9") as caught:
         ranges(queues=["broker-a:9"])
     assert "broker-a:1" in str(caught.value.hint)
-    assert ranges(offsets=f'{{"{topic}":{{"broker-a":{{"0":[1,2]}}}}}}') == [(0, 1, 2)]
+    assert ranges(offsets=parse_offsets(f'{{"{topic}":{{"broker-a":{{"0":[1,2]}}}}}}')) == [(0, 1, 2)]
     assert ranges(start_ms=1_000_000_000_000) == [(0, 0, 3), (1, 0, 3)]
     for nothing in ({"end_ms": 1_000_000_000_000}, {"queues": ["broker-b:0"]}):
         with pytest.raises(NotFoundError):
             ranges(**nothing)
     with pytest.raises(UsageError, match="begins in the future"):
         ranges(start_ms=4_000_000_000_000)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"T": 5}', '{"T":{"b":{"0":[1]}}}', '{"T":{"b":{"0":[-3,2]}}}', '{"T":{"b":{"x":[1,2]}}}']
+)
+def test_offsets_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(UsageError, match="--offsets"):
+        parse_offsets(text)
 
 
 @pytest.mark.parametrize(
@@ -240,13 +248,12 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
         ({"to": "file:/x", "canary": 5}, "a file has none"),
         ({"dedup": "colour"}, "none of"),
         ({"dedup_keep": "newest"}, "--dedup-keep newest is none of first, last"),
-        ({"offsets": "{}", "start_ms": 1}, "only one of them"),
+        ({"offsets": [], "start_ms": 1}, "only one of them"),
         ({"name_server": None, "path": "/s"}, "where to send"),
         ({"selection": Selection(sql92="a >")}, 'sql92: Encountered "<EOF>"'),
         ({"selection": Selection(json_values={"type": "refund"})}, "is not a JSON path"),
         ({"selection": Selection(body_pattern="(")}, "is not a regular expression"),
-        ({"offsets": '{"T": 5}'}, "--offsets"),
-        ({"offsets": '{"U":{"b":{"0":[1,2]}}}'}, "not selected"),
+        ({"offsets": [OffsetRange(MessageQueue("U", "b", 0), 1, 2)]}, "not selected"),
     ],
 )
 def test_what_cannot_be_asked_is_said_before_anything_is_asked(changes, problem) -> None:

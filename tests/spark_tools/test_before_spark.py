@@ -17,13 +17,14 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
+from rmqreplay.ledger.ledger import Begin, Ledger
+from rmqreplay.plans.plan import Selection
+from rmqreplay.plans.request import ReplayRequest
+from rmqreplay.run.entry import Runner
+from rmqreplay.run.hooks import Hooks
 from spark_tools.replay import entry
-from spark_tools.replay.entry import Runner, replay
-from spark_tools.replay.hooks import Hooks
-from spark_tools.replay.plans.plan import Selection
-from spark_tools.replay.plans.request import ReplayRequest
-from spark_tools.replay.sending.ledger import Begin, Ledger
-from tests.spark_tools.replay.replay_lab import wait_for_route
+from spark_tools.replay.entry import replay
+from tests.rmqreplay.replay_lab import wait_for_route
 from tests.support.servers import Server
 
 

@@ -96,8 +96,8 @@ def run_without_spark(code: str, *arguments: str) -> subprocess.CompletedProcess
 
 def test_everything_that_does_not_read_imports_without_spark():
     done = run_without_spark(
-        "import spark_tools.session, spark_tools.replay.entry, spark_tools.replay.plans.request\n"
-        "import spark_tools.source_options, spark_tools.replay.sending.delivery, spark_tools.live\n"
+        "import spark_tools.session, rmqreplay.run.entry, rmqreplay.plans.request\n"
+        "import spark_tools.source_options, rmqreplay.sending.delivery, rmqreplay.source.live\n"
         "import spark_tools.store_files, spark_tools.schema\n"
     )
     assert done.returncode == 0, done.stderr

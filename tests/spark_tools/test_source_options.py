@@ -7,8 +7,8 @@ import pytest
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
-from spark_tools.offset_ranges import OffsetRange
-from spark_tools.ranges import DataLossError, resolve
+from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.queue_ranges import DataLossError, resolve
 from spark_tools.source_options import ReadOptions, parse_read_options, parse_write_options
 
 

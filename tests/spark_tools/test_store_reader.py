@@ -15,22 +15,23 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.message.record import StoredMessage, encode_record, host_bytes
 from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
+from rmqreplay.plans.plan import TargetRule, Transform
+from rmqreplay.run.job import ReplayResult, _finish
+from rmqreplay.run.wave_spec import WaveSpec
+from rmqreplay.run.wave_task import WaveTask
+from rmqreplay.sending.delivery import Outgoing
+from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.queue_ranges import DataLossError
+from rmqreplay.source.store_view import StoreView
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.located import locate_untrusted
-from spark_tools.offset_ranges import OffsetRange
 from spark_tools.part_reader import read_any
-from spark_tools.ranges import DataLossError
 from spark_tools.record_scan import record_starts
-from spark_tools.replay.engines.wave_spec import WaveSpec
-from spark_tools.replay.engines.wave_task import WaveTask
-from spark_tools.replay.job import ReplayResult, _finish
-from spark_tools.replay.plans.plan import TargetRule, Transform
-from spark_tools.replay.sending.delivery import Outgoing
-from spark_tools.replay.sending.ledger import Begin, FenceLine, Ledger
 from spark_tools.source_options import parse_read_options
-from spark_tools.store_files import IndexPart, ScanPart, StoreView
+from spark_tools.store_files import IndexPart, ScanPart, plan_store
 from spark_tools.store_reader import CHUNK_BYTES, OVERHANG_BYTES, ReadRules, read_part
 from tests.rmqserver.store import golden
 
@@ -55,7 +56,7 @@ def store(tmp_path_factory):
 def read(root: Path, *, rules: dict | None = None, columns: list[str] = COLUMNS, **options: str) -> list[dict]:
     parsed = parse_read_options({"path": str(root), **options})
     with StoreView(str(root)) as view:
-        parts = view.plan(parsed).parts
+        parts = plan_store(view, parsed).parts
     maker = BatchMaker(BatchOptions(columns=columns, broker_name="broker-a"))
     keep = ReadRules(maker, parsed.tags, parsed.transaction_state, parsed.on_corrupt)
     if rules is not None:
@@ -104,7 +105,7 @@ def test_rows_are_chosen_by_their_properties(store, mode):
         {"path": root, "subscribe": "NormalTopic", "mode": mode, "sql92": "a is not null and a > 5 or name = '三'"}
     )
     with StoreView(root) as view:
-        parts = view.plan(options).parts
+        parts = plan_store(view, options).parts
     batches = [batch for part in parts for batch in read_any(part, options, ["topic", "queueId", "queueOffset"])]
     found = {key(row) for batch in batches for row in batch.to_pylist()}
     wanted = {
@@ -175,7 +176,7 @@ def test_far_records_of_a_sparse_topic_come_in_large_batches(tmp_path):
     root = str(interleaved(tmp_path, topics=16, rounds=100))
     options = parse_read_options({"path": root, "subscribe": "T3"})
     with StoreView(root) as view:
-        (part,) = view.plan(options).parts
+        (part,) = plan_store(view, options).parts
     assert isinstance(part, IndexPart)
     batches = list(read_any(part, options, ["topic", "queueOffset", "body"]))
     assert [batch.num_rows for batch in batches] == [100]
@@ -191,7 +192,7 @@ def test_a_file_that_retention_takes_after_the_plan_fails_the_read_or_is_left_ou
     for fails in ("true", "false"):
         options = parse_read_options({"path": str(root), "subscribe": "T0", "mode": mode, "failOnDataLoss": fails})
         with StoreView(str(root)) as view:
-            parts = view.plan(options).parts
+            parts = plan_store(view, options).parts
         taken = min((root / folder).iterdir())
         kept = taken.rename(tmp_path / "taken")
 
@@ -229,8 +230,8 @@ def test_a_queue_is_cut_into_as_many_pieces_as_asked_for(store):
     whole = read(root, subscribe="SpanTopic", mode="index")
     for options, count in (({"minPartitions": "7"}, 7), ({"maxRecordsPerPartition": "500"}, 5)):
         with StoreView(str(root)) as view:
-            parts = view.plan(
-                parse_read_options({"path": str(root), "subscribe": "SpanTopic", "mode": "index", **options})
+            parts = plan_store(
+                view, parse_read_options({"path": str(root), "subscribe": "SpanTopic", "mode": "index", **options})
             ).parts
         assert len(parts) >= count
         assert read(root, subscribe="SpanTopic", mode="index", **options) == whole
@@ -341,7 +342,7 @@ def test_a_scan_names_damage_by_its_file_and_bytes(tmp_path, at, size, reason):
 
 def sent_from(rows: list[dict], columns: list[str]) -> tuple[WaveTask, list[Outgoing]]:
     """The task of a replay of queue 0 of T, and the messages that it sends of the rows."""
-    from spark_tools.replay.engines.sink import originals
+    from spark_tools.replay.sink import originals
 
     queue = MessageQueue("T", "broker-a", 0)
     target = TargetRule(kind="topic", name="U", topics=["U"])

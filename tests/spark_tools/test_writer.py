@@ -15,7 +15,7 @@ import pyarrow as pa
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.errors import NotFoundError, UsageError
-from spark_tools.live import LiveCluster
+from rmqreplay.source.live import LiveCluster
 from spark_tools.source_options import parse_write_options
 from spark_tools.writer import INPUT_COLUMNS, WriteTask, check_input
 

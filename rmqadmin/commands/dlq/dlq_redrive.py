@@ -1,5 +1,5 @@
-"""``dlq redrive``: sends a group's dead letters again, each once, from this process. ``spark_tools.replay`` does the
-work, without Spark; plan, ledger and guarantee are those of ``spark-replay``."""
+"""``dlq redrive``: sends a group's dead letters again, each once, from this process. ``rmqreplay`` does the work;
+plan, ledger and guarantee are those of ``spark-replay``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from rmqadmin.shared.replay_run import run_job
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
-    from spark_tools.replay.plans.plan import Plan
-    from spark_tools.replay.plans.request import ReplayRequest
+    from rmqreplay.plans.plan import Plan
+    from rmqreplay.plans.request import ReplayRequest
 
 SPARK_IS_FASTER_MESSAGES = 200_000
 """Above this number, Spark is faster on two cores despite its slow start (docs/performance.md)."""
@@ -54,7 +54,7 @@ def dlq_redrive(
       rmqadmin dlq redrive billing --jsonpath '$.type=refund' --execute
       rmqadmin dlq redrive billing --to same
     """
-    from spark_tools.replay.entry import redrive
+    from rmqreplay.run.entry import redrive
 
     if group is not None:
         check_group(group)
@@ -85,7 +85,7 @@ def _request(
     to: str | None,
     limit: int | None,
 ) -> ReplayRequest:
-    from spark_tools.replay.plans.plan import Transform, wave_messages_for
+    from rmqreplay.plans.plan import Transform, wave_messages_for
 
     return replace(
         letters_request(call, group, letters),

@@ -51,7 +51,7 @@ class ShownLetters(Result, frozen=True):
     """Those that were redriven; None if no ledger can tell."""
 
     def rows(self) -> Sequence[DeadLetterRow]:
-        from spark_tools.replay.sending.redrive import origin_topic_of, round_of
+        from rmqreplay.sending.redrive import origin_topic_of, round_of
 
         return [
             DeadLetterRow(

@@ -1,9 +1,11 @@
-"""``spark-replay``: sends dead letters and topics again, each message once. ``spark_tools.replay`` does the work; this
-module has its options, the output of a plan and a result, and progress on standard error."""
+"""``spark-replay``: sends dead letters and topics again, each message once. ``rmqreplay`` plans and audits,
+``spark_tools.replay`` reads and sends; this module has its options, the output of a plan and a result, and progress on
+standard error."""
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
@@ -25,8 +27,8 @@ from rmqadmin.shared.replay_run import command_line, run_job
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
-    from spark_tools.replay.plans.plan import Transform
-    from spark_tools.replay.plans.request import ReplayRequest
+    from rmqreplay.plans.plan import Transform
+    from rmqreplay.plans.request import ReplayRequest
     from spark_tools.session import SessionOptions
 
 
@@ -60,7 +62,8 @@ def spark_replay(
     request = None
     if source.topics or source.dlq:
         request = _request(call, source, selection, rewrite, delivery, pace, guards)
-    return run_job(call, replay, request, work=work, pace=pace, guards=guards, session=_session(spark))
+    engine = partial(replay, session=_session(spark))
+    return run_job(call, engine, request, work=work, pace=pace, guards=guards)
 
 
 def _request(
@@ -72,9 +75,9 @@ def _request(
     pace: PaceOptions,
     guards: GuardOptions,
 ) -> ReplayRequest:
-    """The request for ``spark_tools.replay`` that the options describe."""
-    from spark_tools.replay.plans.plan import Selection, wave_messages_for
-    from spark_tools.replay.plans.request import ReplayRequest
+    """The request that the options describe."""
+    from rmqreplay.plans.plan import Selection, wave_messages_for
+    from rmqreplay.plans.request import ReplayRequest, parse_offsets
 
     between, credentials = source.between(call.now_ms(), call.notice), call.settings.credentials()
     return ReplayRequest(
@@ -88,7 +91,7 @@ def _request(
         end_ms=between.end_ms,
         start_text=source.start,
         end_text=source.end,
-        offsets=source.offsets,
+        offsets=None if source.offsets is None else parse_offsets(source.offsets),
         from_group=source.from_group,
         limit=source.limit,
         canary=guards.canary,
@@ -118,8 +121,8 @@ def _request(
 def _transform(
     source: SourceOptions, rewrite: RewriteOptions, delivery: DeliveryOptions, guards: GuardOptions
 ) -> Transform:
-    from spark_tools.replay.plans.plan import Transform
-    from spark_tools.replay.plans.user_function import find_function
+    from rmqreplay.plans.plan import Transform
+    from rmqreplay.plans.user_function import find_function
 
     return Transform(
         set_properties=pairs("--set-property", rewrite.set_properties),

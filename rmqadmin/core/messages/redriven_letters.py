@@ -1,5 +1,5 @@
 """Which dead letters were redriven from this machine, by the ledgers of its redrives. One rule for all who ask:
-``spark_tools.replay.sending.redriven``."""
+``rmqreplay.ledger.redriven``."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def redriven_before(admin: AdminClient, letters: Iterable[FoundMessage], ledger:
     root = _with_jobs(ledger)
     if root is None:
         return set()
-    from spark_tools.replay.sending.letter_source import LiveLetters
-    from spark_tools.replay.sending.letters import letter_of
-    from spark_tools.replay.sending.redriven import sent_of_letters
+    from rmqreplay.ledger.letter_source import LiveLetters
+    from rmqreplay.ledger.letters import letter_of
+    from rmqreplay.ledger.redriven import sent_of_letters
 
     found = {place_of(letter): letter_of(letter.stored, letter.properties) for letter in letters}
     return sent_of_letters(root, found, LiveLetters(admin))
@@ -45,9 +45,9 @@ def redriven_count(
     root = _with_jobs(ledger)
     if root is None:
         return 0
-    from spark_tools.offset_ranges import OffsetRange
-    from spark_tools.replay.sending.letter_source import LiveLetters
-    from spark_tools.replay.sending.redriven import sent_of_ranges
+    from rmqreplay.ledger.letter_source import LiveLetters
+    from rmqreplay.ledger.redriven import sent_of_ranges
+    from rmqreplay.source.offset_ranges import OffsetRange
 
     asked: Sequence[OffsetRange] = [OffsetRange(queue, *ends) for queue, ends in ranges.items() if ends[0] < ends[1]]
     return sent_of_ranges(root, asked, LiveLetters(admin)).places.count

@@ -3,7 +3,6 @@ redrive`` does, with the same plan, ledger, permits and audit, in this process."
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -14,6 +13,7 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.redriven_letters import Place, place_of
 from rmqadmin.core.messages.replayed import Replayed, ReplayTotals
 from rmqadmin.core.results import Result, Row, doc
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from rmqclient.address_map import AddressMap
     from rmqclient.tls_files import TlsFiles
     from rmqproto.wire.credentials import Credentials
-    from spark_tools.offset_ranges import OffsetSet
-    from spark_tools.replay.entry import ReplayOutcome
-    from spark_tools.replay.hooks import Hooks
-    from spark_tools.replay.plans.request import ReplayRequest
+    from rmqreplay.plans.request import ReplayRequest
+    from rmqreplay.run.entry import ReplayOutcome
+    from rmqreplay.run.hooks import Hooks
+    from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet
 
 REDRIVES_MAX = 3
 """A dead letter that was redriven this often is rejected by default."""
@@ -82,13 +82,13 @@ def chosen_letters(
 ) -> ReplayRequest:
     """A request that redrives these dead letters of a group to the group alone, with the default guards of ``dlq
     redrive``. It names them by offset id, because copies of one message share its unique key."""
-    from spark_tools.replay.plans.plan import Selection, Transform, wave_messages_for
-    from spark_tools.replay.plans.request import ReplayRequest
+    from rmqreplay.plans.plan import Selection, Transform, wave_messages_for
+    from rmqreplay.plans.request import ReplayRequest
 
     return ReplayRequest(
         name_server=name_server,
         dlq_group=group,
-        offsets=json.dumps(_hulls(group, letters)),
+        offsets=_hulls(group, letters),
         selection=Selection(ids=sorted(letter.stored.message_id for letter in letters)),
         transform=Transform(redrives_max=REDRIVES_MAX),
         wave_messages=wave_messages_for(rate),
@@ -99,21 +99,22 @@ def chosen_letters(
     )
 
 
-def _hulls(group: str, letters: Sequence[FoundMessage]) -> dict[str, dict[str, dict[str, list[int]]]]:
-    """The range from the first to the last of the letters, by topic, broker and queue, so that little else is read."""
-    brokers: dict[str, dict[str, list[int]]] = {}
-    for letter in letters:
-        at, queues = letter.stored.queue_offset, brokers.setdefault(letter.broker_name, {})
-        begin, end = queues.get(str(letter.stored.queue_id), [at, at + 1])
-        queues[str(letter.stored.queue_id)] = [min(begin, at), max(end, at + 1)]
-    return {dlq_topic(group): brokers}
+def _hulls(group: str, letters: Sequence[FoundMessage]) -> list[OffsetRange]:
+    """The range from the first to the last of the letters of each queue, so that little else is read."""
+    from rmqreplay.source.offset_ranges import OffsetRange, hulls
+
+    return hulls(
+        OffsetRange(MessageQueue(dlq_topic(group), letter.broker_name, letter.stored.queue_id), at, at + 1)
+        for letter in letters
+        for at in [letter.stored.queue_offset]
+    )
 
 
 def plan_letters(request: ReplayRequest, letters: Sequence[FoundMessage], rate: float | None) -> RedrivenLetters:
     """What would be sent where. Nothing is sent; the plan is kept under the name of its job. Errors are those of
-    ``spark_tools.replay.entry.redrive``."""
-    from spark_tools.replay.entry import Runner, redrive
-    from spark_tools.replay.job import RunOptions
+    ``rmqreplay.run.entry.redrive``."""
+    from rmqreplay.run.entry import Runner, redrive
+    from rmqreplay.run.job import RunOptions
 
     run = RunOptions(rate=rate, credentials=request.credentials, tls=request.tls, address_map=request.address_map)
     runner = Runner(run=run, sample=len(letters))
@@ -144,9 +145,9 @@ def send_letters(
 ) -> RedrivenLetters:
     """Sends as planned, or resumes what stopped on the way. Errors are those of ``redrive``: ``letters_so_far`` says
     what was sent before one."""
-    from spark_tools.replay.entry import Runner, redrive
-    from spark_tools.replay.job import RunOptions
-    from spark_tools.replay.sending.ledger import read_ledger
+    from rmqreplay.ledger.ledger import read_ledger
+    from rmqreplay.run.entry import Runner, redrive
+    from rmqreplay.run.job import RunOptions
 
     job, rate = planned.replayed.plan.job, planned.replayed.rate
     run = RunOptions(rate=rate, credentials=credentials, tls=tls, address_map=address_map)
@@ -164,7 +165,7 @@ def send_letters(
 
 def letters_so_far(planned: RedrivenLetters, letters: Sequence[FoundMessage], stopped: str) -> RedrivenLetters | None:
     """The letters when a redrive has stopped on the way because of ``stopped``; None if it had not begun."""
-    from spark_tools.replay.sending.ledger import read_ledger
+    from rmqreplay.ledger.ledger import read_ledger
 
     ledger = read_ledger(planned.replayed.outcome.directory)
     if ledger.begin is None:
@@ -203,7 +204,7 @@ def _remarks(failures: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 def _place_text(place: Place) -> str:
     """A message's origin as the samples of a plan write it."""
-    from spark_tools.offset_ranges import queue_text
+    from rmqreplay.source.offset_ranges import queue_text
 
     queue, queue_offset = place
     return f"{queue_text(queue)}@{queue_offset}"

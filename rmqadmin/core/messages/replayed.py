@@ -9,8 +9,8 @@ from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
-    from spark_tools.replay.entry import ReplayOutcome
-    from spark_tools.replay.plans.plan import Plan
+    from rmqreplay.plans.plan import Plan
+    from rmqreplay.run.entry import ReplayOutcome
 
 
 class RangeRow(Row, frozen=True):

@@ -47,7 +47,7 @@ def failed_group(topic: str) -> str | None:
 def failure_facts(message: FoundMessage) -> list[tuple[str, str]]:
     """What the message itself tells about its failure, as labels and values. Empty for a message that has not
     failed."""
-    from spark_tools.replay.sending.redrive import round_of  # only for failed messages
+    from rmqreplay.sending.redrive import round_of  # only for failed messages
 
     stored, found = message.stored, message.properties
     group = failed_group(stored.topic)

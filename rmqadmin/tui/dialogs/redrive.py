@@ -33,8 +33,8 @@ from rmqproto.wording import counted
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqclient.admin import AdminClient
-    from spark_tools.replay.hooks import Hooks, ReplayProgress
-    from spark_tools.replay.sending.permit_service import PermitService
+    from rmqreplay.run.hooks import Hooks, ReplayProgress
+    from rmqreplay.sending.permit_service import PermitService
 
 _COMMAND = "rmqadmin tui"
 TO_SAME = "--to same"
@@ -153,7 +153,7 @@ class RedriveScreen(ChangeScreen):
             )
 
     def _hooks(self, client: DashboardClient) -> Hooks:
-        from spark_tools.replay.hooks import Hooks
+        from rmqreplay.run.hooks import Hooks
 
         def attach(service: PermitService) -> None:
             self._service = service

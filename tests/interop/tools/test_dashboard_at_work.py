@@ -28,7 +28,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import retry_topic
-from spark_tools.replay.sending.replay_ids import REPLAY_ID
+from rmqreplay.sending.replay_ids import REPLAY_ID
 from tests.rmqadmin.tui.forms import confirm
 from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor

@@ -14,9 +14,9 @@ from rmqadmin.tui.settings import ClientMaker
 from rmqclient.address_map import parse_address_map
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
-from spark_tools.live import LiveCluster
+from rmqreplay.sending.target import ReplayTarget, read_fences
+from rmqreplay.source.live import LiveCluster
 from spark_tools.part_reader import read_any
-from spark_tools.replay.sending.target import ReplayTarget, read_fences
 from spark_tools.schema import columns
 from spark_tools.source_options import address_options, parse_read_options
 from tests.rmqadmin.conftest import Rmqadmin

@@ -67,7 +67,7 @@ def test_a_stage_is_told_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -
 PROGRAM = """
 import sys, termios, threading
 from rmqadmin.shared.replay_progress import progress_for_here
-from spark_tools.replay.hooks import ReplayProgress
+from rmqreplay.run.hooks import ReplayProgress
 
 asked, was = threading.Semaphore(0), termios.tcgetattr(0)
 

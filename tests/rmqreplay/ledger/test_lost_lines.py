@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from rmqproto.errors import StorageError, UsageError
-from spark_tools.replay.entry import Runner, redrive
-from spark_tools.replay.job import ReplayResult, RunOptions
-from spark_tools.replay.sending.ledger import Ledger
-from tests.spark_tools.replay.replay_lab import Lab
+from rmqreplay.ledger.ledger import Ledger
+from rmqreplay.run.entry import Runner, redrive
+from rmqreplay.run.job import ReplayResult, RunOptions
+from tests.rmqreplay.replay_lab import Lab
 from tests.support.quick import first_is_quick
 
 COUNT, WAVES = 30, 2

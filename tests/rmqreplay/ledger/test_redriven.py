@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from spark_tools.offset_ranges import OffsetRange, OffsetSet, queue_text
-from spark_tools.replay.plans.plan import Plan, Selection, Source, TargetRule, save_plan
-from spark_tools.replay.sending.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger
-from spark_tools.replay.sending.letters import BrokerSeen, Letter, LetterBook, Witness, mark_of, marked_runs, unmarked
-from spark_tools.replay.sending.redriven import changed_queue, sent_before, sent_of_letters, sent_of_ranges
+from rmqreplay.ledger.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger
+from rmqreplay.ledger.letters import BrokerSeen, Letter, LetterBook, Witness, mark_of, marked_runs, unmarked
+from rmqreplay.ledger.redriven import changed_queue, sent_before, sent_of_letters, sent_of_ranges
+from rmqreplay.plans.plan import Plan, Selection, Source, TargetRule, save_plan
+from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, queue_text
 
 QUEUE = MessageQueue("%DLQ%g", "broker-a", 0)
 HERE = BrokerSeen("DefaultCluster", ["10.0.0.5:10911"])

@@ -10,8 +10,8 @@ import pytest
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError
-from spark_tools.offset_ranges import OffsetRange
-from spark_tools.replay.plans.plan import PLAN_FILE, Plan, Source, TargetRule, Transform, load_plan, save_plan
+from rmqreplay.plans.plan import PLAN_FILE, Plan, Source, TargetRule, Transform, load_plan, save_plan
+from rmqreplay.source.offset_ranges import OffsetRange
 
 PLAN = Plan(
     job="job",

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from spark_tools.offset_ranges import OffsetRange
-from spark_tools.replay.plans.plan import Plan, Source, TargetRule, Transform, load_plan, save_plan
-from spark_tools.replay.plans.user_function import RowTransform, TransformError, UserFunction, find_function
+from rmqreplay.plans.plan import Plan, Source, TargetRule, Transform, load_plan, save_plan
+from rmqreplay.plans.user_function import RowTransform, TransformError, UserFunction, find_function
+from rmqreplay.source.offset_ranges import OffsetRange
 
 SCHEMA = pa.schema([
     ("topic", pa.string()), ("brokerName", pa.string()), ("queueId", pa.int32()), ("queueOffset", pa.int64()),
@@ -60,7 +60,7 @@ def test_the_same_messages_come_of_it_however_the_batches_are_cut(offsets: list[
 
 
 def test_the_function_of_the_manual() -> None:
-    manual = (Path(__file__).parents[4] / "docs" / "spark.md").read_text()
+    manual = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
     example = manual[manual.index("import pyarrow.compute as pc  # fixes.py") :].partition("```")[0]
     batch = a_batch([1, 2])
     bodies = pa.array([b'{"paid":true}', b'{"paid":false}'])

@@ -19,15 +19,16 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.message.sys_flag import COMPRESSED
-from spark_tools.live import LiveCluster
-from spark_tools.replay.entry import ReplayOutcome, Runner, redrive
-from spark_tools.replay.plans.plan import Selection, Transform, load_plan
-from spark_tools.replay.plans.request import ReplayRequest
-from spark_tools.replay.sending.delivery import Batch, Outgoing
-from spark_tools.replay.sending.ledger import Begin, FenceLine, Ledger
-from spark_tools.replay.sending.target import read_fences
-from spark_tools.sender import BatchSender, round_robin
-from tests.spark_tools.replay.replay_lab import wait_for_route
+from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
+from rmqreplay.plans.plan import Selection, Transform, load_plan
+from rmqreplay.plans.request import ReplayRequest
+from rmqreplay.run.entry import ReplayOutcome, Runner, redrive
+from rmqreplay.sending.delivery import Batch, Outgoing
+from rmqreplay.sending.sender import BatchSender, round_robin
+from rmqreplay.sending.target import read_fences
+from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.offset_ranges import OffsetRange
+from tests.rmqreplay.replay_lab import wait_for_route
 from tests.support.servers import Server
 
 COUNT = 12
@@ -244,7 +245,7 @@ def test_what_meant_another_time_or_offset_is_still_the_same_selection(dead: Dea
     requests = {
         "hour": replace(dead.request, start_ms=now_ms - 3_600_000, start_text="-1h", selection=Selection(tags="T1")),
         "group": replace(dead.request, from_group=dead.group, queues=["broker-a:0"], selection=Selection(tags="T0")),
-        "offsets": replace(dead.request, offsets=json.dumps({dead.dlq: {"broker-a": {"1": [1, 2]}}})),
+        "offsets": replace(dead.request, offsets=[OffsetRange(MessageQueue(dead.dlq, "broker-a", 1), 1, 2)]),
     }
     with AdminClient(dead.server.namesrv_addr) as admin:
         admin.create_group(dead.server.broker_addr, SubscriptionGroupConfig(group_name=dead.group))
@@ -262,7 +263,7 @@ def test_what_meant_another_time_or_offset_is_still_the_same_selection(dead: Dea
 
 def test_a_redrive_loads_neither_spark_nor_a_store() -> None:
     """It does not load Arrow either: one dead letter should cost little more than its way over the wire."""
-    script = "import sys, spark_tools.replay.entry; print(*sys.modules)"
+    script = "import sys, rmqreplay.run.entry; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     heavy = {"pyspark", "pyarrow", "numpy", "pandas", "trio", "rmqserver.store.message_store"}
     assert not heavy & set(done.stdout.split())

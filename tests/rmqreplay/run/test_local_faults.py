@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rmqproto.errors import ConnectError, RequestTimeoutError
-from spark_tools.replay.entry import Runner, redrive
-from spark_tools.replay.hooks import Hooks, ReplayProgress
-from spark_tools.replay.job import ReplayResult, RunOptions
-from spark_tools.replay.plans.plan import Plan
-from spark_tools.replay.sending.ledger import read_ledger
-from tests.spark_tools.replay.replay_lab import Lab, OnSend, Send, kill_once
+from rmqreplay.ledger.ledger import read_ledger
+from rmqreplay.plans.plan import Plan
+from rmqreplay.run.entry import Runner, redrive
+from rmqreplay.run.hooks import Hooks, ReplayProgress
+from rmqreplay.run.job import ReplayResult, RunOptions
+from tests.rmqreplay.replay_lab import Lab, OnSend, Send, kill_once
 from tests.support.processes import free_ports
 
 COUNT = 600
@@ -29,8 +29,8 @@ SENDS = COUNT // SHORT_WAITS["batch_messages"]
 
 DRIVER = """
 import json, sys
-from spark_tools.replay.entry import Runner, redrive
-from spark_tools.replay.job import RunOptions
+from rmqreplay.run.entry import Runner, redrive
+from rmqreplay.run.job import RunOptions
 root, job, options = sys.argv[1:]
 redrive(None, Runner(ledger_root=root, run=RunOptions(**json.loads(options))), execute=True, resume=True, job=job)
 """

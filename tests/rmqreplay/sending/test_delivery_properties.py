@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rmqproto.bodies.base import MessageQueue
-from spark_tools.offset_ranges import OffsetRange, OffsetSet, queue_text
-from spark_tools.replay.plans.plan import Plan, Source, TargetRule
-from spark_tools.replay.sending.ledger import read_ledger
-from spark_tools.replay.sending.permits import Entered, Granted, PermitBook
-from spark_tools.replay.sending.replay_ids import replay_id
-from tests.spark_tools.replay.replay_simulation import TTL_S, Simulation
+from rmqreplay.ledger.ledger import read_ledger
+from rmqreplay.plans.plan import Plan, Source, TargetRule
+from rmqreplay.sending.permits import Entered, Granted, PermitBook
+from rmqreplay.sending.replay_ids import replay_id
+from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, queue_text
+from tests.rmqreplay.replay_simulation import TTL_S, Simulation
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from rmqproto.errors import ConnectError
-from spark_tools.replay.sending.permit_service import Address, PermitClient, PermitService
-from spark_tools.replay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
+from rmqreplay.sending.permit_service import Address, PermitClient, PermitService
+from rmqreplay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from spark_tools.replay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
+from rmqreplay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
 
 
 class Seconds:

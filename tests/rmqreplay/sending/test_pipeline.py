@@ -15,9 +15,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RESPONSE_FLAG, RequestCode
 from rmqproto.headers.consuming import QueueHeader
 from rmqproto.wire.command import Command, FrameReader, encode_frame
-from spark_tools.pipeline import Pipeline, wait_for_answers
-from spark_tools.replay.sending.delivery import Answer, Batch, DeliveryError, Outgoing
-from spark_tools.sender import BatchSender, judge, round_robin, send_request
+from rmqreplay.sending.delivery import Answer, Batch, DeliveryError, Outgoing
+from rmqreplay.sending.pipeline import Pipeline, wait_for_answers
+from rmqreplay.sending.sender import BatchSender, judge, round_robin, send_request
 
 HEADER = QueueHeader(topic="T", queue_id=0)
 FAR = float("inf")
@@ -117,7 +117,7 @@ LONG = bytes(14 << 20)
 def ticks(monkeypatch):
     """A clock for the pipeline that moves on by 10 ms whenever it is read, so that no busy machine ends a permit."""
     count = itertools.count()
-    monkeypatch.setattr("spark_tools.pipeline.time", SimpleNamespace(monotonic=lambda: next(count) / 100))
+    monkeypatch.setattr("rmqreplay.sending.pipeline.time", SimpleNamespace(monotonic=lambda: next(count) / 100))
 
 
 def test_a_request_that_takes_longer_to_send_than_its_permit_lasts_asks_for_more_time(peer, ticks):
@@ -209,7 +209,7 @@ def test_one_message_goes_as_itself_and_several_as_a_batch():
 def test_what_each_code_says_about_a_message(code, answer):
     """10 to 12 mean stored, so sending again would double the message. 1 may come after the append, so only a look at
     the target can tell."""
-    from spark_tools.pipeline import Answered
+    from rmqreplay.sending.pipeline import Answered
 
     assert judge(Answered(a_batch(1), Command(code=code))).answer is Answer(answer)
     assert judge(Answered(a_batch(1), None)).answer is Answer.IN_DOUBT
@@ -217,7 +217,7 @@ def test_what_each_code_says_about_a_message(code, answer):
 
 @pytest.mark.parametrize("code", [16, 17, 26, 29])
 def test_a_refusal_that_would_meet_all_messages_ends_the_task(code):
-    from spark_tools.pipeline import Answered
+    from rmqreplay.sending.pipeline import Answered
 
     with pytest.raises(DeliveryError):
         judge(Answered(a_batch(1), Command(code=code)))

@@ -6,9 +6,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.message import properties as props
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
-from spark_tools.replay.plans.plan import TargetRule, Transform
-from spark_tools.replay.sending.delivery import Outgoing, Rejected, batches
-from spark_tools.replay.sending.redrive import Original, Redrive, check_transform, parse_target
+from rmqreplay.plans.plan import TargetRule, Transform
+from rmqreplay.sending.delivery import Outgoing, Rejected, batches
+from rmqreplay.sending.redrive import Original, Redrive, check_transform, parse_target
 
 DEAD = {
     "RETRY_TOPIC": "orders", "DELAY": "0", "WAIT": "false", "REAL_TOPIC": "%RETRY%g", "REAL_QID": "0",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from rmqclient.admin import AdminClient
@@ -13,10 +12,8 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
 from rmqproto.message.record import decode_records_untrusted
-from spark_tools.live import LiveCluster, LivePart, PullRules, pull_range
-from spark_tools.offset_ranges import OffsetRange
-from spark_tools.ranges import DataLossError
-from spark_tools.source_options import parse_read_options
+from rmqreplay.source.live import LiveCluster, LivePart, PullRules, pull_range
+from rmqreplay.source.offset_ranges import OffsetRange
 from tests.support.servers import Server, until
 
 QUEUES = 6
@@ -72,22 +69,3 @@ def test_a_queue_that_never_was_is_refused(server: Server, shrunk: str) -> None:
         part = LivePart(cluster.master(shrunk, "broker-a"), OffsetRange(queue, 0, 3))
         with pytest.raises(RefusedError, match="queueId"):
             list(pull_range(cluster.connections, part, PullRules()))
-
-
-def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word(
-    server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic = fresh("HalfClosed")
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, config(topic, 1, 1))
-        admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
-        until(lambda: topic in admin.topic_list())
-    options = {"nameServer": server.namesrv_addr, "subscribe": topic}
-    with LiveCluster(server.namesrv_addr) as cluster:
-        queue, broker = cluster.route(topic)["broker-a"]
-        closed = (msgspec.structs.replace(queue, broker_name="broker-b", perm=2), broker)
-        monkeypatch.setitem(cluster.route(topic), "broker-b", closed)
-        with pytest.raises(DataLossError, match=f"nobody may read {topic} on broker-b"):
-            cluster.plan(parse_read_options(options))
-        parts, _ = cluster.plan(parse_read_options({**options, "failOnDataLoss": "false"}))
-        assert [part.range.queue.broker_name for part in parts] == ["broker-a"]

@@ -11,8 +11,8 @@ pytest.importorskip("pyarrow")
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
-from spark_tools.offset_ranges import OffsetRange
-from spark_tools.ranges import DataLossError, resolve
+from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.queue_ranges import DataLossError, resolve
 from spark_tools.source_options import parse_read_options
 
 QUEUES = [MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from spark_tools.session import SessionOptions, spark_session
+from tests.rmqreplay.replay_lab import Lab
 from tests.rmqserver.store import golden
-from tests.spark_tools.replay.replay_lab import Lab
 
 
 @pytest.fixture(scope="package")

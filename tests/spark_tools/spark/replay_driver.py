@@ -8,9 +8,9 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from spark_tools.replay.engines.spark_engine import SparkEngine
-from spark_tools.replay.job import RunOptions, run_replay
-from spark_tools.replay.plans.plan import load_plan
+from rmqreplay.plans.plan import load_plan
+from rmqreplay.run.job import RunOptions, run_replay
+from spark_tools.replay.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
 
 # Short batches make more requests to break; a short time-out makes less to wait for.

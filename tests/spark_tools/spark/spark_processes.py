@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from spark_tools.replay.plans.plan import Plan
-from tests.spark_tools.replay.replay_lab import Lab, OnSend, Send, kill_once
+from rmqreplay.plans.plan import Plan
+from tests.rmqreplay.replay_lab import Lab, OnSend, Send, kill_once
 from tests.support.connection_owner import inode_of_peer, inodes_of
 
 

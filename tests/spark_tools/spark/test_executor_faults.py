@@ -16,10 +16,10 @@ pytest.importorskip("pyarrow")
 
 import pyspark
 
-from spark_tools.replay.engines.spark_engine import SparkEngine
-from spark_tools.replay.job import RunOptions, run_replay
+from rmqreplay.run.job import RunOptions, run_replay
+from spark_tools.replay.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
-from tests.spark_tools.replay.replay_lab import Lab, Send, kill_once
+from tests.rmqreplay.replay_lab import Lab, Send, kill_once
 from tests.spark_tools.spark.replay_driver import FAULT_RUN, QUICK_JVM
 from tests.spark_tools.spark.spark_processes import sending_executor
 

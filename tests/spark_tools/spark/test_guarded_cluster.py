@@ -19,12 +19,13 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
 from rmqproto.wire.credentials import Credentials
-from spark_tools.replay.entry import Runner, replay
-from spark_tools.replay.job import ReplayResult, RunOptions
-from spark_tools.replay.plans.plan import Transform
-from spark_tools.replay.plans.request import ReplayRequest
+from rmqreplay.plans.plan import Transform
+from rmqreplay.plans.request import ReplayRequest
+from rmqreplay.run.entry import Runner
+from rmqreplay.run.job import ReplayResult, RunOptions
+from spark_tools.replay.entry import replay
 from spark_tools.source_options import tls_options
-from tests.spark_tools.replay.replay_lab import wait_for_route
+from tests.rmqreplay.replay_lab import wait_for_route
 from tests.support import servers
 from tests.support.auth_walk import ROOT
 from tests.support.certificates import Authority

@@ -21,11 +21,12 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
 from rmqproto.message.record import StoredMessage
-from spark_tools.replay.entry import Runner, replay
-from spark_tools.replay.job import FailuresExceeded, RunOptions
-from spark_tools.replay.plans.plan import Transform
-from spark_tools.replay.plans.request import ReplayRequest
-from tests.spark_tools.replay.replay_lab import wait_for_route
+from rmqreplay.plans.plan import Transform
+from rmqreplay.plans.request import ReplayRequest
+from rmqreplay.run.entry import Runner
+from rmqreplay.run.job import FailuresExceeded, RunOptions
+from spark_tools.replay.entry import replay
+from tests.rmqreplay.replay_lab import wait_for_route
 from tests.spark_tools.spark.replay_driver import QUICK_JVM
 from tests.support.servers import Server, until
 

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from spark_tools.replay.engines.spark_engine import SparkEngine
-from spark_tools.replay.job import RunOptions, run_replay
-from tests.spark_tools.replay.replay_lab import Lab, kill_once
+from rmqreplay.run.job import RunOptions, run_replay
+from spark_tools.replay.spark_engine import SparkEngine
+from tests.rmqreplay.replay_lab import Lab, kill_once
 from tests.spark_tools.spark.replay_driver import FAULT_RUN
 from tests.spark_tools.spark.spark_processes import Driver, kill_amid_all, python_workers
 

@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
-from tests.spark_tools.replay.replay_lab import wait_for_route
+from tests.rmqreplay.replay_lab import wait_for_route
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.spark

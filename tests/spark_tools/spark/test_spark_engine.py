@@ -19,16 +19,16 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
 from rmqproto.message.record import host_bytes
+from rmqreplay.plans.plan import Plan, Selection, Transform
+from rmqreplay.plans.planning import plan_replay
+from rmqreplay.plans.request import ReplayRequest, freeze
+from rmqreplay.plans.user_function import UserFunction
+from rmqreplay.run.job import run_replay
+from rmqreplay.run.local_engine import LocalEngine
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
-from spark_tools.replay.engines.local_engine import LocalEngine
-from spark_tools.replay.engines.spark_engine import SparkEngine, first_cause
-from spark_tools.replay.job import run_replay
-from spark_tools.replay.plans.plan import Plan, Selection, Transform
-from spark_tools.replay.plans.planning import plan_replay
-from spark_tools.replay.plans.request import ReplayRequest, freeze
-from spark_tools.replay.plans.user_function import UserFunction
-from tests.spark_tools.replay.replay_lab import wait_for_route
+from spark_tools.replay.spark_engine import SparkEngine, first_cause
+from tests.rmqreplay.replay_lab import wait_for_route
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.spark
@@ -239,7 +239,7 @@ WORKER_DIED = """An exception was thrown from the Python worker:
     ("text", "cause"),
     [
         (WORKER_DIED % "rmqproto.errors.StorageError: the record is damaged", "the record is damaged"),
-        (WORKER_DIED % "spark_tools.ranges.DataLossError: T: it is gone", "T: it is gone"),
+        (WORKER_DIED % "rmqreplay.source.queue_ranges.DataLossError: T: it is gone", "T: it is gone"),
         (WORKER_DIED % "ImportError: cannot import name 'x'", "ImportError: cannot import name 'x'"),
         ("An error occurred while calling o1.save.\n: org.apache.spark.SparkException: Job aborted\n\tat a.b",
          "org.apache.spark.SparkException: Job aborted"),

@@ -83,7 +83,7 @@ class ParquetFileWriter:
 
 
 def _row(message: FoundMessage) -> dict[str, Any]:
-    from spark_tools.replay.sending.redrive import origin_topic_of
+    from rmqreplay.sending.redrive import origin_topic_of
 
     stored, found = message.stored, message.properties
     if is_damaged(message):

@@ -21,7 +21,7 @@ from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
 
 if TYPE_CHECKING:
-    from spark_tools.pipeline import Pipeline
+    from rmqreplay.sending.pipeline import Pipeline
 
 _LABEL = request_label(RequestCode.SEND_MESSAGE_V2)
 
@@ -59,7 +59,7 @@ class Lanes:
 
     def put(self, load: Load) -> None:
         """Sends a message. ConnectError if the broker cannot be reached; the message was then not sent."""
-        from spark_tools.pipeline import Pipeline  # only for senders
+        from rmqreplay.sending.pipeline import Pipeline  # only for senders
 
         assert load.encoded is not None
         lane = self._lanes.get(load.addr)
@@ -75,7 +75,7 @@ class Lanes:
     def answers(self) -> list[tuple[Load, Command | None]]:
         """The answers to at least one pending message, with None for a message that gets no answer. [] if none is
         pending."""
-        from spark_tools.pipeline import wait_for_answers
+        from rmqreplay.sending.pipeline import wait_for_answers
 
         found = []
         for each in wait_for_answers(list(self._lanes.values())):

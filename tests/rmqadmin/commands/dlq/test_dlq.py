@@ -19,9 +19,9 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from spark_tools.replay.jobs import open_jobs
-from spark_tools.replay.plans.plan import load_plan
-from spark_tools.replay.sending.ledger import Begin, FenceLine, Ledger
+from rmqreplay.ledger.jobs import open_jobs
+from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
+from rmqreplay.plans.plan import load_plan
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.servers import Server, until
 
@@ -275,8 +275,8 @@ def test_an_interrupted_job_is_found_by_its_selection(rmqadmin: Rmqadmin, dead: 
     directory = dry.document["summary"]["directory"]
     plan = load_plan(directory)
     assert plan is not None
-    from spark_tools.live import LiveCluster
-    from spark_tools.replay.sending.target import read_fences
+    from rmqreplay.sending.target import read_fences
+    from rmqreplay.source.live import LiveCluster
 
     with LiveCluster(dead.server.namesrv_addr) as cluster, Ledger(directory) as ledger:
         ledger.append(Begin(plan.identity, 1))

@@ -1,5 +1,5 @@
 """``dlq redrive`` is killed at each of its durable steps and called again.
-``tests/spark_tools/replay/engines/test_local_faults.py`` has the kills between two steps, in the middle of sending."""
+``tests/rmqreplay/run/test_local_faults.py`` has the kills between two steps, in the middle of sending."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.plans.plan import Plan, load_plan
-from spark_tools.replay.sending.ledger import read_ledger
-from tests.spark_tools.replay.replay_lab import Lab
+from rmqreplay.ledger.ledger import read_ledger
+from rmqreplay.plans.plan import Plan, load_plan
+from rmqreplay.source.offset_ranges import OffsetSet
+from tests.rmqreplay.replay_lab import Lab
 from tests.support.quick import first_is_quick
 
 COUNT, WAVE = 120, 60

@@ -17,8 +17,8 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
-from spark_tools.replay.plans.plan import load_plan, save_plan
-from spark_tools.replay.sending.ledger import LEDGER_FILE, DoneLine, decode_line, encode_line
+from rmqreplay.ledger.ledger import LEDGER_FILE, DoneLine, decode_line, encode_line
+from rmqreplay.plans.plan import load_plan, save_plan
 from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.support.servers import Server, standalone, until
 

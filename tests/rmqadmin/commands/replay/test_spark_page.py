@@ -22,7 +22,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic, retry_topic
 from spark_tools.replay import entry
-from spark_tools.replay.engines.spark_engine import SparkEngine
+from spark_tools.replay.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.page_lines import ROOT, command_lines, run_line

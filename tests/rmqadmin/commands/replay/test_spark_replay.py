@@ -21,17 +21,17 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError, NotFoundError
-from spark_tools.offset_ranges import OffsetRange
+from rmqreplay.ledger.audit import AuditResult
+from rmqreplay.ledger.ledger import Begin, Ledger
+from rmqreplay.plans.plan import Plan, Selection, Source, TargetRule, Transform
+from rmqreplay.plans.request import ReplayRequest
+from rmqreplay.run.canary import CanaryReport
+from rmqreplay.run.entry import ReplayOutcome, Runner
+from rmqreplay.run.hooks import ReplayProgress
+from rmqreplay.run.job import FailuresExceeded, PlanConflict, ReplayResult, RunOptions
+from rmqreplay.source.offset_ranges import OffsetRange
 from spark_tools.replay import entry
-from spark_tools.replay.audit import AuditResult
-from spark_tools.replay.canary import CanaryReport
-from spark_tools.replay.engines.spark_engine import SparkJobError
-from spark_tools.replay.entry import ReplayOutcome, Runner
-from spark_tools.replay.hooks import ReplayProgress
-from spark_tools.replay.job import FailuresExceeded, PlanConflict, ReplayResult, RunOptions
-from spark_tools.replay.plans.plan import Plan, Selection, Source, TargetRule, Transform
-from spark_tools.replay.plans.request import ReplayRequest
-from spark_tools.replay.sending.ledger import Begin, Ledger
+from spark_tools.replay.spark_engine import SparkJobError
 from spark_tools.session import SessionOptions
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.servers import Server, until
@@ -139,7 +139,7 @@ def test_every_flag_reaches_the_request(run: Rmqadmin, replayed: dict[str, Any],
         credentials=credentials,
         client=request.client,
     )
-    assert runner.session == SessionOptions(
+    assert replayed["session"] == SessionOptions(
         master="spark://h:7077", cores=3, driver_memory="2g", java_home="/java", log_path="/log",
         settings={"spark.x": "y"},
     )  # fmt: skip
@@ -287,7 +287,7 @@ def test_the_line_that_continues_a_job_repeats_its_limits(run: Rmqadmin, monkeyp
         with Ledger(str(tmp_path / name)) as ledger:
             ledger.append(Begin("identity", 1))
 
-    def fail(_: Any, runner: entry.Runner, **__: Any) -> ReplayOutcome:
+    def fail(_: Any, runner: Runner, **__: Any) -> ReplayOutcome:
         runner.hooks.on_plan(PLAN)
         raise SparkJobError("the worker died")
 

@@ -1,0 +1,37 @@
+"""Partitions of a live read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.queue_ranges import DataLossError
+from spark_tools.partitions import plan_live
+from spark_tools.source_options import parse_read_options
+from tests.support.servers import Server, until
+
+
+def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word(
+    server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = fresh("HalfClosed")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
+        until(lambda: topic in admin.topic_list())
+    options = {"nameServer": server.namesrv_addr, "subscribe": topic}
+    with LiveCluster(server.namesrv_addr) as cluster:
+        queue, broker = cluster.route(topic)["broker-a"]
+        closed = (msgspec.structs.replace(queue, broker_name="broker-b", perm=2), broker)
+        monkeypatch.setitem(cluster.route(topic), "broker-b", closed)
+        with pytest.raises(DataLossError, match=f"nobody may read {topic} on broker-b"):
+            plan_live(cluster, parse_read_options(options))
+        parts, _ = plan_live(cluster, parse_read_options({**options, "failOnDataLoss": "false"}))
+        assert [part.range.queue.broker_name for part in parts] == ["broker-a"]
