@@ -47,6 +47,7 @@ _PYTHON_ERROR = re.compile(r"[A-Za-z]\w*(Error|Exception|Interrupt|Iteration)(: 
 """The last line of a Python traceback: its class has no package, while a Java class has one."""
 
 
+_OUR_ERRORS = ("rmqproto.errors.", "rmqreplay.", "spark_tools.")
 _PLACE = ("topic", "brokerName", "queueId", "queueOffset")
 
 
@@ -330,7 +331,7 @@ def first_cause(text: str) -> str:
     """One line from a Python traceback inside a Java one: the text of our own error, else the error that ended the
     Python worker, else Spark's."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith(("rmqproto.errors.", "rmqreplay.", "spark_tools.")) and ": " in line]
+    ours = [line for line in lines if line.startswith(_OUR_ERRORS) and ": " in line]
     if ours:
         return ours[-1].partition(": ")[2]
     pythons = [line for line in lines if _PYTHON_ERROR.match(line)]
