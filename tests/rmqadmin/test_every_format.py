@@ -79,7 +79,7 @@ CALLS: dict[str, list[str]] = {
     "queryCq": ["-t", "{topic}", "-q", "0", "-i", "0", "-g", "{group}"],
     "startMonitoring": [],
     "group lag": ["{group}", "--sample", "0"],
-    "doctor": ["--quick", "--all"],
+    "doctor": ["--quick", "--all", "--sample", "0"],
     "check lag": ["-g", "{group}"],
     "check disk": ["-w", "100%"],
     "check broker": [],

@@ -188,7 +188,7 @@ def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, server: Server, replaced
         example = example.replace(written, meant)
     if "context add" in example:
         ContextStore().remove("live" if "live" in example else "dev")
-    ran = run_example(rmqadmin, example)
+    ran = run_example(rmqadmin, example, *(["--sample", "0"] if "doctor" in example else []))
     if "wipeWritePerm" in example:  # other tests write to the same server
         assert rmqadmin("addWritePerm", "-b", "broker-a").status == 0
     if not is_served(example):
