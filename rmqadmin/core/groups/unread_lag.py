@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqadmin.core.topics.stored_queues import UnreadQueue, unread_queues
 from rmqadmin.core.topics.topic_config import read_topic
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicConfig
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 _ONE_BY_ONE_MAX = 8
 """For more groups all topics of a broker are read at once."""
+
+_SEARCHED_MAX = 64
+"""For so many topics queues past the counts are looked for, at 3 ms each; of others only those in which some group has
+an offset are known."""
 
 _AT_SEPARATOR = "@"
 
@@ -42,6 +47,8 @@ class UnreadLags:
         self._lock = Lock()
         self._offsets: dict[str, Mapping[str, Mapping[int, int]]] = {}
         self._configs: dict[str, Mapping[str, TopicConfig]] = {}
+        self._searched_count = 0
+        self._queues: dict[tuple[str, str], list[UnreadQueue]] = {}
 
     def read(self, group: str, brokers: Sequence[BrokerData], topic: str | None = None) -> list[UnreadQueueLag]:
         """The queues with messages that the group has not consumed, sorted; with ``topic``, only that one's. Brokers
@@ -73,22 +80,33 @@ class UnreadLags:
         return found
 
     def _of_topic(self, broker_name: str, addr: str, topic: str, committed: Mapping[int, int]) -> list[UnreadQueueLag]:
-        config = self._config(addr, topic)
-        if config is None:
-            return []
-        reads = config.read_queue_nums
-        queue_ids = {*range(reads, config.write_queue_nums), *(each for each in committed if each >= reads)}
-        if not queue_ids or self._admin.static_topic(addr, topic).mapping_detail is not None:
-            return []  # offsets of a static topic are those of logical queues
         found = []
-        for queue_id in sorted(queue_ids):
-            queue = MessageQueue(topic, broker_name, queue_id)
-            ends = self._admin.queue_ends(addr, queue)
-            at = max(committed.get(queue_id, 0), ends.min_offset)
-            if ends.max_offset > at:
-                entry = ConsumeOffset(broker_offset=ends.max_offset, consumer_offset=at, pull_offset=at)
-                found.append(UnreadQueueLag(queue, addr, entry))
+        for one in self._unread(broker_name, addr, topic):
+            at = max(committed.get(one.queue.queue_id, 0), one.min_offset)
+            if one.max_offset > at:
+                entry = ConsumeOffset(broker_offset=one.max_offset, consumer_offset=at, pull_offset=at)
+                found.append(UnreadQueueLag(one.queue, addr, entry))
         return found
+
+    def _unread(self, broker_name: str, addr: str, topic: str) -> list[UnreadQueue]:
+        """The topic's unread queues on a broker, which are the same for each of its groups."""
+        with self._lock:
+            found = self._queues.get((addr, topic))
+            is_searched = self._searched_count < _SEARCHED_MAX
+            self._searched_count += found is None
+        if found is None:
+            config, known = self._config(addr, topic), self._known(addr, topic)
+            found = []
+            if config is not None:
+                found = unread_queues(self._admin, broker_name, addr, config, known, is_searched=is_searched)
+            with self._lock:
+                self._queues[addr, topic] = found
+        return found
+
+    def _known(self, addr: str, topic: str) -> set[int]:
+        """The ids of the topic's queues in which any group has an offset."""
+        tables = self._offsets[addr].items()
+        return {each for key, offsets in tables if key.partition(_AT_SEPARATOR)[0] == topic for each in offsets}
 
     def _config(self, addr: str, topic: str) -> TopicConfig | None:
         if not self._reads_all:

@@ -39,6 +39,8 @@ def shrink_warnings(admin: AdminClient, addr: str, before: TopicConfig | None, a
     if after.write_queue_nums > reads and (reads < was_read or not was_open):
         ids = _ids_text(range(reads, after.write_queue_nums))
         told.append(f"producers would send to {ids}, which no consumer reads")
+    if not after.write_queue_nums and (before is None or before.write_queue_nums):
+        told.append("nobody could send: producers would find no queue")
     told = [text for text in told if text]
     if not told:
         return []
@@ -98,7 +100,7 @@ def configs_on(admin: AdminClient, addrs: Iterable[str], topic: str) -> dict[str
     return found
 
 
-def unconsumed(admin: AdminClient, addr: str, topic: str, queue_ids: range) -> list[Unconsumed]:
+def unconsumed(admin: AdminClient, addr: str, topic: str, queue_ids: Iterable[int]) -> list[Unconsumed]:
     """What is left to consume in these queues, of each group that reads the topic."""
     groups: list[str | None] = [*sorted(admin.groups_of_topic(addr, topic))]
     found = []

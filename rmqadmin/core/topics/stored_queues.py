@@ -12,7 +12,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.units import count
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import QueueData, TopicRoute
+from rmqproto.bodies.routes import QueueData, TopicConfig, TopicRoute
 from rmqproto.errors import RocketMQError
 from rmqproto.perm import PERM_READ
 from rmqproto.wording import counted
@@ -79,6 +79,39 @@ def _readable(route: TopicRoute) -> Iterable[tuple[QueueData, str]]:
         addr = addrs.get(queues.broker_name)
         if addr is not None and queues.perm & PERM_READ:
             yield queues, addr
+
+
+def unread_ids(
+    admin: AdminClient, addr: str, config: TopicConfig, known: Iterable[int] = (), *, is_searched: bool = True
+) -> list[int]:
+    """The ids of a topic's queues on one broker that consumers do not read and that may keep messages: the one rule.
+    ``known``: queues that are known from elsewhere, as from groups' offsets. ``is_searched``: also looks for queues
+    past the topic's counts, by GAP_MAX requests. Of a static topic none: its queues are read by their logical ids."""
+    reads, nums = config.read_queue_nums, max(config.read_queue_nums, config.write_queue_nums)
+    past = admin.queues_past(addr, config.topic_name, nums) if is_searched else []
+    found = sorted({*range(reads, nums), *past, *(queue_id for queue_id in known if queue_id >= reads)})
+    if found and admin.static_topic(addr, config.topic_name).mapping_detail is not None:
+        return []
+    return found
+
+
+def unread_queues(
+    admin: AdminClient,
+    broker_name: str,
+    addr: str,
+    config: TopicConfig,
+    known: Iterable[int] = (),
+    *,
+    is_searched: bool = True,
+) -> list[UnreadQueue]:
+    """Those of the ``unread_ids`` that keep messages."""
+    found = []
+    for queue_id in unread_ids(admin, addr, config, known, is_searched=is_searched):
+        queue = MessageQueue(config.topic_name, broker_name, queue_id)
+        ends = admin.queue_ends(addr, queue)
+        if ends.max_offset > ends.min_offset:
+            found.append(UnreadQueue(queue, addr, ends.min_offset, ends.max_offset))
+    return found
 
 
 def listed_unread(route: TopicRoute, topic: str, listed: Iterable[MessageQueue]) -> dict[MessageQueue, StoredQueue]:

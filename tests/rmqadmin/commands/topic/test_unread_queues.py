@@ -83,6 +83,18 @@ def test_a_file_that_takes_read_queues_is_told_too(
     assert LOST in rmqadmin("apply", "--yes", "-c", CLUSTER, "-f", str(manifest)).err
 
 
+NOBODY = "nobody could send"
+
+
+def test_who_takes_all_write_queues_is_told_that_nobody_can_send(
+    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
+) -> None:
+    assert NOBODY in update(rmqadmin, topic, "-w", "0", "--dry-run").err
+    assert NOBODY in update(rmqadmin, topic, "-w", "0").err
+    assert NOBODY not in update(rmqadmin, topic, "-w", "0").err
+    assert NOBODY in update(rmqadmin, fresh("UnreadTopic"), "-w", "0", "--dry-run").err
+
+
 @pytest.mark.parametrize("words", [["-r", "16"], ["-r", "16", "-w", "16"], ["-w", "2"], ["-p", "R"]])
 def test_what_puts_nothing_out_of_reach_is_not_told(rmqadmin: Rmqadmin, topic: str, words: list[str]) -> None:
     ran = update(rmqadmin, topic, *words)
@@ -205,6 +217,38 @@ def test_it_changes_only_the_numbers_of_queues(rmqadmin: Rmqadmin, topic: str) -
     assert update(rmqadmin, f"{topic}-none", "--shrink-to", "2").status == 5
 
 
+def test_messages_out_of_reach_get_their_read_queues_back_first(
+    rmqadmin: Rmqadmin, server: Server, shrunk: str, group: str
+) -> None:
+    """What ``-r 2`` advised took the write queues and said ``done``, while six messages reached nobody."""
+    told = f"out of consumers' reach with 2 read queues: queue 2 on {server.broker_addr}: 1 ({group})"
+    was = nums(server, shrunk)
+    dry = update(rmqadmin, shrunk, "--shrink-to", "2", "--dry-run")
+    assert (dry.status, told in dry.err, nums(server, shrunk)) == (0, True, was)
+    first = update(rmqadmin, shrunk, "--shrink-to", "2")
+    assert (first.status, told in first.err, nums(server, shrunk)) == (1, True, (8, 2))
+    second = update(rmqadmin, shrunk, "--shrink-to", "2")
+    assert (second.status, "not consumed yet" in second.err) == (1, True)
+    assert rmqadmin("skipAccumulatedMessage", "-g", group, "-t", shrunk).status == 0
+    assert update(rmqadmin, shrunk, "--shrink-to", "2").status == 0
+    assert nums(server, shrunk) == (2, 2)
+
+
+@pytest.mark.parametrize("shrink_to", [8, 5])
+def test_queues_that_stay_are_read(rmqadmin: Rmqadmin, server: Server, topic: str, shrink_to: int) -> None:
+    assert update(rmqadmin, topic, "-r", "2").status == 0
+    update(rmqadmin, topic, "--shrink-to", str(shrink_to))
+    assert nums(server, topic) == (8, shrink_to)
+
+
+def test_more_queues_than_there_are_is_no_shrink(rmqadmin: Rmqadmin, server: Server, topic: str) -> None:
+    """It said ``keep``."""
+    ran = update(rmqadmin, topic, "--shrink-to", "9")
+    assert (ran.status, nums(server, topic)) == (2, (8, 8))
+    assert "is no shrink" in ran.err
+    assert "-r 9 -w 9" in ran.err
+
+
 # --- lag -------------------------------------------------------------------------------------------------------------
 
 
@@ -240,3 +284,21 @@ def test_what_every_group_has_consumed_is_no_lag(rmqadmin: Rmqadmin, shrunk: str
     ran = rmqadmin("-o", "json", "consumerProgress", "-g", group)
     assert (ran.document["summary"]["lag_count"], ran.document["summary"]["unread_count"], ran.err) == (0, None, "")
     assert rmqadmin("check", "lag", "-g", group).status == 0
+
+
+@pytest.mark.parametrize("words", ["-r 2", "-r 2 -w 2"])
+def test_a_group_without_an_offset_there_has_lag_there(
+    rmqadmin: Rmqadmin, topic: str, words: str, fresh: Callable[[str], str]
+) -> None:
+    """Its clients have had two queues from the first; queues past both counts are known from no offset of it."""
+    name = fresh("UnreadGroup")
+    assert update(rmqadmin, topic, *words.split()).status == 0
+    assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name).status == 0
+    assert rmqadmin("resetOffset", "-g", name, "-t", topic, "--to", "begin", "--yes").status == 0
+    with_offsets = rmqadmin("-o", "json", "consumerProgress", "-g", name)
+    assert [row["unread"] for row in with_offsets.items] == [None, None, *[True] * 6]
+    lag = rmqadmin("-o", "json", "group", "lag", name, "--sample", "0")
+    assert [row["problem"] for row in lag.items].count("consumers do not read it") == 6
+    (listed,) = (row for row in rmqadmin("-o", "json", "consumerProgress").items if row["group"] == name)
+    assert listed["lag_count"] == 8
+    rmqadmin("deleteSubGroup", "-c", CLUSTER, "-g", name)
