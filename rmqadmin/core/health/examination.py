@@ -12,7 +12,7 @@ from rmqadmin.core.health.access_checks import controllers_access
 from rmqadmin.core.health.broker_checks import broker_findings
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.dead_letter_checks import dead_letter_findings, dead_letter_topics
-from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.facts import ClusterFacts, read_facts
 from rmqadmin.core.health.finding_lines import finding_lines
 from rmqadmin.core.health.group_checks import groups_findings
 from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
@@ -21,7 +21,7 @@ from rmqadmin.core.health.namesrv_checks import namesrv_findings, unasked_findin
 from rmqadmin.core.health.position_checks import position_findings
 from rmqadmin.core.health.seen_brokers import missing_findings, read_seen, remember_seen
 from rmqadmin.core.health.settled_servers import ServerFacts, read_settled
-from rmqadmin.core.health.topic_checks import topic_findings, write_permission_findings
+from rmqadmin.core.health.topic_checks import topic_findings, unread_asked_count, write_permission_findings
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.ha_reading import read_ha
 from rmqproto.wording import counted
@@ -53,6 +53,7 @@ class HealthCounts(Row, frozen=True):
     notes: Annotated[int, doc("what is worth knowing, and often wanted")]
     passed: Annotated[int, doc("checks that found nothing; --all shows them")]
     looked_at: Annotated[list[str], doc("what the checks looked at; with --quick, a part of many groups")]
+    left_out: Annotated[list[str], doc("what they did not look at")]
     took_ms: Annotated[int, doc("how long all of it took")]
 
 
@@ -64,6 +65,7 @@ class Diagnosis(Result, frozen=True):
     shows_all: bool
     took_ms: int
     looked_at: list[str]
+    left_out: list[str] = []
 
     def rows(self) -> Sequence[HealthRow]:
         return [
@@ -81,6 +83,7 @@ class Diagnosis(Result, frozen=True):
             notes=self._count(Grade.NOTE),
             passed=self._count(Grade.OK),
             looked_at=self.looked_at,
+            left_out=self.left_out,
             took_ms=self.took_ms,
         )
 
@@ -91,7 +94,9 @@ class Diagnosis(Result, frozen=True):
         yield from finding_lines(self._shown(), width)
         told = self.summary()
         counts = f"{counted(told.errors, 'error')}, {counted(told.warnings, 'warning')}, {counted(told.notes, 'note')}"
-        yield f"{counts}; {counted(told.passed, 'check')} passed; looked at {', '.join(told.looked_at)}\n"
+        left_out = f"; not at {', '.join(told.left_out)}" if told.left_out else ""
+        passed = f"{counted(told.passed, 'check')} passed; looked at {', '.join(told.looked_at)}"
+        yield f"{counts}; {passed}{left_out}\n"
 
     def problem(self) -> str | None:
         errors, warnings = self._count(Grade.ERROR), self._count(Grade.WARNING)
@@ -118,12 +123,13 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
     say: Callable[[str], None]
 
     def diagnosis(self, *, shows_all: bool) -> Diagnosis:
-        began_ms, looked_at = self.now_ms(), list[str]()
-        found = [one for one in self._findings(looked_at, began_ms) if one.check not in self.ignored]
-        return Diagnosis(in_order(found), shows_all, self.now_ms() - began_ms, looked_at)
+        began_ms, looked_at, left_out = self.now_ms(), list[str](), list[str]()
+        found = [one for one in self._findings(looked_at, left_out, began_ms) if one.check not in self.ignored]
+        left_out += [f"{check} (--ignore)" for check in sorted(self.ignored)]
+        return Diagnosis(in_order(found), shows_all, self.now_ms() - began_ms, looked_at, left_out)
 
-    def _findings(self, looked_at: list[str], began_ms: int) -> Iterator[HealthFinding]:
-        """What is wrong. Adds what was looked at to ``looked_at``."""
+    def _findings(self, looked_at: list[str], left_out: list[str], began_ms: int) -> Iterator[HealthFinding]:
+        """What is wrong. Adds what was looked at to ``looked_at``, and what was not to ``left_out``."""
         self.say("asking name servers, brokers and controllers")
         facts, sets = read_settled(self._servers, self.say)
         looked_at += [counted(len(facts.namesrvs), "name server"), counted(len(facts.brokers), "broker")]
@@ -138,10 +144,12 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         answering = [one.addr for group in sets.controllers for one in group.answering]
         yield from controllers_access(self.admin, answering)
         if self.is_quick:
+            left_out.append("topics (--quick)")
             yield from write_permission_findings(self.admin, facts)
         else:
             self.say("asking for topics and routes")
             looked_at.append(counted(len({name for one in facts.masters for name in one.topics or {}}), "topic"))
+            left_out += _unsearched(facts)
             yield from topic_findings(self.admin, facts)
         topics = dead_letter_topics(facts, of_all=self.cluster is None)
         wanted = self._portion(topics)
@@ -166,6 +174,13 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         has_all = self.cluster is None
         sets = read_ha(self.admin, registered_brokers(facts), self.controller_addrs, has_all=has_all)
         return ServerFacts(facts, sets)
+
+
+def _unsearched(facts: ClusterFacts) -> list[str]:
+    """Topics of which only the numbers of queues are compared, because there are many."""
+    counts = [len(facts.own_topics(master)) for master in facts.masters]
+    left = sum(count - unread_asked_count(facts, count) for count in counts)
+    return [f"messages past the read queues of {counted(left, 'topic')}"] if left else []
 
 
 def _portion_text(seen_count: int, count: int, what: str) -> str:

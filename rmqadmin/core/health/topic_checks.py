@@ -12,6 +12,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_route
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
 from rmqadmin.core.topics.perms import perm_words
+from rmqadmin.core.topics.stored_queues import UnreadQueue, read_again, unread_queues, unread_text
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import RocketMQError
 from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 ROUTES_MAX = 200
-"""How many topics' routes are asked for, from each name server."""
+"""How many topics' routes are asked for, from each name server; and how many topics, of all masters together, for
+queues past their counts, at 3 ms each."""
 
 
 def topic_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
     for master in facts.masters:
         yield from _permissions_left(master, facts)
         yield from _switched_off(master, facts)
-        yield from _unread(master, facts)
+        yield from _unread(admin, master, facts)
     by_cluster: dict[str, list[BrokerFacts]] = defaultdict(list)
     for master in facts.masters:
         if master.topics is not None:
@@ -80,21 +82,44 @@ def _switched_off(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFi
         )
 
 
-def _unread(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
-    own = facts.own_topics(master)
-    found = {name: config for name, config in sorted(own.items()) if config.write_queue_nums > config.read_queue_nums}
-    if found:
-        first, config = next(iter(found.items()))
+def _unread(admin: AdminClient, master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
+    """Finds messages that lie in queues that consumers do not read, in the first topics, and topics whose numbers of
+    queues will put some there."""
+    own, addr = facts.own_topics(master), master.replica.broker_addr
+    uneven = {name: config for name, config in sorted(own.items()) if config.write_queue_nums > config.read_queue_nums}
+    asked = [*uneven, *(name for name in sorted(own) if name not in uneven)][: unread_asked_count(facts, len(own))]
+    by_topic: dict[str, list[UnreadQueue]] = {}
+    try:
+        found = targets.ask_each(lambda name: unread_queues(admin, master.replica.broker_name, addr, own[name]), asked)
+        by_topic = {name: queues for name, queues in zip(asked, found, strict=True) if queues}
+    except RocketMQError as error:
+        what = f"not all topics could be asked for queues that consumers do not read: {error}"
+        yield HealthFinding(grade=Grade.WARNING, check=Check.UNREAD_QUEUES, subject=master.name, what=what)
+    for name, queues in by_topic.items():
+        yield HealthFinding(
+            grade=Grade.WARNING,
+            check=Check.UNREAD_QUEUES,
+            subject=master.name,
+            what=f"the topic {name} has {unread_text(queues)}",
+            fix=read_again(name, queues),
+        )
+    coming = [name for name in uneven if name not in by_topic]
+    if coming:
         what = (
-            f"{counted(len(found), 'topic')} with fewer read than write queues: consumers miss what is sent to the rest"
+            f"{counted(len(coming), 'topic')} with fewer read than write queues: consumers miss what is sent past them"
         )
         yield HealthFinding(
             grade=Grade.WARNING,
             check=Check.UNREAD_QUEUES,
             subject=master.name,
-            what=f"{what}: {names_told([*found])}",
-            fix=f"rmqadmin updateTopic -t {first} -b {master.replica.broker_addr} -r {config.write_queue_nums}",
+            what=f"{what}: {names_told(coming)}",
+            fix=f"rmqadmin updateTopic -t {coming[0]} -b {addr} -r {uneven[coming[0]].write_queue_nums}",
         )
+
+
+def unread_asked_count(facts: ClusterFacts, topic_count: int) -> int:
+    """How many of a master's topics are asked for queues that consumers do not read: its share of ROUTES_MAX."""
+    return min(topic_count, max(1, ROUTES_MAX // max(1, len(facts.masters))))
 
 
 def _missing(cluster: str, masters: Sequence[BrokerFacts], facts: ClusterFacts) -> Iterator[HealthFinding]:

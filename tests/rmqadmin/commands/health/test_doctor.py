@@ -39,8 +39,11 @@ def test_a_new_server_is_well(run: Rmqadmin, start_standalone: Callable[..., Ser
     }  # fmt: skip
     assert ran.document["summary"]["errors"] == 0
     ignored = run("doctor", "--quick", "--ignore", "flush", *there)
-    passed = "8 checks passed; looked at 1 name server, 1 broker, 0 dead-letter queues, 0 groups\n"
-    assert (ignored.status, ignored.out) == (0, f"0 errors, 0 warnings, 0 notes; {passed}")
+    passed = "8 checks passed; looked at 1 name server, 1 broker, 0 dead-letter queues, 0 groups"
+    left_out = "not at topics (--quick), flush (--ignore)"
+    assert (ignored.status, ignored.out) == (0, f"0 errors, 0 warnings, 0 notes; {passed}; {left_out}\n")
+    assert ran.document["summary"]["left_out"] == ["topics (--quick)"]
+    assert run("-o", "json", "doctor", *there).document["summary"]["left_out"] == []
 
 
 def test_a_name_server_that_is_down_is_a_finding_and_no_failure(rmqadmin: Rmqadmin, server: Server) -> None:
