@@ -32,7 +32,7 @@ from rmqproto.message.record import (
     split_batch_untrusted,
 )
 from rmqproto.trace import parse_trace_untrusted
-from rmqproto.wire import fastjson, header_binary, header_json, header_msgpack
+from rmqproto.wire import fastjson, header_binary, header_json
 from rmqproto.wire.command import FrameReader, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqserver.broker.tables import attributes
 from rmqserver.config.broker_config import BrokerConfig
@@ -85,14 +85,6 @@ def binary_header(data: bytes) -> None:
         fields.code, fields.language, fields.version, fields.opaque, fields.flag, fields.remark, fields.ext
     )
     assert header_binary.decode_untrusted(encoded) == fields
-
-
-def msgpack_header(data: bytes) -> None:
-    fields = header_msgpack.decode_untrusted(data)
-    encoded = header_msgpack.encode(
-        fields.code, fields.language, fields.version, fields.opaque, fields.flag, fields.remark, fields.ext
-    )
-    assert header_msgpack.decode_untrusted(encoded) == fields
 
 
 def record(data: bytes) -> None:
@@ -219,7 +211,7 @@ def message_line(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
-        frame, json_header, binary_header, msgpack_header, record, batch, message_properties, json_body, expression,
+        frame, json_header, binary_header, record, batch, message_properties, json_body, expression,
         sql92, config, registration, trace, recall_handle, delivery_note, packed_messages, message_line, gate,
     )
 }  # fmt: skip

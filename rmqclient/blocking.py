@@ -21,7 +21,6 @@ from rmqclient.addresses import split_address
 from rmqclient.remoting.requests import (
     CONNECT_HINT,
     OPAQUE_MASK,
-    Codec,
     Fields,
     encode_not_supported,
     encode_request,
@@ -97,10 +96,7 @@ class BlockingClient:
         deadline_s = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
         line = self._line(address)
         opaque = line.next_opaque()
-
-        def frame(codec: Codec) -> bytes:
-            return encode_request(code, opaque, header, body, credentials=self._credentials, codec=codec)
-
+        frame = encode_request(code, opaque, header, body, credentials=self._credentials)
         with line.told(self.on_silence):
             answer = line.exchange(frame, opaque, request_label(code), deadline_s)
         if answer.code not in accept:
@@ -120,10 +116,7 @@ class BlockingClient:
         deadline_s = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
         line = self._line(address)
         opaque = line.next_opaque()
-
-        def frame(codec: Codec) -> bytes:
-            return encode_request(code, opaque, header, body, credentials=self._credentials, oneway=True, codec=codec)
-
+        frame = encode_request(code, opaque, header, body, credentials=self._credentials, oneway=True)
         line.exchange(frame, None, request_label(code), deadline_s)
 
     def cancel(self) -> None:
@@ -174,7 +167,6 @@ class _Line:
         self._has_spoken = False
         """Whether the peer has sent anything on this socket."""
         self._reader = FrameReader()
-        self._codec = Codec()
 
     def next_opaque(self) -> int:
         return next(self._opaques) & OPAQUE_MASK
@@ -195,10 +187,10 @@ class _Line:
             timer.join()  # otherwise it might report after this
             on_silence(self._address, False)
 
-    def exchange(self, frame: Callable[[Codec], bytes], opaque: int | None, label: str, deadline_s: float) -> Command:
-        """Connects if necessary, sends what ``frame`` makes for that connection, and waits for the answer to
-        ``opaque``. If ``opaque`` is None it does not wait, and the command returned is empty. After any error the
-        socket is dropped, so that a late answer reaches nobody."""
+    def exchange(self, frame: bytes, opaque: int | None, label: str, deadline_s: float) -> Command:
+        """Connects if necessary, sends the frame, and waits for the answer to ``opaque``. If ``opaque`` is None it does
+        not wait, and the command returned is empty. After any error the socket is dropped, so that a late answer
+        reaches nobody."""
         interrupts = self._interrupts
         if not self._lock.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
             raise RequestTimeoutError(f"{self._address} is still busy with an earlier request; {label} was not sent")
@@ -208,7 +200,7 @@ class _Line:
             connected = self._connected(deadline_s)
             try:
                 connected.settimeout(_left_s(deadline_s))
-                connected.sendall(frame(self._codec))
+                connected.sendall(frame)
                 return self._answer(connected, opaque, deadline_s) if opaque is not None else Command(code=0)
             except BaseException:
                 self._drop()
@@ -239,8 +231,6 @@ class _Line:
                 elif command.opaque == opaque:
                     found = command
             if found is not None:
-                if self._codec.is_open:
-                    self._codec.note(found)
                 return found
 
     def _read_untrusted(self, data: bytes) -> list[Command]:
@@ -309,7 +299,7 @@ class _Line:
 
     def _drop(self) -> None:
         dropped, self._socket = self._socket, None
-        self._reader, self._codec = FrameReader(), Codec()
+        self._reader = FrameReader()
         if dropped is not None:
             dropped.close()
 

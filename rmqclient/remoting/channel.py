@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from rmqclient.addresses import split_address
-from rmqclient.remoting.requests import OPAQUE_MASK, Codec
+from rmqclient.remoting.requests import OPAQUE_MASK
 from rmqclient.remoting.tls_socket import TlsSocket, secured
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.wire.command import Command, FrameReader
@@ -54,7 +54,6 @@ class Channel:
         """``connected`` is non-blocking and ours from now on."""
         self.address = address
         self.closed_because: str | None = None
-        self.codec = Codec()
         self._socket = connected
         self._handle_request = handle_request
         self._waiting: dict[int, _Waiting] = {}
@@ -147,8 +146,6 @@ class Channel:
                     nursery.start_soon(self._handle, command)
 
     def _wake(self, answer: Command) -> None:
-        if self.codec.is_open:
-            self.codec.note(answer)
         waiting = self._waiting.pop(answer.opaque, None)
         if waiting is not None:  # otherwise it came too late
             waiting.answer = answer

@@ -105,7 +105,7 @@ class Channels:
         deadline_s = trio.current_time() + timeout_s
         channel = await self.connected(address, deadline_s)
         opaque = channel.next_opaque()
-        frame = encode_request(code, opaque, header, body, credentials=self.credentials, codec=channel.codec)
+        frame = encode_request(code, opaque, header, body, credentials=self.credentials)
         try:
             answer = await channel.request(frame, opaque, deadline_s)
         except RequestTimeoutError:
@@ -134,9 +134,7 @@ class Channels:
         deadline_s = trio.current_time() + timeout_s
         channel = await self.connected(address, deadline_s)
         opaque = channel.next_opaque()
-        frame = encode_request(
-            code, opaque, header, body, credentials=self.credentials, oneway=True, codec=channel.codec
-        )
+        frame = encode_request(code, opaque, header, body, credentials=self.credentials, oneway=True)
         await channel.oneway(frame, deadline_s)
 
     async def connected(self, address: str, deadline_s: float) -> Channel:
@@ -192,9 +190,7 @@ class Channels:
         if body is None:
             return
         opaque = channel.next_opaque()
-        frame = encode_request(
-            RequestCode.HEART_BEAT, opaque, body=body, credentials=self.credentials, codec=channel.codec
-        )
+        frame = encode_request(RequestCode.HEART_BEAT, opaque, body=body, credentials=self.credentials)
         try:
             answer = await channel.request(frame, opaque, trio.current_time() + REQUEST_TIMEOUT_S)
             if answer.code != ResponseCode.SUCCESS:

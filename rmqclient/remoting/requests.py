@@ -3,13 +3,11 @@ are credentials."""
 
 from __future__ import annotations
 
-from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION, RequestCode, ResponseCode
+from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, RequestCode, ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.headers.base import Header, to_ext
-from rmqproto.wire import header_msgpack
-from rmqproto.wire.command import Command, HeaderCodec, encode_frame
+from rmqproto.wire.command import Command, encode_frame
 from rmqproto.wire.credentials import Credentials
-from rmqproto.wire.frames import frame
 
 LANGUAGE = "PYTHON"
 CONNECT_HINT = "Is the server running, and is this its address?"
@@ -22,27 +20,6 @@ Fields = Header | dict[str, str]
 """The ext fields of a request: a typed header, or a dict, to which fields are then added."""
 
 
-class Codec:
-    """The encoding for the peer of one connection: JSON, until the peer accepts our offer of MessagePack."""
-
-    __slots__ = ("_is_offered", "is_open", "known")
-
-    def __init__(self) -> None:
-        self.known = HeaderCodec.JSON
-        self.is_open = True  # whether an answer may still change it
-        self._is_offered = False
-
-    def is_to_be_offered(self) -> bool:
-        """True once, for the request that makes the offer."""
-        was_offered, self._is_offered = self._is_offered, True
-        return not was_offered
-
-    def note(self, answer: Command) -> None:
-        """Examines an answer, while ``is_open``."""
-        if header_msgpack.is_offered(answer.ext):
-            self.known, self.is_open = HeaderCodec.MSGPACK, False
-
-
 def encode_request(
     code: int,
     opaque: int,
@@ -51,24 +28,15 @@ def encode_request(
     *,
     credentials: Credentials | None = None,
     oneway: bool = False,
-    codec: Codec | None = None,
 ) -> bytes:
-    """The whole frame of one request, in the ``codec`` of its connection."""
+    """The whole frame of one request."""
     ext = to_ext(header) if isinstance(header, Header) else header or {}
-    is_offer = codec is not None and not oneway and codec.is_to_be_offered()
-    if is_offer:
-        ext = {**ext, header_msgpack.FIELD: header_msgpack.VALUE}
     if credentials is not None:
         from rmqproto.wire.signing import sign  # 3 ms, not needed without credentials
 
         sign(ext, body, credentials)
     flag = ONEWAY_FLAG if oneway else 0
-    if is_offer:
-        return frame(header_msgpack.offer(code, LANGUAGE, VERSION, opaque, flag, None, ext), body)
-    known = HeaderCodec.JSON if codec is None else codec.known
-    return encode_frame(
-        Command(code=code, opaque=opaque, flag=flag, language=LANGUAGE, ext=ext, body=body, codec=known)
-    )
+    return encode_frame(Command(code=code, opaque=opaque, flag=flag, language=LANGUAGE, ext=ext, body=body))
 
 
 def encode_answer(request: Command, code: int, body: bytes = b"", remark: str | None = None) -> bytes:

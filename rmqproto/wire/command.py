@@ -9,14 +9,13 @@ import msgspec
 
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION
 from rmqproto.errors import ProtocolError
-from rmqproto.wire import header_binary, header_json, header_msgpack
+from rmqproto.wire import header_binary, header_json
 from rmqproto.wire.frames import HEAD_SIZE_BYTES, FrameCutter, frame, head_untrusted
 
 
 class HeaderCodec(IntEnum):
     JSON = 0
     ROCKETMQ = 1
-    MSGPACK = 2
 
 
 Encoder = Callable[[int, str, int, int, int, str | None, Mapping[str, str]], bytes]
@@ -24,7 +23,6 @@ Encoder = Callable[[int, str, int, int, int, str | None, Mapping[str, str]], byt
 ENCODERS: dict[int, Encoder] = {
     HeaderCodec.JSON: header_json.encode,
     HeaderCodec.ROCKETMQ: header_binary.encode,
-    HeaderCodec.MSGPACK: header_msgpack.encode,
 }
 
 
@@ -85,8 +83,6 @@ def decode_header_untrusted(codec: int, header: bytes, body: bytes = b"") -> Com
         fields = header_json.decode_untrusted(header)
     elif codec == HeaderCodec.ROCKETMQ:
         fields = header_binary.decode_untrusted(header)
-    elif codec == HeaderCodec.MSGPACK:
-        fields = header_msgpack.decode_untrusted(header)
     else:
         raise ProtocolError(f"header codec {codec} is unknown")
     return Command(

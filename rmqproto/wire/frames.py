@@ -2,7 +2,7 @@
 
 Frame, all numbers big-endian:
     0  total length   u32   bytes that follow this word
-    4  header codec   u8    0 JSON, 1 ROCKETMQ binary, 2 MessagePack (ours alone)
+    4  header codec   u8    0 JSON, 1 ROCKETMQ binary
     5  header length  u24
     8  header, then the body: what is left of the total length
 """

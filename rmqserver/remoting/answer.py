@@ -9,7 +9,6 @@ import msgspec
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.java.java_numbers import Int32
-from rmqproto.wire import header_msgpack
 from rmqproto.wire.command import ENCODERS
 from rmqproto.wire.frames import frame
 
@@ -30,10 +29,9 @@ UNSET_REMARK = "not set any response code"
 
 
 class Request(msgspec.Struct, Generic[H], gc=False):
-    """One request with its ext fields typed. A JSON or MessagePack header is decoded straight into it, so the first
-    five fields have the wire's names. ``body`` and ``codec`` (a HeaderCodec) are set after decoding and replace
-    anything that a peer put there. ``offers_msgpack``: the answer echoes the offer. A peer that sets it itself has made
-    the offer."""
+    """One request with its ext fields typed. A JSON header is decoded straight into it, so the first five fields have
+    the wire's names. ``body`` and ``codec`` (a HeaderCodec) are set after decoding and replace anything that a peer put
+    there."""
 
     code: Int32
     opaque: Int32
@@ -43,7 +41,6 @@ class Request(msgspec.Struct, Generic[H], gc=False):
     version: Int32 = 0
     body: bytes = b""
     codec: int = 0
-    offers_msgpack: bool = False
 
     @property
     def is_oneway(self) -> bool:
@@ -76,11 +73,9 @@ def refusal(request: Request[Any], code: int, remark: str | None, header: Header
 
 
 def answer_frame(request: Request[Any], code: int, remark: str | None, header: Header | None, body: bytes) -> bytes:
-    if header is None and not (code or remark is not None or request.codec or request.offers_msgpack):
+    if header is None and not (code or remark is not None or request.codec):
         return frame(_SUCCESS % request.opaque, body)
     ext = {} if header is None else to_ext(header)
-    if request.offers_msgpack:
-        ext[header_msgpack.FIELD] = header_msgpack.VALUE
     raw = ENCODERS[request.codec](code, LANGUAGE, VERSION, request.opaque, RESPONSE_FLAG, remark, ext)
     return frame(raw, body, request.codec)
 

@@ -20,7 +20,6 @@ from rmqproto.codes import RESPONSE_FLAG, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header, NoFields, from_ext, java_bools
 from rmqproto.headers.table import REQUEST_HEADERS
-from rmqproto.wire import header_msgpack
 from rmqproto.wire.command import Command, HeaderCodec, decode_ext_untrusted, decode_header_untrusted
 from rmqserver.logs import Seldom
 from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
@@ -48,7 +47,7 @@ _TURNED_AWAY = {
 }
 
 # Looking up an enum member costs as much as all other work on it.
-_JSON, _MSGPACK = int(HeaderCodec.JSON), int(HeaderCodec.MSGPACK)
+_JSON = int(HeaderCodec.JSON)
 
 _CODE_AT = len('{"code":')
 _CODE_DIGITS_MAX = 11
@@ -77,15 +76,12 @@ class Service:
         self._seldom = Seldom()
         self._typed: dict[int, _Typed] = {}  # by the four bytes behind {"code":
         self._typed_by_digits: dict[bytes, _Typed] = {}  # codes that four bytes do not identify
-        self._typed_msgpack: dict[bytes, _Typed] = {}
         for code, handler in self.handlers.items():
             header = REQUEST_HEADERS.get(code, NoFields)
             code = int(code)
             decode: Callable[[bytes], Request[Any]] = _decode_bare
             if header is not NoFields:
-                decode = _decoder(header, msgspec.json.Decoder, ('"%s":"true"', '"%s":true'))
-                decode_msgpack = _decoder(header, msgspec.msgpack.Decoder, ("%s\xa4true",))
-                self._typed_msgpack[header_msgpack.peeked(code)] = (decode_msgpack, handler, code)
+                decode = _decoder(header)
             if code in _PEEKED_CODES:
                 self._typed[int.from_bytes(f'{code},"'[:4].encode(), "big")] = (decode, handler, code)
             else:
@@ -153,10 +149,6 @@ class Service:
             if typed is None:
                 code_end = header.find(b",", _CODE_AT, _CODE_AT + _CODE_DIGITS_MAX)
                 typed = self._typed_by_digits.get(header[_CODE_AT:code_end])
-        elif codec == _MSGPACK:
-            typed = self._typed_msgpack.get(header[header_msgpack.CODE_AT : header_msgpack.CODE_END])
-            if typed is None:
-                typed = self._typed_msgpack.get(header[header_msgpack.CODE_AT : header_msgpack.LONG_CODE_END])
         else:
             typed = None
         if typed is not None:
@@ -208,7 +200,6 @@ class Service:
             body=command.body,
             codec=int(command.codec),
         )
-        request.offers_msgpack = request.codec == _JSON and header_msgpack.is_offered(command.ext)
         handler = self.handlers.get(command.code, _not_supported)
         if handler is not _not_supported:
             try:
@@ -241,12 +232,12 @@ class Service:
         return refusal(request, refused.code, refused.remark, refused.header)
 
 
-def _decoder(header: type[Header], decoder: Any, usual: tuple[str, ...]) -> Callable[[bytes], Request[Any]]:
+def _decoder(header: type[Header]) -> Callable[[bytes], Request[Any]]:
     """The typed decoder of a whole header. It takes "1" for true, where Java reads false. So a boolean that is true in
-    any but the ``usual`` spellings goes the forgiving way."""
-    decode: Callable[[bytes], Request[Any]] = decoder(Request[header], strict=False).decode  # type: ignore[valid-type]
+    any but the two usual spellings goes the forgiving way."""
+    decode: Callable[[bytes], Request[Any]] = msgspec.json.Decoder(Request[header], strict=False).decode  # type: ignore[valid-type]
     bools = [
-        (field.name, [(spelling % field.encode_name).encode("latin-1") for spelling in usual])
+        (field.name, [(spelling % field.encode_name).encode() for spelling in ('"%s":"true"', '"%s":true')])
         for field in msgspec.structs.fields(header)
         if field.encode_name in java_bools(header)
     ]
@@ -273,11 +264,7 @@ _bare_json: Callable[[bytes], Request[Any]] = msgspec.json.Decoder(_Bare, strict
 
 
 def _decode_bare(data: bytes) -> Request[Any]:
-    """Decodes a JSON header without ext fields. A header with some goes the forgiving way: they may include an offer of
-    MessagePack."""
     request = _bare_json(data)
-    if request.header:
-        raise msgspec.ValidationError("there are ext fields")
     request.header = NoFields()
     return request
 

@@ -69,16 +69,12 @@ def test_frames_cut_at_every_byte(address: str, good: bytes) -> None:
         frame(b"\0\x26\0\0\0\0\0\0\0\0\0\0\0\x7f\xff\xff\xff" + bytes(10), codec=1),
         frame(b"{}", codec=255),
         frame(b"\xc0", codec=2),
-        frame(b"\x91" * 100_000, codec=2),
-        frame(b"\xdf\xff\xff\xff\xff", codec=2),
-        frame(b"\x81\xa4code\xcf" + b"\xff" * 8, codec=2),
-        frame(b"\x82\xa4code\x26\xa9extFields" + b"\x81\xa1a" * 50_000, codec=2),
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n" * 2,
         b"\r\n\r\n\0\r\nQUIT\n" + bytes(16),
     ],
-    ids=range(23),
+    ids=range(19),
 )
 def test_what_is_no_frame_closes_the_connection(address: str, junk: bytes) -> None:
     with connected(address) as sock:

@@ -10,7 +10,7 @@ from typing import Any
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.wire import fastjson, header_msgpack
+from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, FrameReader
 from tests.support.golden import exchange
 from tests.support.peer import Peer, answer
@@ -18,7 +18,7 @@ from tests.support.peer import Peer, answer
 RECORDED_ADDRS = ("127.0.0.1:10911", "127.0.0.1:10921", "127.0.0.1:10931", "127.0.0.1:9878", "127.0.0.1:9876")
 """The addresses of the recorded servers. In answers and texts the replaying server's address replaces them."""
 
-_VARYING = {header_msgpack.FIELD, "invokeTime", "checkStoreTime"}
+_VARYING = {"invokeTime", "checkStoreTime"}
 """Ext fields that differ in every request."""
 
 Answer = Callable[[Command], Command | None]

@@ -72,7 +72,7 @@ def remark_of(pulled: PullOutcome) -> str:
 
 def answer_found(request: Request[Any], connection: Connection, pulled: PullOutcome, size_bytes: int) -> None:
     """Answers with messages of that total size. Not for a request that wants no answer."""
-    if request.codec or request.offers_msgpack or pulled.offset_delta is not None:
+    if request.codec or pulled.offset_delta is not None:
         answer(request, connection, ResponseCode.SUCCESS, pulled)
         return
     result, topic, group = pulled.result, pulled.topic, pulled.group

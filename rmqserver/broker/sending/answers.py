@@ -84,7 +84,7 @@ class SentAnswers:
     ) -> OnDone:
         """The function that answers a batch, or a request that is not plain. The messages are at ``log_offsets``."""
         request = without_content(request)
-        is_plain_batch = unique_key is None and not (request.codec or request.offers_msgpack)
+        is_plain_batch = unique_key is None and not request.codec
 
         def on_done(outcome: Outcome) -> None:
             if is_plain_batch and outcome is STORED:
@@ -127,8 +127,7 @@ class SentAnswers:
 def without_content(request: Request[Any]) -> Request[Any]:
     """The part of a request that an answer needs: keeping the body until a flush would cost more than the message."""
     return Request(
-        request.code, request.opaque, _NO_FIELDS, request.flag, request.language, request.version, b"", request.codec,
-        request.offers_msgpack,
+        request.code, request.opaque, _NO_FIELDS, request.flag, request.language, request.version, b"", request.codec
     )  # fmt: skip
 
 

@@ -107,7 +107,7 @@ class Sends:
         flow.request_count += 1
         flow.size_bytes += appended.size_bytes
         if not request.flag & ONEWAY_FLAG:
-            if request.codec or request.offers_msgpack:
+            if request.codec:
                 answer = self._answers.when_done(
                     request, connection, store_host, appended, [appended.log_offset], queue_id, unique_key.decode()
                 )
@@ -128,7 +128,7 @@ class Sends:
     ) -> None:
         """``properties`` end with a separator."""
         waiting = None
-        if target.is_plain and not (request.codec or request.offers_msgpack):
+        if target.is_plain and not request.codec:
             header, store_host = request.header, self._address.record_host(connection)
             waiting = self._waiting_put.put(
                 header, target, queue_id, connection.born_host, store_host, request.body, properties

@@ -191,7 +191,6 @@ def test_what_does_not_come_as_json_or_is_not_hot_takes_the_full_way() -> None:
     service, peer = Guarded(), Peer()
     for _ in range(3):
         assert service.ask(peer, signed(codec=HeaderCodec.ROCKETMQ)) == SERVED_IN_FULL
-        assert service.ask(peer, signed(codec=HeaderCodec.MSGPACK)) == SERVED_IN_FULL
         assert service.ask(peer, signed(30, BOB)) == SERVED_IN_FULL
         assert service.ask(peer, signed(SecurityToken="x", user=BOB)) == SERVED_IN_FULL
 

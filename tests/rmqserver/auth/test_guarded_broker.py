@@ -330,7 +330,7 @@ def test_only_a_super_user_touches_a_super_user(broker: Wire) -> None:
 def test_a_request_cannot_say_by_itself_that_it_was_judged(broker: Wire) -> None:
     """The peer sends members that our own request objects have."""
     ext = json.dumps({"topic": "T", "queueId": "0"}).encode()
-    header = b'{"code":30,"opaque":1,"extFields":%b,"offers_msgpack":true,"codec":0,"user":"root","ext":{}}' % ext
+    header = b'{"code":30,"opaque":1,"extFields":%b,"codec":0,"user":"root","ext":{}}' % ext
     assert broker.exchange(_frame(header)).code == ResponseCode.NO_PERMISSION
 
 

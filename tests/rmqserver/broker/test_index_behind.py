@@ -45,7 +45,7 @@ class Client:
 
 def request(code: int, header: Any) -> Any:
     return SimpleNamespace(
-        code=code, header=header, opaque=1, is_oneway=False, codec=0, offers_msgpack=False, flag=0, language="JAVA",
+        code=code, header=header, opaque=1, is_oneway=False, codec=0, flag=0, language="JAVA",
         version=1, body=b"", ext={},
     )  # fmt: skip
 

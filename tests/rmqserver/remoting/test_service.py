@@ -99,17 +99,14 @@ def request_frame(code: int, ext: dict[str, str], codec: HeaderCodec = HeaderCod
     return encode_frame(Command(code=code, opaque=5, ext=ext, codec=codec, flag=flag, body=b"the body"))
 
 
-@pytest.mark.parametrize("codec", [HeaderCodec.JSON, HeaderCodec.MSGPACK])
-def test_every_code_is_decoded_straight_into_its_typed_header(
-    sent: Sent, codec: HeaderCodec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_code_is_decoded_straight_into_its_typed_header(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes above 999, such as POP's 200050 and 3001 of users, used to go the slow way."""
     for code in CODES:
         monkeypatch.setitem(REQUEST_HEADERS, code, ConsumerGroupHeader)
     service = Recorder(CODES)
     monkeypatch.setattr("rmqserver.remoting.service.decode_header_untrusted", None)
     for code in CODES:
-        (answer,) = sent.answers(service, request_frame(code, {"consumerGroup": f"G{code}"}, codec))
+        (answer,) = sent.answers(service, request_frame(code, {"consumerGroup": f"G{code}"}))
         assert answer.ext == {"consumerGroup": f"G{code}"}
         assert (service.requests[-1].code, service.requests[-1].body) == (code, b"the body")
 
@@ -270,16 +267,13 @@ def test_boolean_ext_fields_are_read_as_java_reads_them(
         assert getattr(service.requests[-1].header, name) is is_true, (code, wire_name)
 
 
-@pytest.mark.parametrize("codec", [HeaderCodec.JSON, HeaderCodec.MSGPACK])
-def test_a_boolean_that_is_left_out_costs_no_second_decoding(
-    sent: Sent, codec: HeaderCodec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_boolean_that_is_left_out_costs_no_second_decoding(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients of 4.x ask for the largest offset without ``committed``, which is then true."""
     service = Recorder({RequestCode.GET_MAX_OFFSET})
     monkeypatch.setattr("rmqserver.remoting.service.decode_header_untrusted", None)
     for ext in ({}, {"committed": "true"}, {"committed": "false"}):
         fields = {"topic": "T", "queueId": "1", **ext}
-        sent.answers(service, request_frame(RequestCode.GET_MAX_OFFSET, fields, codec, ONEWAY_FLAG))
+        sent.answers(service, request_frame(RequestCode.GET_MAX_OFFSET, fields, flag=ONEWAY_FLAG))
         assert service.requests[-1].header.is_committed is (ext.get("committed") != "false")
 
 

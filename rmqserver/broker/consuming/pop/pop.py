@@ -101,7 +101,7 @@ class Pops:
 
     def _answer(self, request: Request[PopHeader], connection: Connection, code: int, popped: Popped) -> None:
         status = GetStatus.FOUND if popped.message_count else GetStatus.NO_MESSAGE_IN_QUEUE
-        if code == ResponseCode.SUCCESS and not (request.codec or request.offers_msgpack or request.header.order):
+        if code == ResponseCode.SUCCESS and not (request.codec or request.header.order):
             _answer_found(request, connection, popped)
             return
         header = PopAnswer(
