@@ -41,7 +41,7 @@ help:
 	@echo "make bench        speed compared with Apache RocketMQ's (needs a JDK and Maven)"
 	@echo "make audit        known vulnerabilities of the tested dependencies (asks their registry)"
 	@echo "make release      source package and wheel in dist/, with hashes in dist/SHA256SUMS"
-	@echo "make clean        remove .venv and the tools' caches"
+	@echo "make clean        remove .venv, the manual pages and the tools' caches"
 
 quickstart: $(VENV)/.quickstart
 	$(BIN)/python -m quickstart
@@ -96,16 +96,16 @@ audit: $(VENV)/.audit
 	$(VENV)/audit/bin/pip-audit --progress-spinner off --no-deps --disable-pip --requirement constraints.txt $(AUDIT)
 
 # The same sources give the same bytes, and so the same hashes: `sha256sum -c SHA256SUMS`. The wheel has compiled
-# modules if there is a C compiler.
-release: $(VENV)/.created
-	$(INSTALL) hatchling
+# modules if there is a C compiler. The manual pages are made from the commands.
+release: $(VENV)/.test
 	rm -rf dist
+	$(BIN)/python -m rmqadmin.manual man
 	$(BIN)/python -m hatchling build --directory dist
 	cd dist && sha256sum -- *.tar.gz *.whl > SHA256SUMS
 	@cat dist/SHA256SUMS
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) man .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The files that an installation of the project depends on.
 PROJECT := pyproject.toml constraints.txt hatch_build.py rmqserver/store/index/_index.c rmqserver/store/log/_dispatch.c \

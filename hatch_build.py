@@ -1,6 +1,8 @@
 """Builds the native modules if there are a C compiler and Python's headers. They are optional. Without them the index
 costs three times the CPU. A pull with a filter by properties and a slave's copy of a log cost twice the CPU. The cost
-that users and policies add to a request is a third higher. Everything else is the same."""
+that users and policies add to a request is a third higher. Everything else is the same.
+
+The manual pages come along if `make release` has written them; a source package has them."""
 
 from __future__ import annotations
 
@@ -21,12 +23,17 @@ SOURCES = (
 )
 
 
-class NativeHook(BuildHookInterface):  # type: ignore[misc,type-arg]
+MANUAL = Path("man")
+
+
+class Hook(BuildHookInterface):  # type: ignore[misc,type-arg]
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
             return
+        if (Path(self.root) / MANUAL).is_dir():
+            build_data["shared_data"][str(MANUAL)] = "share/man/man1"
         compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
         command = [*shlex.split(compiler), "-O2", "-fPIC", "-shared", f"-I{sysconfig.get_path('include')}"]
         for source in SOURCES:

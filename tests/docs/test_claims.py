@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.cli.command_tree import describe
+from rmqadmin.cli.command_tree import all_commands, describe, root_options, shared_options
+from rmqadmin.core.exit_codes import EXIT_MEANINGS
 from rmqadmin.registry import find, group_members
 from rmqadmin.testing.rocketmq import RocketMQ
 from rmqserver.config.broker_config import BrokerConfig
@@ -16,7 +17,7 @@ from rmqserver.config.namesrv_config import NamesrvConfig
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-GENERATED = {"commands.md", "compatibility.md"}
+GENERATED = {"compatibility.md"}
 WRITTEN = [page for page in PAGES if page.name not in GENERATED]
 
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
@@ -40,8 +41,9 @@ def source(*folders: str) -> str:
 
 @pytest.fixture(scope="module")
 def options() -> set[str]:
-    manual = re.findall(r"`(--[a-z][\w-]*)`", (ROOT / "docs/commands.md").read_text())
-    return {*manual, *re.findall(r'"(--[a-z][\w-]*)"', source("rmqserver", "bench")), *ALSO_OPTIONS}
+    manual = {name for command in all_commands() for option in command.options for name in option.names}
+    before = {name for option in root_options() for name in option.names}
+    return {*manual, *before, *re.findall(r'"(--[a-z][\w-]*)"', source("rmqserver", "bench")), *ALSO_OPTIONS}
 
 
 @of_each_page
@@ -119,3 +121,13 @@ def test_each_cell_of_what_a_producer_was_told_has_its_test() -> None:
     assert [row[0] for row in said] == [row[0] for row in shown]
     assert [len(row) for row in said] == [4] * 7
     assert all("[`test_" in cell for row in shown for cell in row[1:])
+
+
+def test_the_page_of_all_commands_names_every_shared_option_and_exit_status() -> None:
+    page = (ROOT / "docs/commands.md").read_text()
+    code = " ".join(code_of(ROOT / "docs/commands.md"))
+    options = {name for option in (*shared_options(all_commands()), *root_options()) for name in option.names}
+    assert {name for name in options if not re.search(rf"(?<![\w-]){name}(?![\w-])", code)} == set()
+    assert [f"| {code.value} | {meaning} |" for code, meaning in EXIT_MEANINGS.items()] == re.findall(
+        r"^\| \d+ \|.*", page, re.MULTILINE
+    )
