@@ -16,7 +16,8 @@ from rmqserver.auth.authorization import Authorization
 from rmqserver.auth.gate_shortcut import GateShortcut
 from rmqserver.auth.needs import HOT_NAMES
 from rmqserver.logs import Seldom
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import TakeOver
 
@@ -58,14 +59,14 @@ class AuthGate:
         else:
             return
         if self._authorization is not None and request.code not in self._free_codes:
-            self._authorization.check(request, user, connection.real_peer)
+            self._authorization.check(request, user, connection.real_address)
         if request.code in HOT_NAMES and request.code not in self._open_codes and user is not None:
             self._learn(request, ext, connection, user)
 
     def _learn(self, request: Request[Any], ext: Mapping[str, str], connection: Connection, user: User) -> None:
         key, allowed = self._authentication.key(user), None
         if self._authorization is not None and request.code not in self._free_codes and not user.is_super:
-            allowed = self._authorization.allowed(user, request.code, connection.real_peer)
+            allowed = self._authorization.allowed(user, request.code, connection.real_address)
         if key is not None:
             self._shortcut.learn(request, ext, connection, user.name, key, allowed)
 
@@ -74,7 +75,7 @@ class AuthGate:
         if self._seldom.is_due(name):
             log.warning(
                 "event=refused-request user=%r peer=%s code=%d reason=%r",
-                name, connection.peer, request.code, (refused.remark or "")[:200],
+                name, connection.address, request.code, (refused.remark or "")[:200],
             )  # fmt: skip
 
     def connection_closed(self, connection: Connection) -> None:

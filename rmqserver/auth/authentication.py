@@ -13,7 +13,8 @@ from rmqproto.codes import ResponseCode
 from rmqproto.wire.signing import ACCESS_KEY, SigningKey
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 
 _NAMES_MAX = 16

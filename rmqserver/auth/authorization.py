@@ -15,7 +15,8 @@ from rmqproto.headers.table import REQUEST_HEADERS
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.needs import HOT_NAMES, NEEDS, Pair, PairsOf, nothing
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 
 _DECISIONS_MAX = 10_000
 _NO_USER = "Authorization failed. Please verify your access rights and try again."

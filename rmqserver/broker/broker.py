@@ -76,7 +76,7 @@ from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Handler, Service
@@ -358,7 +358,7 @@ class Broker(Service):
         if self.table_watch is not None:
             self.table_watch.end()
         for client in list(self._lite_clients.values()):
-            client.connection.close("it is to say again to which lite topics it subscribes")
+            client.peer.close("it is to say again to which lite topics it subscribes")
 
     def close(self) -> bool:
         """Saves the tables and closes the store. Returns True if everything is on the device. Idempotent."""
@@ -428,12 +428,12 @@ class Broker(Service):
     def connection_closed(self, connection: Connection) -> None:
         if self._auth_gate is not None:
             self._auth_gate.connection_closed(connection)
-        self.clients.connection_closed(connection)
+        self.clients.peer_gone(connection)
         if self.role.forwarding is not None:
             self.role.forwarding.client_closed(connection)
         if self.table_watch is not None and self.table_watch.is_watching(connection):
             self.table_watch.connection_closed(connection)
-        self.pop.lite.connection_closed(connection)
+        self.pop.lite.peer_gone(connection)
 
     def _grown(self) -> None:
         """Serves waiting slaves: in controller mode they get records before readers see them."""
@@ -495,8 +495,8 @@ class Broker(Service):
         while True:
             await trio.sleep(CLIENT_SCAN_EVERY_S)
             self.locks.expire()
-            for connection in self.clients.expired_connections(self.config.channel_expired_timeout_ms):
-                connection.close("no heartbeat")
+            for peer in self.clients.expired_peers(self.config.channel_expired_timeout_ms):
+                peer.close("no heartbeat")
 
     async def _save_offsets(self) -> None:
         while True:

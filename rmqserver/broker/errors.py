@@ -6,7 +6,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError, StorageError
 from rmqproto.queue_mapping import MappingError
 from rmqserver.auth.auth_table import AuthRefused
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 
 
 class TableFull(RocketMQError):

@@ -8,11 +8,11 @@ from rmqproto.message.record import host_text
 
 if TYPE_CHECKING:
     from rmqserver.config.broker_config import BrokerConfig
-    from rmqserver.remoting.connection import Connection
+    from rmqserver.operation import Peer
 
 
 class OwnAddress:
-    """``advertised_host`` is the record host field that every peer is told; None: the address on which each connection
+    """``advertised_host`` is the record host field that every peer is told; None: the address on which each peer
     reached us. It becomes known when the listeners are there, just before the store is opened."""
 
     __slots__ = ("_config", "advertised_host")
@@ -21,13 +21,13 @@ class OwnAddress:
         self._config = config
         self.advertised_host: bytes | None = None
 
-    def record_host(self, connection: Connection) -> bytes:
-        """The store host of a message that came on this connection."""
-        return self.advertised_host or connection.local_host
+    def record_host(self, peer: Peer) -> bytes:
+        """The store host of a message that came from this peer."""
+        return self.advertised_host or peer.local_host
 
-    def address(self, connection: Connection) -> str:
+    def address(self, peer: Peer) -> str:
         """``host:port``, for answers."""
-        return connection.local_addr if self.advertised_host is None else host_text(self.advertised_host)
+        return peer.local_addr if self.advertised_host is None else host_text(self.advertised_host)
 
     def ip(self, local_addr: str) -> str:
         """For remarks to a client that reached us at that ``host:port``."""

@@ -249,7 +249,7 @@ class _Link(Service):
 
         header = RouteHeader(topic=topic)
         ext = signed(header, b"", self._owner.credentials)
-        self._connection.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext, b"", on_answer, self._owner.timeout_s)
+        self._connection.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext, b"", on_answer, self._owner.timeout_s)
 
     async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
         """Registers again and again. A nameserver that comes back is told within RECONNECT_AFTER_S."""

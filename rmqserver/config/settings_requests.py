@@ -6,7 +6,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import UsageError
 from rmqproto.java import java_properties
 from rmqserver.config.keyed_settings import Settings
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 
 
 def take_settings_untrusted(config: Settings, body: bytes) -> set[str]:

@@ -41,7 +41,8 @@ from rmqserver.controller.live_brokers import LiveBrokers, ReplicaKey
 from rmqserver.controller.lost_connections import LostConnections
 from rmqserver.controller.reliefs import Reliefs
 from rmqserver.controller.role_notices import RoleNotices
-from rmqserver.remoting.answer import Refused, Request, answer_frame, send_answer, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, answer_frame, send_answer, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler, Service
 

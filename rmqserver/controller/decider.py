@@ -18,7 +18,7 @@ from rmqserver.controller.controller_store import ControllerStore
 from rmqserver.controller.decision import ControllerDecision, Situation
 from rmqserver.controller.live_brokers import LiveBrokers
 from rmqserver.controller.role_notices import RoleNotices
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.controller import ElectMasterHeader
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets
 from rmqserver.controller.decider import Done
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 
 HANDOVER_MAX_S = 2.5
 """Apache's mqadmin waits three seconds for the answer to an election."""

@@ -10,7 +10,8 @@ from rmqproto.errors import UsageError
 from rmqproto.fault_rules import parse_rule
 from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.faults.fault_gate import FaultGate
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 

@@ -18,7 +18,8 @@ import trio
 
 from rmqproto.codes import ONEWAY_FLAG
 from rmqproto.fault_rules import FaultRule
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import GoOn, TakeOver
 from rmqserver.remoting.loop import Loop

@@ -31,5 +31,5 @@ class InFlightGate:
             most = self._limits.max_requests_in_flight_per_connection
             if 0 < most < connection.in_flight:
                 why = f"{most} requests of this connection wait for their answers (maxRequestsInFlightPerConnection)"
-                self._refusals.refuse(connection, connection.peer, ResponseCode.SYSTEM_BUSY, f"{OVERLOAD}: {why}")
+                self._refusals.refuse(connection, connection.address, ResponseCode.SYSTEM_BUSY, f"{OVERLOAD}: {why}")
         return None

@@ -11,7 +11,7 @@ import logging
 from typing import NoReturn
 
 from rmqserver.logs import Seldom
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.remoting.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,6 @@ class Refusals:
         connection.rest()
         if self._seldom.is_due(name):
             log.warning(
-                "event=limited peer=%s code=%d reason=%r", connection.peer, code, remark[:_REMARK_SHOWN_MAX_CHARS]
+                "event=limited peer=%s code=%d reason=%r", connection.address, code, remark[:_REMARK_SHOWN_MAX_CHARS]
             )
         raise Refused(code, remark)

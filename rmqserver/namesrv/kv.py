@@ -9,7 +9,7 @@ import msgspec
 
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 

@@ -52,7 +52,8 @@ from rmqserver.config.settings_requests import take_settings_untrusted
 from rmqserver.namesrv import register_body
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.routes import BrokerKey, MinIdChange, RegisteredBroker, RouteTable, within_zone
-from rmqserver.remoting.answer import SEE_FAQ, UNSET_REMARK, Refused, Request, success
+from rmqserver.operation import SEE_FAQ, UNSET_REMARK, Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.notices import Notices
 from rmqserver.remoting.service import Handler, Service

@@ -40,7 +40,7 @@ class BrokerKey(NamedTuple):
     addr: str
 
 
-class Peer(Protocol):
+class Registrant(Protocol):
     """The connection by which a broker registers."""
 
     def close(self, reason: str) -> None: ...
@@ -53,7 +53,7 @@ class Live:
     last_update_s: float
     timeout_s: float
     data_version: DataVersion
-    peer: Peer | None
+    peer: Registrant | None
     ha_addr: str
     name: str
     broker_id: int
@@ -124,7 +124,7 @@ class RouteTable:
 
     # --- registration ------------------------------------------------------------------------------------------------
 
-    def register(self, new: RegisteredBroker, peer: Peer | None) -> Master | None:
+    def register(self, new: RegisteredBroker, peer: Registrant | None) -> Master | None:
         """Takes a registration. Returns None if it is refused: because the tables are full, or because it is a broker's
         first and has exactly one topic, which means that a broker unknown to this nameserver updates one topic."""
         if self._is_full(new):
@@ -276,7 +276,7 @@ class RouteTable:
         if live is not None:
             live.last_update_s = self._clock_s()
 
-    def connection_closed(self, peer: Peer) -> None:
+    def connection_closed(self, peer: Registrant) -> None:
         """Forgets the brokers whose last registration came by this connection."""
         for key, live in list(self._live.items()):
             if live.peer is peer:

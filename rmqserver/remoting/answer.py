@@ -21,13 +21,6 @@ LANGUAGE = "JAVA"
 """The language that a real broker sends. Some clients decide by it how to read a body."""
 
 
-SEE_FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
-"""The end of several of Apache's remarks (``FAQUrl``)."""
-
-UNSET_REMARK = "not set any response code"
-"""The remark of a successful answer in which Apache's handler sets none. Only the code indicates success."""
-
-
 class Request(msgspec.Struct, Generic[H], gc=False):
     """One request with its ext fields typed. A JSON header is decoded straight into it, so the first five fields have
     the wire's names. ``body`` and ``codec`` (a HeaderCodec) are set after decoding and replace anything that a peer put
@@ -45,16 +38,6 @@ class Request(msgspec.Struct, Generic[H], gc=False):
     @property
     def is_oneway(self) -> bool:
         return bool(self.flag & ONEWAY_FLAG)
-
-
-class Refused(Exception):
-    """Raised in a handler: the request is answered with ``code`` and ``remark``, and ``header`` if there is one."""
-
-    def __init__(self, code: int, remark: str | None, header: Header | None = None):
-        super().__init__(code, remark)
-        self.code = code
-        self.remark = remark
-        self.header = header
 
 
 _SUCCESS = (

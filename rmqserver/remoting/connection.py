@@ -94,14 +94,14 @@ class FrameHandler(Protocol):
 
 class Connection:
     """Hosts are record host fields: ``born_host`` is the peer's, ``local_host`` is the address on which it reached us,
-    with the listener's port. ``peer`` is the client's address, behind a load balancer the one that it names. What the
-    client may do is decided by ``real_peer``, the other end of the socket. After a stop, no further frame is handled
+    with the listener's port. ``address`` is the client's, behind a load balancer the one that it names. What the
+    client may do is decided by ``real_address``, the other end of the socket. After a stop, no further frame is handled
     until the loop calls again: enough is queued."""
 
     __slots__ = (
-        "_cutter", "_loop", "_next_opaque", "_pump", "_queued_bytes", "_requests", "born_host", "closed", "held_bytes",
-        "is_resting", "last_active_s", "local_addr", "local_host", "out", "peer", "real_peer", "service", "sock",
-        "unsent",
+        "_cutter", "_loop", "_next_opaque", "_pump", "_queued_bytes", "_requests", "address", "born_host", "closed",
+        "held_bytes", "is_resting", "last_active_s", "local_addr", "local_host", "out", "real_address", "service",
+        "sock", "unsent",
     )  # fmt: skip
 
     def __init__(
@@ -110,7 +110,7 @@ class Connection:
         peer_host, peer_port = sock.getpeername()[:2]
         local_host = plain_host(sock.getsockname()[0])
         self.sock = sock
-        self.peer = self.real_peer = f"{plain_host(peer_host)}:{peer_port}"
+        self.address = self.real_address = f"{plain_host(peer_host)}:{peer_port}"
         self.born_host = host_bytes(peer_host, peer_port)
         self.local_addr = f"{local_host}:{local_port}"
         self.local_host = host_bytes(local_host, local_port)
@@ -136,7 +136,7 @@ class Connection:
 
         def on_through(source: str | None) -> None:
             self._pump = pump
-            self.peer = source or self.peer
+            self.address = source or self.address
 
         self._pump = ProxyPump(pump, on_through)
 
@@ -225,7 +225,7 @@ class Connection:
         elif isinstance(error, OSError):
             self.close(str(error))
         else:  # our own mistake, which must not end the service for others
-            log.error("event=failed service=%s peer=%s", self.service.name, self.peer, exc_info=error)
+            log.error("event=failed service=%s peer=%s", self.service.name, self.address, exc_info=error)
             self.close("an error of the server")
 
     def _turn_away(self, error: OtherProtocolError) -> None:
@@ -307,7 +307,7 @@ class Connection:
         self._pump = PLAIN  # one that still waits for a PROXY header knows this connection
         self.out.clear()
         self._loop.drop(self)
-        log.debug("event=closed service=%s peer=%s reason=%r", self.service.name, self.peer, reason)
+        log.debug("event=closed service=%s peer=%s reason=%r", self.service.name, self.address, reason)
         self.unsent = bytearray()
         self._cutter.close()
         self.service.connection_closed(self)
@@ -323,7 +323,7 @@ class Connection:
         command = Command(code=code, opaque=self._next_opaque, flag=ONEWAY_FLAG, ext=to_ext(header), body=body)
         self._put_out(encode_frame(command))
 
-    def request(
+    def ask(
         self, code: int, header: Header | dict[str, str], body: bytes, on_answer: OnAnswer, timeout_s: float
     ) -> None:
         """Sends a request to the peer. ``header`` may be its ext fields, if they are signed. ``on_answer`` gets the
@@ -332,10 +332,10 @@ class Connection:
             on_answer(None)
             return
         ext = header if isinstance(header, dict) else to_ext(header)
-        self.ask(Command(code=code, ext=ext, body=body), on_answer, timeout_s)
+        self.ask_as(Command(code=code, ext=ext, body=body), on_answer, timeout_s)
 
-    def ask(self, command: Command, on_answer: OnAnswer, timeout_s: float) -> None:
-        """As ``request``, but with no limit on open requests; the opaque is replaced by ours. A oneway request gets
+    def ask_as(self, command: Command, on_answer: OnAnswer, timeout_s: float) -> None:
+        """As ``ask``, but with no limit on open requests; the opaque is replaced by ours. A oneway request gets
         None at once."""
         if self.closed:
             on_answer(None)

@@ -354,7 +354,7 @@ class Loop:
         kind = CountedConnection if service.limits.max_requests_in_flight_per_connection else Connection
         connection = kind(sock, self, service, local_port, pump)
         self._connections[sock.fileno()] = connection
-        origin = self._origins[sock.fileno()] = service.name, connection.peer.rpartition(":")[0]
+        origin = self._origins[sock.fileno()] = service.name, connection.address.rpartition(":")[0]
         self._counts[origin] += 1
         self._epoll.register(sock.fileno(), select.EPOLLIN)
         if pump.wants_to_write:

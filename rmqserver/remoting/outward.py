@@ -77,6 +77,6 @@ async def ask(connection: Connection, code: int, ext: dict[str, str], body: byte
         answers.append(answer)
         done.set()
 
-    connection.request(code, ext, body, on_answer, timeout_s)
+    connection.ask(code, ext, body, on_answer, timeout_s)
     await done.wait()
     return answers[0]

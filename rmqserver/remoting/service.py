@@ -22,7 +22,8 @@ from rmqproto.headers.base import Header, NoFields, from_ext, java_bools
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.wire.command import Command, HeaderCodec, decode_ext_untrusted, decode_header_untrusted
 from rmqserver.logs import Seldom
-from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.connection_limits import ConnectionLimits, NoLimits
 from rmqserver.remoting.gate import Gate, GateWithShortcut, TwoGates
@@ -138,7 +139,7 @@ class Service:
         if self._seldom.is_due(reason):
             log.warning(
                 "event=turned-away protocol=%s service=%s port=%s peer=%s reason=%r",
-                protocol, self.name, connection.local_addr.rpartition(":")[2], connection.peer, reason,
+                protocol, self.name, connection.local_addr.rpartition(":")[2], connection.address, reason,
             )  # fmt: skip
 
     def handle_untrusted(self, connection: Connection, codec: int, peeked: int, header: bytes, body: bytes) -> None:
@@ -224,7 +225,7 @@ class Service:
         """The answer to an error of a handler or a gate."""
         refused = error if isinstance(error, Refused) else self.as_refused(error)
         if refused is None:
-            log.error("service=%s code=%d peer=%s", self.name, request.code, connection.peer, exc_info=error)
+            log.error("service=%s code=%d peer=%s", self.name, request.code, connection.address, exc_info=error)
             refused = Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
         # Its frames may refer to it. A flood of refusals would leave them all to the garbage collector, which would
         # then hold up everything for some tenths of a second.

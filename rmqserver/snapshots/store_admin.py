@@ -13,7 +13,8 @@ from rmqproto.bodies.snapshots import SnapshotName, SnapshotNames
 from rmqproto.codes import OwnRequestCode, ResponseCode
 from rmqproto.errors import UsageError
 from rmqproto.wire.fastjson import dumps, loads_untrusted
-from rmqserver.remoting.answer import Refused, Request, refusal, send_answer, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, refusal, send_answer, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 from rmqserver.snapshots.store_files import StoreFiles

@@ -31,7 +31,7 @@ from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv import kv, routes
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.routes import BrokerKey, RegisteredBroker, RouteTable
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 
@@ -119,7 +119,7 @@ def test_members_and_their_subscriptions_are_bounded(monkeypatch: pytest.MonkeyP
     with pytest.raises(NameTooLong, match="is longer than"):
         table.register_consumer(data, "d" * 10_000, CONNECTION, "JAVA", 513)
     assert list(table.producers) == ["P"]
-    table.connection_closed(CONNECTION)
+    table.peer_gone(CONNECTION)
     with pytest.raises(NameTooLong, match="is longer than"):
         table.register_producer("P", "d" * 10_000, CONNECTION, "JAVA", 513)
     table.register_consumer(other, "c", CONNECTION, "JAVA", 513, size_bytes=1000)

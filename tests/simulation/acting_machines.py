@@ -23,7 +23,8 @@ from rmqproto.wire.fastjson import dumps
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv.kv import KvConfig
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.service import Handler, Service
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.options import FlushMode

@@ -12,7 +12,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.controller import HaInfoHeader
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.options import FlushMode
 from rmqserver.store.recovery.recovery import Recovered
 from tests.crash.recording_disk import Loss, RecordingDisk

@@ -275,7 +275,7 @@ class Connection:
     def __init__(self, network: Network, service: Any, caller: Machine, called: Served):
         self.closed = False
         self.local_addr = f"{caller.name}:0"
-        self.peer = called.name
+        self.address = called.name
         self._network = network
         self._service = service
         self._caller = caller
@@ -287,7 +287,7 @@ class Connection:
         self._asked = 0
         called.connections[self] = None
 
-    def request(
+    def ask(
         self, code: Any, ext: dict[str, str], body: bytes, on_answer: Callable[[Command | None], None], timeout_s: float
     ) -> None:
         self._asked += 1

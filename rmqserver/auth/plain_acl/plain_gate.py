@@ -25,7 +25,8 @@ from rmqserver.auth.plain_acl.accounts import Account, Perm
 from rmqserver.auth.plain_acl.plain_files import PlainFiles
 from rmqserver.file_stamps import WATCH_INTERVAL_S
 from rmqserver.logs import Seldom
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import TakeOver
 
@@ -76,7 +77,7 @@ class PlainGate:
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
         """Never takes a request over. Logs refusals at a limited rate for each account."""
-        why = self._refusal(request, ext, connection.real_peer.rpartition(":")[0])
+        why = self._refusal(request, ext, connection.real_address.rpartition(":")[0])
         if why is None:
             if request.code in DROPPED_CODES:
                 raise Refused(
@@ -88,7 +89,7 @@ class PlainGate:
         if self._seldom.is_due(name):
             log.warning(
                 "event=refused-request account=%r peer=%s code=%d reason=%r",
-                name, connection.peer, request.code, why[:200],
+                name, connection.address, request.code, why[:200],
             )  # fmt: skip
         raise Refused(ResponseCode.SYSTEM_ERROR, _EXCEPTION + why)
 

@@ -13,7 +13,8 @@ from rmqproto.headers.auth import DeleteAclHeader, ListAclsHeader, ListUsersHead
 from rmqproto.wire import fastjson
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
-from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
+from rmqserver.operation import UNSET_REMARK, Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 

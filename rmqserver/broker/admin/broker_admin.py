@@ -15,7 +15,8 @@ from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.admin.runtime_info import RuntimeInfo
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.config.settings_requests import take_settings_untrusted
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 
@@ -51,7 +52,7 @@ class BrokerAdmin:
             return success(request)
         changed = take_settings_untrusted(self._config, request.body)
         if changed:
-            log.info("event=settings-changed peer=%s keys=%s", connection.peer, ",".join(sorted(changed)))
+            log.info("event=settings-changed peer=%s keys=%s", connection.address, ",".join(sorted(changed)))
         self._on_settings(changed)
         return success(request)
 

@@ -15,7 +15,8 @@ from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHe
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.stats.queue_times import UNKNOWN_MS, store_time_ms
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 

@@ -22,7 +22,8 @@ from rmqserver.broker.admin.paging import page
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.tables.attributes import GROUP_ATTRIBUTES, alter
 from rmqserver.config.broker_config import QUEUE_NUMS_MAX
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 

@@ -13,7 +13,8 @@ from rmqproto.headers.tables import ExportConfigHeader, ReadModeHeader
 from rmqproto.java import java_properties
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.errors import TableFull
-from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
+from rmqserver.operation import UNSET_REMARK, Refused
+from rmqserver.remoting.answer import Request, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts

@@ -14,7 +14,8 @@ from rmqproto.headers.statistics import QueryConsumeQueueHeader
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.consuming.held_answers import put_off
 from rmqserver.broker.parts import BrokerParts
-from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, send_answer, success
+from rmqserver.operation import UNSET_REMARK, Refused
+from rmqserver.remoting.answer import Request, send_answer, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 from rmqserver.store.disk.config_files import pretty

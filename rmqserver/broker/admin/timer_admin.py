@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.tables import SwitchTimerEngineHeader
 from rmqproto.wire.fastjson import dumps
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts

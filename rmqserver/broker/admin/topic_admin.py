@@ -23,7 +23,8 @@ from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.stats.queue_times import store_time_ms
 from rmqserver.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqserver.config.broker_config import QUEUE_NUMS_MAX
-from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, send_answer, success
+from rmqserver.operation import UNSET_REMARK, Refused
+from rmqserver.remoting.answer import Request, send_answer, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 

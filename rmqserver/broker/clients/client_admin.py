@@ -21,20 +21,12 @@ from rmqproto.headers.client_calls import (
 )
 from rmqproto.headers.consuming import ConsumerGroupHeader, ProducerGroupHeader
 from rmqproto.message.message_id import parse_offset_id_untrusted
-from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.clients.clients import Client
 from rmqserver.broker.consuming.reset_offset import refuse_older
 from rmqserver.broker.parts import BrokerParts
-from rmqserver.remoting.answer import (
-    UNSET_REMARK,
-    Refused,
-    Request,
-    answer_frame,
-    refusal,
-    send_answer,
-    success,
-)
+from rmqserver.operation import UNSET_REMARK, PeerAnswer, Refused
+from rmqserver.remoting.answer import Request, answer_frame, refusal, send_answer, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 
@@ -93,7 +85,7 @@ class ClientAdmin:
                     client_id=client.client_id,
                     language=client.language,
                     last_update_timestamp=client.last_update_ms,
-                    remote_ip=f"/{client.connection.peer}",
+                    remote_ip=f"/{client.peer.address}",
                     version=client.version,
                 )
                 for client in members.values()
@@ -140,10 +132,10 @@ class ClientAdmin:
             )
             raise Refused(ResponseCode.SYSTEM_ERROR, remark)
 
-        def on_answer(answer: Command | None) -> None:
+        def on_answer(answer: PeerAnswer | None) -> None:
             if answer is not None:
                 frame = _relayed(request, answer)
-            elif client.connection.closed:
+            elif client.peer.closed:
                 remark = f"invoke consumer <{group}> <{client_id}> Exception: the connection was closed"
                 frame = refusal(request, ResponseCode.SYSTEM_ERROR, remark)
             else:
@@ -151,7 +143,7 @@ class ClientAdmin:
                 frame = refusal(request, ResponseCode.CONSUME_MSG_TIMEOUT, remark)
             send_answer(request, connection, frame)
 
-        client.connection.request(request.code, header, body, on_answer, RELAY_TIMEOUT_S)
+        client.peer.ask(request.code, header, body, on_answer, RELAY_TIMEOUT_S)
 
     # --- questions to all clients of a group -------------------------------------------------------------------------
 
@@ -186,7 +178,7 @@ class _StatusRound:
         if not self._clients:
             self._finish()
         for client in self._clients:
-            client.connection.request(
+            client.peer.ask(
                 RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
                 header,
                 b"",
@@ -194,7 +186,7 @@ class _StatusRound:
                 STATUS_TIMEOUT_S,
             )
 
-    def _note(self, client_id: str, answer: Command | None) -> None:
+    def _note(self, client_id: str, answer: PeerAnswer | None) -> None:
         if answer is not None and answer.code == ResponseCode.SUCCESS:
             try:
                 found = loads_untrusted(answer.body, ConsumerStatus)
@@ -211,7 +203,7 @@ class _StatusRound:
         send_answer(self._request, self._connection, frame)
 
 
-def _relayed(request: Request[Any], answer: Command) -> bytes:
+def _relayed(request: Request[Any], answer: PeerAnswer) -> bytes:
     try:
         return answer_frame(request, answer.code, answer.remark, None, answer.body)
     except ValueError as error:  # a code that the asker's header codec cannot carry
@@ -221,7 +213,7 @@ def _relayed(request: Request[Any], answer: Command) -> bytes:
 def _connections(clients: Iterable[Client]) -> list[ConnectionBody]:
     return [
         ConnectionBody(
-            client_addr=client.connection.peer,
+            client_addr=client.peer.address,
             client_id=client.client_id,
             language=client.language,
             version=client.version,

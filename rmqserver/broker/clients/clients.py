@@ -1,7 +1,7 @@
 """The online clients: producers and consumers by group, what each group has subscribed to, and the notice when that
-changes (``ConsumerManager``, ``ProducerManager``, 5.5.0). Heartbeats add clients; a closed connection removes them.
+changes (``ConsumerManager``, ``ProducerManager``, 5.5.0). Heartbeats add clients; a peer that goes removes them.
 
-As in Apache's broker, a group has one client for each connection. Two connections with the same client id are both
+As in Apache's broker, a group has one client for each peer. Two connections with the same client id are both
 members, both notified and both listed."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rmqproto.codes import LANGUAGES
 from rmqproto.filters.message_filter import MessageFilter
 from rmqserver.broker.clients.carried_subscriptions import CarriedSubscriptions
 from rmqserver.broker.errors import NameTooLong, TooManyClients
-from rmqserver.remoting.connection import Connection
+from rmqserver.operation import Peer
 
 MEMBERS_MAX = 100_000
 """Clients of producer and consumer groups. A client counts once for each group it is in. This limit and the next two
@@ -50,7 +50,7 @@ class Client:
     client_id: str
     language: str
     version: int
-    connection: Connection
+    peer: Peer
     last_update_ms: int
 
 
@@ -59,7 +59,7 @@ class ConsumerGroup:
     """A consumer group. The newest heartbeat of any member decides everything except the members."""
 
     group: str
-    members: dict[Connection, Client] = field(default_factory=dict)
+    members: dict[Peer, Client] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     consume_type: str = CONSUME_PASSIVELY
     message_model: str = "CLUSTERING"
@@ -77,12 +77,12 @@ class ConsumerGroup:
 
 
 class Clients:
-    """``consumers`` by group, ``producers`` by group and connection. ``on_members_changed`` is called with a consumer
+    """``consumers`` by group, ``producers`` by group and peer. ``on_members_changed`` is called with a consumer
     group whose members or subscriptions have changed, also when it has just lost its last member."""
 
     def __init__(self, clock_ms: Callable[[], int], on_members_changed: Callable[[ConsumerGroup], None] | None = None):
         self.consumers: dict[str, ConsumerGroup] = {}
-        self.producers: dict[str, dict[Connection, Client]] = {}
+        self.producers: dict[str, dict[Peer, Client]] = {}
         self.carried = CarriedSubscriptions(clock_ms)
         self._on_members_changed = on_members_changed
         self._clock_ms = clock_ms
@@ -90,23 +90,23 @@ class Clients:
         self._turn = 0
         self._member_count = 0
         self._subscriptions_bytes = 0
-        # The groups in which a connection has a client: closing must not search all groups.
-        self._consumer_groups_of: dict[Connection, set[str]] = {}
-        self._producer_groups_of: dict[Connection, set[str]] = {}
+        # The groups in which a peer has a client: its end must not search all groups.
+        self._consumer_groups_of: dict[Peer, set[str]] = {}
+        self._producer_groups_of: dict[Peer, set[str]] = {}
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def register_producer(
-        self, group: str, client_id: str, connection: Connection, language: str | int | None, version: int
+        self, group: str, client_id: str, peer: Peer, language: str | int | None, version: int
     ) -> None:
-        """Takes a producer's heartbeat. A connection keeps its first client id. Raises TooManyClients or
+        """Takes a producer's heartbeat. A peer keeps its first client id. Raises TooManyClients or
         NameTooLong."""
-        client = (self.producers.get(group) or {}).get(connection)
+        client = (self.producers.get(group) or {}).get(peer)
         if client is None:
-            client = self._new_client(group, client_id, connection, language, version)
+            client = self._new_client(group, client_id, peer, language, version)
             self._member_count += 1
-            self.producers.setdefault(group, {})[connection] = client
-            self._producer_groups_of.setdefault(connection, set()).add(group)
+            self.producers.setdefault(group, {})[peer] = client
+            self._producer_groups_of.setdefault(peer, set()).add(group)
             self._producers_by_id[client_id] = client
         client.last_update_ms = self._clock_ms()
 
@@ -114,7 +114,7 @@ class Clients:
         self,
         data: ConsumerData,
         client_id: str,
-        connection: Connection,
+        peer: Peer,
         language: str | int | None,
         version: int,
         *,
@@ -122,22 +122,22 @@ class Clients:
         size_bytes: int = 0,
     ) -> bool:
         """Takes what a heartbeat of that size says about one group. Returns True if the group's members must be told of
-        a change. Another id on the same connection replaces the earlier one, and does not count as a change. Raises
+        a change. Another id on the same peer replaces the earlier one, and does not count as a change. Raises
         TooManyClients if there is no room."""
         group = self.consumers.get(data.group_name) or ConsumerGroup(data.group_name)
-        client = group.members.get(connection)
+        client = group.members.get(peer)
         is_new = client is None
         if client is None or client.client_id != client_id:
-            client = self._new_client(group.group, client_id, connection, language, version, is_counted=not is_new)
+            client = self._new_client(group.group, client_id, peer, language, version, is_counted=not is_new)
         more_bytes = size_bytes - group.subscriptions_bytes if with_subscriptions else 0
         if self._subscriptions_bytes + more_bytes > SUBSCRIPTIONS_MAX_BYTES:
             remark = f"subscriptions of more than {SUBSCRIPTIONS_MAX_BYTES} bytes"
             raise TooManyClients(remark)
         self.consumers[group.group] = group
-        group.members[connection] = client
+        group.members[peer] = client
         client.last_update_ms = self._clock_ms()
         self._member_count += is_new
-        self._consumer_groups_of.setdefault(connection, set()).add(group.group)
+        self._consumer_groups_of.setdefault(peer, set()).add(group.group)
         group.consume_type = enum_name(data.consume_type, CONSUME_TYPES)
         group.message_model = enum_name(data.message_model, MESSAGE_MODELS)
         group.consume_from_where = enum_name(data.consume_from_where, CONSUME_FROM_WHERES)
@@ -151,7 +151,7 @@ class Clients:
         self,
         group: str,
         client_id: str,
-        connection: Connection,
+        peer: Peer,
         language: str | int | None,
         version: int,
         *,
@@ -163,50 +163,50 @@ class Clients:
             raise TooManyClients(f"{MEMBERS_MAX} clients take part, and no more are taken")
         if max(len(group), len(client_id)) > NAME_LENGTH_MAX:
             raise NameTooLong(f"a group or client id is longer than {NAME_LENGTH_MAX}")
-        return Client(client_id, language_name(language), version, connection, self._clock_ms())
+        return Client(client_id, language_name(language), version, peer, self._clock_ms())
 
     # --- leaving -----------------------------------------------------------------------------------------------------
 
-    def unregister_producer(self, group: str, connection: Connection) -> None:
+    def unregister_producer(self, group: str, peer: Peer) -> None:
         members = self.producers.get(group, {})
-        client = members.pop(connection, None)
+        client = members.pop(peer, None)
         if client is None:
             return
         self._member_count -= 1
-        groups = self._producer_groups_of.get(connection, set())
+        groups = self._producer_groups_of.get(peer, set())
         groups.discard(group)
         if self._producers_by_id.get(client.client_id) is client:
             del self._producers_by_id[client.client_id]
             for other in groups:  # the client is still a member of those
-                self._producers_by_id[client.client_id] = self.producers[other][connection]
+                self._producers_by_id[client.client_id] = self.producers[other][peer]
         if not members:
             del self.producers[group]
 
-    def unregister_consumer(self, group: str, connection: Connection) -> None:
+    def unregister_consumer(self, group: str, peer: Peer) -> None:
         found = self.consumers.get(group)
-        if found is None or found.members.pop(connection, None) is None:
+        if found is None or found.members.pop(peer, None) is None:
             return
         self._member_count -= 1
-        self._consumer_groups_of.get(connection, set()).discard(group)
+        self._consumer_groups_of.get(peer, set()).discard(group)
         if not found.members:
             self._subscriptions_bytes -= found.subscriptions_bytes
             del self.consumers[group]
         self.tell_members(found)
 
-    def connection_closed(self, connection: Connection) -> None:
-        """Removes every client of the connection."""
-        for group in list(self._producer_groups_of.get(connection, ())):
-            self.unregister_producer(group, connection)
-        self._producer_groups_of.pop(connection, None)
-        for group in self._consumer_groups_of.pop(connection, ()):
-            self.unregister_consumer(group, connection)
+    def peer_gone(self, peer: Peer) -> None:
+        """Removes every client of the peer."""
+        for group in list(self._producer_groups_of.get(peer, ())):
+            self.unregister_producer(group, peer)
+        self._producer_groups_of.pop(peer, None)
+        for group in self._consumer_groups_of.pop(peer, ()):
+            self.unregister_consumer(group, peer)
 
-    def expired_connections(self, timeout_ms: int) -> list[Connection]:
-        """Connections of clients whose heartbeats have stopped for too long. The caller closes them."""
+    def expired_peers(self, timeout_ms: int) -> list[Peer]:
+        """Peers of clients whose heartbeats have stopped for too long. The caller closes them."""
         oldest_ms = self._clock_ms() - timeout_ms
         tables = [*self.producers.values(), *(group.members for group in self.consumers.values())]
         clients = (client for table in tables for client in table.values())
-        silent = (client.connection for client in clients if client.last_update_ms < oldest_ms)
+        silent = (client.peer for client in clients if client.last_update_ms < oldest_ms)
         return list(dict.fromkeys(silent))
 
     def take_over(self, before: Clients) -> None:

@@ -33,4 +33,4 @@ class MemberNotices:
             return
         header = ConsumerGroupHeader(consumer_group=group.group)
         for client in group.members.values():
-            client.connection.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header)
+            client.peer.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header)

@@ -13,11 +13,13 @@ from rmqproto.names import retry_topic
 from rmqproto.wire import fastjson
 from rmqserver.broker.clients.clients import CONSUME_TYPES, enum_name
 from rmqserver.broker.consuming.kinds import is_tags
-from rmqserver.remoting.answer import Refused, Request, send_answer, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, send_answer, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import ConsumerGroup
     from rmqserver.broker.parts import BrokerParts
+    from rmqserver.operation import Peer
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -52,7 +54,7 @@ class Membership:
             self._clients.tell_members(group)
 
     def heartbeat(
-        self, heartbeat: Heartbeat, connection: Connection, language: str | int | None, version: int, size_bytes: int
+        self, heartbeat: Heartbeat, peer: Peer, language: str | int | None, version: int, size_bytes: int
     ) -> tuple[bool, list[ConsumerGroup]]:
         """Takes a heartbeat of that size. Returns whether the client must send its subscriptions next time, and the
         groups whose members must be told once the client has its answer. Raises TooManyClients or NameTooLong."""
@@ -67,7 +69,7 @@ class Membership:
             if heartbeat.heartbeat_fingerprint:
                 wants_subscriptions |= self._is_news(data.group_name, heartbeat)
             is_changed = self._clients.register_consumer(
-                data, heartbeat.client_id, connection, language, version,
+                data, heartbeat.client_id, peer, language, version,
                 with_subscriptions=not heartbeat.without_sub, size_bytes=size_bytes,
             )  # fmt: skip
             group = self._clients.consumers[data.group_name]
@@ -78,7 +80,7 @@ class Membership:
             if is_changed:
                 changed.append(group)
         for producer in heartbeat.producer_data_set:
-            self._clients.register_producer(producer.group_name, heartbeat.client_id, connection, language, version)
+            self._clients.register_producer(producer.group_name, heartbeat.client_id, peer, language, version)
         return wants_subscriptions, changed
 
     def _prepare_group(self, data: ConsumerData) -> bool:

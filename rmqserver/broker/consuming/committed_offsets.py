@@ -15,7 +15,8 @@ from rmqproto.queue_mapping import item_at, logical_offset, queue_offset_of
 from rmqserver.broker.consuming.former_brokers import physical
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.tables.queue_mappings import is_physical
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.store.queues.reader import physical_memory_bytes
 
 if TYPE_CHECKING:

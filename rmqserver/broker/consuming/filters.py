@@ -12,7 +12,7 @@ from rmqproto.filters.subscription import ALL, TAG_SEPARATOR
 from rmqproto.message.properties import RETRY_TOPIC, find_bytes
 from rmqproto.names import RETRY_PREFIX
 from rmqserver.broker.consuming.kinds import BadExpression, compile_filter, compile_tags, is_tags
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import ConsumerGroup

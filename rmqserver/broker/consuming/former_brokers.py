@@ -24,7 +24,8 @@ from rmqproto.headers.consuming import (
 )
 from rmqproto.queue_mapping import MappingError
 from rmqproto.wire.command import Command
-from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.remoting.outward import connect, signed
 from rmqserver.remoting.service import Service
 
@@ -149,7 +150,7 @@ class FormerBrokers(Service):
         credentials = self._nameservers.credentials if self._nameservers is not None else None
         ext = signed(asked.header, b"", credentials)
         timeout_s = self._config.forward_timeout_ms / 1000
-        link.request(asked.request.code, ext, b"", lambda answer: _answer(asked, answer), timeout_s)
+        link.ask(asked.request.code, ext, b"", lambda answer: _answer(asked, answer), timeout_s)
 
 
 def _answer(asked: _Asked, answer: Command | None) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rmqproto.codes import ResponseCode
 from rmqserver.broker.errors import as_refused
-from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, refusal, send_answer
 
 if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
@@ -24,7 +25,7 @@ def answering(request: Request[Any], connection: Connection, go_on: Callable[[],
     except Exception as error:
         refused = as_refused(error)
         if refused is None:
-            log.exception("event=held-request-failed code=%d peer=%s", request.code, connection.peer)
+            log.exception("event=held-request-failed code=%d peer=%s", request.code, connection.address)
             frame = refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
         else:
             frame = refusal(request, refused.code, refused.remark, refused.header)

@@ -130,9 +130,9 @@ class Pulls:
                 header.ask(self._former, request, connection)
                 return
         elif header.lite_topic:
-            request = self._at_light_queue(request, connection.peer)
+            request = self._at_light_queue(request, connection.address)
             header = request.header
-        pulled = self.pull(header, request.code == _LITE_PULL, connection.local_addr, connection.peer, is_first)
+        pulled = self.pull(header, request.code == _LITE_PULL, connection.local_addr, connection.address, is_first)
         result = pulled.result
         if result.chunks:
             self._found(request, connection, pulled)

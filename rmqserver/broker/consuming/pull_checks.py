@@ -11,7 +11,7 @@ from rmqproto.headers.base import Header
 from rmqproto.headers.consuming import PULL_LITE, PULL_SUBSCRIPTION, PullHeader
 from rmqproto.names import is_system_group
 from rmqproto.perm import PERM_READ
-from rmqserver.remoting.answer import SEE_FAQ, Refused
+from rmqserver.operation import SEE_FAQ, Refused
 
 if TYPE_CHECKING:
     from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -33,8 +33,8 @@ def forbidden(remark: str, who: int) -> Refused:
 
 
 class ReadChecks:
-    """Each check raises Refused if nothing may be read. ``local_addr`` and ``peer`` are our end and the asker's end of
-    the connection, for remarks."""
+    """Each check raises Refused if nothing may be read. ``local_addr`` and ``address`` are our end and the asker's end
+    of the connection, for remarks."""
 
     def __init__(self, parts: BrokerParts):
         self._config = parts.config
@@ -54,7 +54,7 @@ class ReadChecks:
             raise forbidden(f"the broker[{own_ip}] for lite pull consumer is forbidden", _BROKER)
 
     def group_and_topic(
-        self, group_name: str, topic_name: str, queue_id: int, peer: str
+        self, group_name: str, topic_name: str, queue_id: int, address: str
     ) -> tuple[SubscriptionGroupConfig, TopicConfig]:
         """The group and the topic. Creates the group if that is allowed."""
         group = self._groups.find(group_name)
@@ -72,7 +72,7 @@ class ReadChecks:
         if not 0 <= queue_id < topic.read_queue_nums:
             text = (
                 f"queueId[{queue_id}] is illegal, topic:[{topic_name}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{peer}]"
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{address}]"
             )
             raise Refused(ResponseCode.INVALID_PARAMETER, text)
         return group, topic
@@ -100,13 +100,13 @@ class ReadChecks:
             raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         return self._filters.subscribed(online, subscription, header.sub_version)
 
-    def not_kept_out(self, group: str, peer: str) -> None:
+    def not_kept_out(self, group: str, address: str) -> None:
         """For ``rejectPullConsumerEnable``: whoever pulls must be a member of its group, which no consumer without a
         listener becomes then, or the group must have listeners."""
         online = self._clients.consumers.get(group)
         if online is not None and online.consume_type != CONSUME_ACTIVELY:
             return
-        is_member = online is not None and any(member.peer == peer for member in online.members)
+        is_member = online is not None and any(member.address == address for member in online.members)
         if not is_member and not is_system_group(group):
             text = f"the consumer's group info not exist, or the pull consumer is rejected by server.{SEE_FAQ}"
             raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)

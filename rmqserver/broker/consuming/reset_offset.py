@@ -17,7 +17,8 @@ from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.wire.fastjson import ObjectMap, dumps
 from rmqserver.broker.clients.clients import Client, language_name
 from rmqserver.broker.parts import BrokerParts
-from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
+from rmqserver.operation import UNSET_REMARK, Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 
@@ -126,7 +127,7 @@ class ResetOffset:
             body = dumps(ResetOffsetsForCpp(offset_table=items))
         header = ResetOffsetHeader(topic=topic, group=group, timestamp=timestamp_ms)
         for client in members:
-            client.connection.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body)
+            client.peer.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body)
 
 
 def refuse_older(client: Client) -> None:

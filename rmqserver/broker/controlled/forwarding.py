@@ -26,7 +26,8 @@ from rmqproto.ha import MASTER_ID
 from rmqproto.headers.consuming import PullAnswer, PullHeader
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqserver.broker.replicas.slave import ENDINGS, READS, REJECTED_TEXT, WRITES, Slave
-from rmqserver.remoting.answer import Refused, Request, answer_frame, refusal, send_answer
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, answer_frame, refusal, send_answer
 from rmqserver.remoting.connection import OnAnswer
 from rmqserver.remoting.outward import Outward, connect
 from rmqserver.remoting.pump import PLAIN
@@ -234,7 +235,7 @@ class Forwarding(Service):
             ext=dict(forwarded.ext),
             body=request.body,
         )
-        upstream.ask(command, forwarded.on_answer, ANSWER_TIMEOUT_S)
+        upstream.ask_as(command, forwarded.on_answer, ANSWER_TIMEOUT_S)
 
 
 def _answering(request: Request[Any], connection: Connection, way: _Way) -> OnAnswer:

@@ -11,7 +11,8 @@ from rmqproto.bodies.replication import EpochCache, EpochEntry
 from rmqproto.codes import REPLY_CODES, SEND_CODES, RequestCode, ResponseCode
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.sending.send_checks import unavailable_text
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.store.confirmation import OFFSET_MAX
 
 if TYPE_CHECKING:

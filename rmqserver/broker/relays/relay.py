@@ -16,7 +16,7 @@ import trio
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.results import MessageRefused

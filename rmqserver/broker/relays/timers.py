@@ -21,7 +21,7 @@ from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL, TimerMessage,
 from rmqserver.broker.relays.timer_metrics import TimingCounts
 from rmqserver.broker.relays.timer_recount import recount
 from rmqserver.broker.sending.put import Put
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.results import MessageRefused, PutStatus
 from rmqserver.store.timers.checked_checkpoint import log_state

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rmqproto.codes import SEND_CODES, ResponseCode
 from rmqproto.message.properties import parse
 from rmqserver.broker.sending.properties import wants_safe
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 
 if TYPE_CHECKING:
     from rmqserver.broker.replicas.ha_master import HaMaster

@@ -44,5 +44,5 @@ class MasterLink(Service):
         if answer is None:
             raise ConnectionError("no answer from the master")
         if answer.code != ResponseCode.SUCCESS:
-            raise RefusedError(answer.code, answer.remark or "", address=connection.peer)
+            raise RefusedError(answer.code, answer.remark or "", address=connection.address)
         return answer

@@ -21,7 +21,8 @@ from rmqproto.headers.controller import HaInfoHeader
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.replicas.slave import ENDINGS, WRITES
 from rmqserver.broker.tables.offsets import NOTHING
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts

@@ -29,7 +29,8 @@ from rmqserver.broker.replicas.same_log import OtherLog, check_same_log
 from rmqserver.broker.replicas.slave_note import SlaveNote
 from rmqserver.broker.sending.send_checks import unavailable_text
 from rmqserver.broker.tables.config_table import from_file
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import TOPIC_V1_LENGTH_MAX
 from rmqproto.names import RETRY_PREFIX
 from rmqserver.broker.sending.properties import delay_level
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from rmqproto.message.properties import (
     WAIT,
 )
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK, HOSTS_V6, MULTI_TAGS
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqserver.config.broker_config import BrokerConfig

@@ -14,12 +14,14 @@ from rmqproto.perm import PERM_WRITE
 from rmqserver.broker.sending.answers import without_content
 from rmqserver.broker.sending.pending import OnDone, Outcome
 from rmqserver.broker.sending.put import Put
-from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, refusal, success
+from rmqserver.operation import UNSET_REMARK, Refused
+from rmqserver.remoting.answer import Request, refusal, success
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
+    from rmqserver.operation import Peer
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -79,7 +81,7 @@ class Recalls:
             raise Refused(ResponseCode.ILLEGAL_OPERATION, problem)
         return handle
 
-    def _message(self, handle: RecallHandle, group: str | None, connection: Connection) -> NewMessage:
+    def _message(self, handle: RecallHandle, group: str | None, peer: Peer) -> NewMessage:
         now_ms = self._clock_ms()
         with_topic = self._config.append_topic_for_timer_delete_key
         properties = {
@@ -97,8 +99,8 @@ class Recalls:
             flag=0,
             sys_flag=0,
             born_timestamp_ms=now_ms,
-            born_host=connection.born_host,
-            store_host=self._address.record_host(connection),
+            born_host=peer.born_host,
+            store_host=self._address.record_host(peer),
             reconsume_times=0,
             body=b"0",
             properties=properties,

@@ -14,7 +14,7 @@ from rmqproto.message.producer_sequence import ProducerSequence, parse_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import RETRY_PREFIX
 from rmqserver.broker.sending.properties import TIMER_NAMES
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.results import Appended
 from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, StoredPlace
 

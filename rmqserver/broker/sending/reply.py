@@ -12,14 +12,14 @@ from rmqproto.headers.client_calls import PushReplyHeader
 from rmqproto.headers.sending import SendAnswer, SendHeader
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import offset_id
-from rmqproto.wire.command import Command
 from rmqserver.broker.sending.answers import RefusedSendAnswer, without_content
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.properties import added_by_broker
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.send_checks import TopicCheck
 from rmqserver.broker.sending.targets import Target
-from rmqserver.remoting.answer import Refused, Request, answer_frame, send_answer
+from rmqserver.operation import PeerAnswer, Refused
+from rmqserver.remoting.answer import Request, answer_frame, send_answer
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import Appended, MessageRefused
 
@@ -63,7 +63,7 @@ class Replies:
             target = Target(config, parts.stats.puts[header.topic])
             queue_id = header.queue_id
             if not 0 <= queue_id < target.queue_limit:
-                queue_id = target.choose_queue(queue_id, connection.peer)
+                queue_id = target.choose_queue(queue_id, connection.address)
         except Refused as refused:
             refused.header = _refused_header(parts)
             raise
@@ -99,14 +99,14 @@ class Replies:
             answer.push_failed(f"push reply message fail, channel of <{client_id}> not found.")
             return
 
-        def on_answer(pushed: Command | None) -> None:
+        def on_answer(pushed: PeerAnswer | None) -> None:
             if pushed is not None and pushed.code == ResponseCode.SUCCESS:
                 answer.pushed()
             else:
                 answer.push_failed(f"push reply message to {client_id}fail.")
 
         code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
-        producer.connection.request(code, header, body, on_answer, PUSH_TIMEOUT_S)
+        producer.peer.ask(code, header, body, on_answer, PUSH_TIMEOUT_S)
 
     def _push_header(self, header: SendHeader, connection: Connection, message: NewMessage) -> PushReplyHeader:
         added = added_by_broker(self._parts.config)
@@ -129,7 +129,7 @@ class Replies:
             properties=props.joined(properties).decode(),
             reconsume_times=header.reconsume_times,
             unit_mode=header.is_unit,
-            born_host=connection.peer,
+            born_host=connection.address,
             store_host=self._parts.address.address(connection),
             store_timestamp=now_ms,
         )

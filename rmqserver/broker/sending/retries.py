@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqproto.codes import FIRST_MAX_RECONSUME_VERSION, ResponseCode
 from rmqproto.message import properties as props
 from rmqproto.names import RETRY_PREFIX, dlq_topic
-from rmqserver.remoting.answer import SEE_FAQ, Refused
+from rmqserver.operation import SEE_FAQ, Refused
 
 if TYPE_CHECKING:
     from rmqproto.bodies.groups import SubscriptionGroupConfig

@@ -30,7 +30,7 @@ from rmqserver.broker.sending.properties import (
     is_timer,
 )
 from rmqserver.broker.sending.retries import bury_if_dead
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:

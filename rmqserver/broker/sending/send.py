@@ -29,12 +29,14 @@ from rmqserver.broker.sending.send_checks import refusal_of
 from rmqserver.broker.sending.special import ProducerPut, recall_handle_of
 from rmqserver.broker.sending.targets import Target, Targets, WhenTold, at_once
 from rmqserver.broker.sending.waiting_put import WaitingPut
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
+    from rmqserver.operation import Peer
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -78,7 +80,7 @@ class Sends:
             target = self._known_targets.get(header.topic) or self._find_target(header, connection)
             queue_id = header.queue_id
             if not 0 <= queue_id < target.queue_limit:
-                queue_id = target.choose_queue(queue_id, connection.peer)
+                queue_id = target.choose_queue(queue_id, connection.address)
             if header.batch:
                 return self._send_batch(request, connection, target, queue_id)
             properties = header.properties.encode()
@@ -118,8 +120,8 @@ class Sends:
                     (self._answer_plain, connection, request.opaque, store_host, appended, queue_id, unique_key)
                 )
 
-    def _find_target(self, header: SendHeader, connection: Connection) -> Target:
-        return self._targets.find(header, self._address.ip(connection.local_addr))
+    def _find_target(self, header: SendHeader, peer: Peer) -> Target:
+        return self._targets.find(header, self._address.ip(peer.local_addr))
 
     # --- messages that are not plain ---------------------------------------------------------------------------------
 

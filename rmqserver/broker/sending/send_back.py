@@ -19,7 +19,8 @@ from rmqserver.broker.sending.answers import without_content
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.retries import times_max, to_dead_letters
-from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, answer_frame, send_answer, success
+from rmqserver.operation import SEE_FAQ, Refused
+from rmqserver.remoting.answer import Request, answer_frame, send_answer, success
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import MessageRefused
 

@@ -14,7 +14,7 @@ from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, topic_problem
 from rmqproto.perm import PERM_WRITE
 from rmqserver.broker.tables.topics import TopicTable
-from rmqserver.remoting.answer import SEE_FAQ, Refused
+from rmqserver.operation import SEE_FAQ, Refused
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rmqproto.names import RETRY_PREFIX
 from rmqproto.queue_mapping import current_queues, logical_offset
 from rmqserver.broker.sending.send_checks import TopicCheck
 from rmqserver.broker.tables.topics import config_text
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from rmqproto import queue_mapping
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicQueueMappingDetail, TopicQueueMappingInfo
 from rmqproto.codes import ResponseCode
 from rmqserver.broker.tables.config_table import ConfigTable
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqserver.config.broker_config import BrokerConfig

@@ -36,7 +36,7 @@ from rmqserver.broker.transactions.half_messages import (
 )
 from rmqserver.broker.transactions.half_queue import HalfQueue
 from rmqserver.broker.transactions.state import TransactionState
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.results import Appended, MessageRefused
 
 if TYPE_CHECKING:
@@ -213,4 +213,4 @@ class Checks:
             offset_msg_id=offset_id(half.store_host, copy.log_offset),
             broker_name=self._config.broker_name,
         )
-        producer.connection.notify(RequestCode.CHECK_TRANSACTION_STATE, header, encode_record(message))
+        producer.peer.notify(RequestCode.CHECK_TRANSACTION_STATE, header, encode_record(message))

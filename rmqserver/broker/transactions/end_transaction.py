@@ -21,7 +21,8 @@ from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.endings import transaction_of
 from rmqserver.broker.transactions.half_messages import check_times, committed, immunity_ms, put_back
 from rmqserver.broker.transactions.state import TransactionState
-from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, refusal, success
+from rmqserver.operation import UNSET_REMARK, Refused
+from rmqserver.remoting.answer import Request, refusal, success
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.half_messages import op_message
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:

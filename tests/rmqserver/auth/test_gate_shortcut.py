@@ -34,7 +34,7 @@ class Peer:
     """A connection that keeps its answers."""
 
     def __init__(self, address: str = "127.0.0.1:1"):
-        self.peer = self.real_peer = address
+        self.address = self.real_address = address
         self.answers: list[bytes] = []
 
     def send(self, frame: bytes) -> None:

@@ -17,7 +17,8 @@ from rmqproto.message.record import decode_records_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqserver.broker.admin.message_query import MessageQuery
 from rmqserver.broker.sending.repeats import Repeats
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 from rmqserver.store import message_store
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.index import feed
@@ -37,7 +38,7 @@ class Client:
     def __init__(self) -> None:
         self.closed = False
         self.sent: list[Command] = []
-        self.peer = "127.0.0.1:1"
+        self.address = "127.0.0.1:1"
 
     def send(self, frame: bytes) -> None:
         self.sent.append(decode_frame_untrusted(frame))

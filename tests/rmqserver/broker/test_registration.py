@@ -22,7 +22,8 @@ from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service

@@ -26,7 +26,7 @@ class Seat:
 
     def __init__(self, controller: Controller):
         self.local_addr = f"{HOST}:9878"
-        self.peer = f"{HOST}:1"
+        self.address = f"{HOST}:1"
         self.is_stopped = False
         self._controller = controller
         self._sent: list[Command] = []

@@ -10,7 +10,8 @@ from rmqproto.headers.consuming import PullHeader
 from rmqproto.headers.sending import SendHeaderV2
 from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.limits.rates import NamedRates
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 
 NONE = NamedRates()
 
@@ -25,7 +26,7 @@ class Limits:
 class Caller:
     """What the gate needs of a connection."""
 
-    peer = "127.0.0.1:5"
+    address = "127.0.0.1:5"
     rests = 0
 
     def rest(self) -> None:

@@ -21,8 +21,9 @@ from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, RequestCode, ResponseCode
 from rmqproto.errors import UsageError
 from rmqproto.headers.consuming import ConsumerGroupHeader
 from rmqproto.wire.command import Command, FrameReader, HeaderCodec, encode_frame
+from rmqserver.operation import Refused
 from rmqserver.remoting import loop as loop_module
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.connection_limits import NoLimits
 from rmqserver.remoting.loop import Loop
@@ -568,7 +569,7 @@ def test_requests_to_a_client_are_answered_or_end_with_none() -> None:
             await talk_on(stream, echo_frame(1), 1)
             assert service.last is not None
             for timeout_s in (30, 30, 0):
-                service.last.request(307, ConsumerGroupHeader(consumer_group="g"), b"", on_answer, timeout_s)
+                service.last.ask(307, ConsumerGroupHeader(consumer_group="g"), b"", on_answer, timeout_s)
             asked = await talk_on(stream, b"", 3)
             await talk_on(
                 stream, encode_frame(Command(code=0, opaque=asked[0].opaque, flag=RESPONSE_FLAG, body=b"a")), 0

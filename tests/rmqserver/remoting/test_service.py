@@ -18,7 +18,8 @@ from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.wire import header_binary, header_json
 from rmqproto.wire.command import Command, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqproto.wire.frames import FrameCutter, frame
-from rmqserver.remoting.answer import LANGUAGE, Refused, Request, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import LANGUAGE, Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Service
 

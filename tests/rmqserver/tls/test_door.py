@@ -303,7 +303,7 @@ async def test_a_connection_of_ours_may_send_before_the_handshake_has_ended(
     with echo_loop(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (loop, service, port), trio.fail_after(LIMIT_S):
         sock = await trio.to_thread.run_sync(socket.create_connection, ("127.0.0.1", port))
         ours = loop.adopt(sock, service, pump=link.pump())
-        ours.request(CODE, ConsumerGroupHeader(consumer_group="g"), b"early", answered.append, LIMIT_S)
+        ours.ask(CODE, ConsumerGroupHeader(consumer_group="g"), b"early", answered.append, LIMIT_S)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(loop.run)
             while not answered:

@@ -24,7 +24,8 @@ from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.stats.queue_times import store_time_ms
-from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
+from rmqserver.operation import UNSET_REMARK, Refused
+from rmqserver.remoting.answer import Request, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders

@@ -20,7 +20,7 @@ from rmqserver.broker.stats.queue_times import store_time_ms
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.waiting import Waiting
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
+    from rmqserver.operation import Peer
     from rmqserver.remoting.service import Handler
     from rmqserver.store.results import Arrival
 
@@ -42,9 +42,9 @@ class Lite:
         services = (self.subscriptions, self.pops, self._infos)
         return {code: handler for each in services for code, handler in each.handlers().items()}
 
-    def connection_closed(self, connection: Connection) -> None:
+    def peer_gone(self, peer: Peer) -> None:
         if self.subscriptions.by_client:
-            self.subscriptions.connection_closed(connection)
+            self.subscriptions.peer_gone(peer)
 
     def arrived(self, arrivals: list[Arrival]) -> None:
         """Called when messages have become visible. Not needed while no client subscribes."""

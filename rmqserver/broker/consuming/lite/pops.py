@@ -25,7 +25,8 @@ from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
-from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, answer_frame, send_answer
+from rmqserver.operation import SEE_FAQ, Refused
+from rmqserver.remoting.answer import Request, answer_frame, send_answer
 from rmqserver.store.results import MOVED, GetStatus
 
 if TYPE_CHECKING:

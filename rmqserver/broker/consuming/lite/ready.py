@@ -18,7 +18,7 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_names_of, lite_queue_name
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.holds import WakeKey
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
+    from rmqserver.operation import Peer
     from rmqserver.store.results import Arrival
 
 
@@ -29,7 +29,7 @@ class LiteClient(msgspec.Struct):
     client_id: str
     group: str
     topic: str
-    connection: Connection
+    peer: Peer
     is_wildcard: bool
     ready: dict[str, None]
     queues: dict[str, None] = {}

@@ -13,7 +13,8 @@ from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, wildcard_name
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.operation import Peer, Refused
+from rmqserver.remoting.answer import Request, success
 from rmqserver.store.queues.light import is_light
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class LiteSubscriptions:
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.LITE_SUBSCRIPTION_CTL: self._change}
 
-    def connection_closed(self, connection: Connection) -> None:
-        for client in [one for one in self.by_client.values() if one.connection is connection]:
+    def peer_gone(self, peer: Peer) -> None:
+        for client in [one for one in self.by_client.values() if one.peer is peer]:
             self._forget(client)
 
     # --- asking ------------------------------------------------------------------------------------------------------
@@ -92,9 +93,7 @@ class LiteSubscriptions:
                 self.change(change, change.client_id, change.group, change.topic, connection)
         return success(request)
 
-    def change(
-        self, change: LiteSubscriptionChange, client_id: str, group: str, topic: str, connection: Connection
-    ) -> None:
+    def change(self, change: LiteSubscriptionChange, client_id: str, group: str, topic: str, peer: Peer) -> None:
         """Applies one change. Raises Refused with 604 if the group may not consume, and with 2018 for one lite topic
         too many."""
         names = [lite_queue_name(topic, name) for name in change.lite_topic_set or ()]
@@ -113,7 +112,7 @@ class LiteSubscriptions:
         is_wildcard = self.is_wildcard(group)
         if is_wildcard and change.action == "PARTIAL_ADD":
             raise Refused(ResponseCode.ILLEGAL_OPERATION, "subscribe lite operation is not supported for this group")
-        client = self._client(client_id, group, topic, connection, is_wildcard)
+        client = self._client(client_id, group, topic, peer, is_wildcard)
         if change.action == "PARTIAL_ADD":
             self._add_some(client, queues, change.offset_option)
         else:
@@ -124,7 +123,7 @@ class LiteSubscriptions:
         if config is None or not config.consume_enable:
             raise Refused(ResponseCode.ILLEGAL_OPERATION, "Consumer group is not allowed to consume.")
 
-    def _client(self, client_id: str, group: str, topic: str, connection: Connection, is_wildcard: bool) -> LiteClient:
+    def _client(self, client_id: str, group: str, topic: str, peer: Peer, is_wildcard: bool) -> LiteClient:
         client = self.by_client.get(client_id)
         if client is not None and (client.group, client.topic, client.is_wildcard) != (group, topic, is_wildcard):
             self._forget(client)
@@ -133,8 +132,8 @@ class LiteSubscriptions:
             if len(self.by_client) >= CLIENTS_MAX:
                 raise Refused(ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED, f"{CLIENTS_MAX} clients subscribe already")
             ready = self._ready.shared(topic, group) if is_wildcard else {}
-            client = self.by_client[client_id] = LiteClient(client_id, group, topic, connection, is_wildcard, ready)
-        client.connection = connection
+            client = self.by_client[client_id] = LiteClient(client_id, group, topic, peer, is_wildcard, ready)
+        client.peer = peer
         client.last_access_ms = self._clock_ms()
         return client
 
@@ -177,7 +176,7 @@ class LiteSubscriptions:
     def _tell_gone(self, client: LiteClient, queue: str) -> None:
         lite_topic = queue.removeprefix(lite_queue_name(client.topic, ""))
         header = UnsubscribeLiteHeader(lite_topic=lite_topic, consumer_group=client.group, client_id=client.client_id)
-        client.connection.notify(RequestCode.NOTIFY_UNSUBSCRIBE_LITE, header, b"")
+        client.peer.notify(RequestCode.NOTIFY_UNSUBSCRIBE_LITE, header, b"")
 
     def _remove(self, client: LiteClient, queues: Iterable[str]) -> None:
         for queue in queues:

@@ -19,11 +19,13 @@ from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks
 from rmqserver.broker.consuming.pop.revive_log import ReviveLog
 from rmqserver.broker.consuming.pop.waiting import Waiting
-from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, refusal, success
+from rmqserver.operation import UNSET_REMARK, Refused
+from rmqserver.remoting.answer import Request, refusal, success
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
+    from rmqserver.operation import Peer
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -64,10 +66,10 @@ class Acks:
         self.ack(request.header, connection)
         return success(request)
 
-    def ack(self, header: AckHeader, connection: Connection) -> None:
+    def ack(self, header: AckHeader, peer: Peer) -> None:
         """Acknowledges a message. Raises Refused if there is no such topic, queue or message, or if the revive log
         cannot be written; ProtocolError if the handle cannot be read."""
-        self._checks.acked_queue(header.topic, header.queue_id, connection.peer)
+        self._checks.acked_queue(header.topic, header.queue_id, peer.address)
         if header.lite_topic:
             self._lite_pops.ack(header, header.lite_topic)
             return
@@ -80,9 +82,9 @@ class Acks:
             raise Refused(ResponseCode.NO_MESSAGE, text)
         handle = parse_handle_untrusted(header.extra_info)
         if handle.is_ordered:
-            self._ack_ordered(header.consumer_group, header.topic, header.queue_id, header.offset, handle, connection)
+            self._ack_ordered(header.consumer_group, header.topic, header.queue_id, header.offset, handle, peer)
         else:
-            self._put_ack(header, handle, self._address.record_host(connection))
+            self._put_ack(header, handle, self._address.record_host(peer))
 
     def _batch_ack(self, request: Request[Any], connection: Connection) -> bytes:
         body = fastjson.loads_untrusted(request.body, BatchAcks) if request.body else BatchAcks()
@@ -92,7 +94,7 @@ class Acks:
             self.ack_batch(ack, body.broker_name, connection)
         return success(request)
 
-    def ack_batch(self, ack: BatchAck, broker_name: str | None, connection: Connection) -> None:
+    def ack_batch(self, ack: BatchAck, broker_name: str | None, peer: Peer) -> None:
         """As ``ack``, but skips offsets at which the queue has no message."""
         topic = real_topic(ack.topic, ack.consumer_group, ack.retry)
         queue = self._store.queue(topic, ack.queue_id)
@@ -108,7 +110,7 @@ class Acks:
                 ack.queue_id, start,
             )  # fmt: skip
             for offset in offsets:
-                self._ack_ordered(ack.consumer_group, topic, ack.queue_id, offset, handle, connection)
+                self._ack_ordered(ack.consumer_group, topic, ack.queue_id, offset, handle, peer)
         elif offsets:
             entry = AckMessage(
                 ack_offsets=offsets,
@@ -119,7 +121,7 @@ class Acks:
                 start_offset=start,
                 topic=topic,
             )
-            self._put(entry, ack.revive_queue_id, self._address.record_host(connection))
+            self._put(entry, ack.revive_queue_id, self._address.record_host(peer))
 
     def _put_ack(self, header: AckHeader, handle: Handle, store_host: bytes) -> None:
         entry = AckMessage(
@@ -151,9 +153,7 @@ class Acks:
         except MessageRefused as refused:
             raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value) from None
 
-    def _ack_ordered(
-        self, group: str, topic: str, queue_id: int, offset: int, handle: Handle, connection: Connection
-    ) -> None:
+    def _ack_ordered(self, group: str, topic: str, queue_id: int, offset: int, handle: Handle, peer: Peer) -> None:
         """``ackOrderly``: the group's offset moves on when no earlier message is out."""
         old = self._offsets.committed(group, topic, queue_id)
         if old is not None and offset < old:
@@ -163,7 +163,7 @@ class Acks:
         except ValueError:
             text = (
                 f"offset is illegal, key:{topic}@{group}@{queue_id}, old:{old if old is not None else -1}, "
-                f"commit:{offset}, next:-1, /{connection.peer}"
+                f"commit:{offset}, next:-1, /{peer.address}"
             )
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, text) from None
         if next_offset is None:
@@ -178,19 +178,19 @@ class Acks:
     def _change(self, request: Request[ChangeInvisibleTimeHeader], connection: Connection) -> bytes:
         return success(request, self.change(request.header, connection), remark=UNSET_REMARK)
 
-    def change(self, header: ChangeInvisibleTimeHeader, connection: Connection) -> ChangeInvisibleTimeAnswer:
+    def change(self, header: ChangeInvisibleTimeHeader, peer: Peer) -> ChangeInvisibleTimeAnswer:
         """Makes the message invisible from now on, for the header's time. Raises as ``ack``."""
-        self._checks.acked_queue(header.topic, header.queue_id, connection.peer, ChangeInvisibleTimeAnswer())
+        self._checks.acked_queue(header.topic, header.queue_id, peer.address, ChangeInvisibleTimeAnswer())
         if header.lite_topic:
             return self._lite_pops.change(header, header.lite_topic)
         low = self._store.min_offset(header.topic, header.queue_id)
         if not low <= header.offset < self._store.max_offset(header.topic, header.queue_id):
             raise Refused(ResponseCode.NO_MESSAGE, UNSET_REMARK, ChangeInvisibleTimeAnswer())
         handle = parse_handle_untrusted(header.extra_info)
-        return (self._change_ordered if handle.is_ordered else self._change_unordered)(header, handle, connection)
+        return (self._change_ordered if handle.is_ordered else self._change_unordered)(header, handle, peer)
 
     def _change_unordered(
-        self, header: ChangeInvisibleTimeHeader, handle: Handle, connection: Connection
+        self, header: ChangeInvisibleTimeHeader, handle: Handle, peer: Peer
     ) -> ChangeInvisibleTimeAnswer:
         """Puts a check point for this message alone, then acknowledges the message in the old one.
 
@@ -209,7 +209,7 @@ class Acks:
             is_suspended=bool(header.suspend),
             topic=header.topic,
         )
-        store_host = self._address.record_host(connection)
+        store_host = self._address.record_host(peer)
         self._put(check_point, handle.revive_queue_id, store_host)
         self._put_ack(header, handle, store_host)
         return ChangeInvisibleTimeAnswer(
@@ -217,7 +217,7 @@ class Acks:
         )
 
     def _change_ordered(
-        self, header: ChangeInvisibleTimeHeader, handle: Handle, connection: Connection
+        self, header: ChangeInvisibleTimeHeader, handle: Handle, peer: Peer
     ) -> ChangeInvisibleTimeAnswer:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         old = self._offsets.committed(group, topic, queue_id)

@@ -19,7 +19,8 @@ from rmqproto.wire import fastjson
 from rmqserver.broker.clients.clients import MESSAGE_MODELS, enum_name
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.tables.config_table import from_file
-from rmqserver.remoting.answer import Refused, Request, send_answer, success
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, send_answer, success
 
 if TYPE_CHECKING:
     from rmqproto.bodies.routes import TopicRoute

@@ -21,7 +21,8 @@ from rmqserver.broker.consuming.pop.pop import EARLY_MS
 from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks, wanted_by
 from rmqserver.broker.consuming.pop.popping import Popping
 from rmqserver.broker.consuming.pop.waiting import NOTIFICATION, Waiting
-from rmqserver.remoting.answer import UNSET_REMARK, Request, answer_frame, send_answer, success
+from rmqserver.operation import UNSET_REMARK
+from rmqserver.remoting.answer import Request, answer_frame, send_answer, success
 from rmqserver.store.results import GetResult, GetStatus
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Looks:
         header, none = request.header, PopAnswer()
         group, count_max = header.consumer_group, min(header.max_msg_nums, POP_COUNT_MAX)
         self._checks.peek(connection, none)
-        self._checks.topic_and_group(header.topic, header.queue_id, group, connection.peer, none)
+        self._checks.topic_and_group(header.topic, header.queue_id, group, connection.address, none)
         records: list[bytes] = []
         rest_count = 0
         for topic, queue_id in self._popping.sources(group, header.topic, header.queue_id):
@@ -83,7 +84,7 @@ class Looks:
     def _notify(self, request: Request[NotificationHeader], connection: Connection) -> None:
         header, none = request.header, NotificationAnswer()
         self._checks.peek(connection, none)
-        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer, none)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.address, none)
         wanted = EVERYTHING
         if self._config.use_message_filter_for_notification:
             wanted = wanted_by(self._filters, header, none)
@@ -138,7 +139,7 @@ class Looks:
     def _polling_info(self, request: Request[PollingInfoHeader], connection: Connection) -> bytes:
         header, none = request.header, PollingInfoAnswer()
         self._checks.peek(connection, none)
-        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer, none)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.address, none)
         count = self._waiting.pops_held_for(header.topic, header.consumer_group, header.queue_id)
         return success(request, PollingInfoAnswer(polling_num=count), remark=UNSET_REMARK)
 

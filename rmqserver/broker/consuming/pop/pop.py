@@ -18,7 +18,8 @@ from rmqserver.broker.consuming.pop.popping import Popped, Popping
 from rmqserver.broker.consuming.pop.waiting import POP, Waiting
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
-from rmqserver.remoting.answer import Refused, Request, answer_frame, refusal, send_answer
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, answer_frame, refusal, send_answer
 from rmqserver.store.results import GetStatus, MessageRefused
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Pops:
     def _serve(self, request: Request[PopHeader], connection: Connection) -> None:
         header, none = request.header, PopAnswer()
         self._checks.pop(header, connection, none)
-        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer, none)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.address, none)
         wanted = wanted_by(self._filters, header, none)
         kind = header.exp_type if header.exp else None
         self._parts.clients.note_carried(header.consumer_group, header.topic, kind, header.exp)

@@ -14,12 +14,12 @@ from rmqproto.headers.popping import NotificationHeader, PopHeader
 from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.filters import NOT_PARSED
 from rmqserver.broker.consuming.kinds import is_tags
-from rmqserver.remoting.answer import SEE_FAQ, Refused
+from rmqserver.operation import SEE_FAQ, Refused
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.filters import Filters
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
+    from rmqserver.operation import Peer
 
 POP_COUNT_MAX = 32
 """The most messages of one pop: a check point has one bit for each."""
@@ -38,11 +38,11 @@ class PopChecks:
         self._address = parts.address
         self._clock_ms = parts.clock_ms
 
-    def pop(self, header: PopHeader, connection: Connection, refused_header: Header) -> None:
+    def pop(self, header: PopHeader, peer: Peer, refused_header: Header) -> None:
         """The checks that only 200050 makes, before all others."""
 
         def refused(code: ResponseCode, what: str) -> Refused:
-            return Refused(code, f"the broker[{self._address.ip(connection.local_addr)}] {what}", refused_header)
+            return Refused(code, f"the broker[{self._address.ip(peer.local_addr)}] {what}", refused_header)
 
         if header.born_time and self._clock_ms() - header.born_time - header.poll_time > LATE_MAX_MS:
             raise refused(ResponseCode.POLLING_TIMEOUT, "pop message is timeout too much")
@@ -54,10 +54,10 @@ class PopChecks:
             text = "pop message is forbidden because timerWheelEnable is false"
             raise refused(ResponseCode.SYSTEM_ERROR, text)
 
-    def peek(self, connection: Connection, refused_header: Header | None = None) -> None:
+    def peek(self, peer: Peer, refused_header: Header | None = None) -> None:
         """The first check of 200052, 200054 and 200055."""
         if not self._config.broker_permission & PERM_READ:
-            own_ip = self._address.ip(connection.local_addr)
+            own_ip = self._address.ip(peer.local_addr)
             text = f"the broker[{own_ip}] peeking message is forbidden"
             raise Refused(ResponseCode.NO_PERMISSION, text, refused_header)
 

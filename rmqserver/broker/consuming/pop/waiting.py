@@ -15,7 +15,7 @@ from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held, WakeK
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
+    from rmqserver.operation import Peer
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ GO_ON_IN_A_TURN = 4
 """Requests that look at a further portion in one turn of the loop: others are to be served in between."""
 
 Post = Callable[[Callable[[], None]], None]
-_Woken = tuple["Connection", Callable[[], None], WakeKey]
+_Woken = tuple["Peer", Callable[[], None], WakeKey]
 
 POP, NOTIFICATION, LITE_POP = "pop", "notification", "lite pop"
 """Kinds of requests that wait; each has a limit of its own."""
@@ -54,13 +54,13 @@ class Waiting:
         self,
         kind: str,
         header: Any,
-        connection: Connection,
+        peer: Peer,
         deadline_ms: int,
         go_on: Callable[[], None],
         wanted: MessageFilter = EVERYTHING,
     ) -> bool:
         """Holds a request for ``header``'s group, topic and queue. Returns False if too many wait already. ``go_on`` is
-        called between the rounds' writes, unless the connection is closed by then.
+        called between the rounds' writes, unless the peer is closed by then.
 
         Of requests for the same queue and group, a message wakes one, as in Apache's broker: the first pop, and the
         last notification."""
@@ -76,14 +76,14 @@ class Waiting:
         arrival_keys = (*((topic, each) for each in queue_ids), *retries)
         is_pop = kind == POP
         held = Held(
-            waiter=connection,
+            waiter=peer,
             keys=(own_key, (kind,)),
             line=own_key,
             line_keys=arrival_keys,
             is_last_first=not is_pop,
             takes_count=max(1, header.max_msg_nums) if is_pop else 1,
             deadline_ms=deadline_ms,
-            go_on=partial(self.go_on_later, connection, go_on, own_key),
+            go_on=partial(self.go_on_later, peer, go_on, own_key),
             wanted=wanted,
             weight=1 + len(header.exp or "") // EXPRESSION_SHARE_CHARS,
         )
@@ -100,19 +100,19 @@ class Waiting:
         keys_max = config.pop_polling_map_size
         return bool(same_count) or held_count < keys_max or len(holds.lines_of((kind,))) < keys_max
 
-    def go_on_later(self, connection: Connection, go_on: Callable[[], None], key: WakeKey) -> None:
-        """For ``Held.go_on``: ``go_on`` is called when the round is written. If the connection is closed by then, the
+    def go_on_later(self, peer: Peer, go_on: Callable[[], None], key: WakeKey) -> None:
+        """For ``Held.go_on``: ``go_on`` is called when the round is written. If the peer is closed by then, the
         next request in the line of ``key`` goes on instead."""
-        self.woken.append((connection, go_on, key))
+        self.woken.append((peer, go_on, key))
         self._wake()
 
-    def go_on_next_turn(self, kind: str, header: Any, connection: Connection, go_on: Callable[[], None]) -> None:
+    def go_on_next_turn(self, kind: str, header: Any, peer: Peer, go_on: Callable[[], None]) -> None:
         """For a request that may not wait yet, because there is more to look at."""
-        self.look_on(connection, go_on, _key(kind, header.topic, header.consumer_group, header.queue_id))
+        self.look_on(peer, go_on, _key(kind, header.topic, header.consumer_group, header.queue_id))
 
-    def look_on(self, connection: Connection, go_on: Callable[[], None], key: WakeKey) -> None:
+    def look_on(self, peer: Peer, go_on: Callable[[], None], key: WakeKey) -> None:
         """As ``go_on_next_turn``, for a request that would wait for ``key``."""
-        self._looking.append((connection, go_on, key))
+        self._looking.append((peer, go_on, key))
         self._post_turn()
 
     def _post_turn(self) -> None:
@@ -128,8 +128,8 @@ class Waiting:
     def give_up(self) -> None:
         """Ends the looking because the store closes, while clients stay: going on may write."""
         while self._looking:
-            connection, _, _ = self._looking.popleft()
-            connection.close("what it looks for is not served any more")
+            peer, _, _ = self._looking.popleft()
+            peer.close("what it looks for is not served any more")
 
     def wake(self, topic: str, group: str, queue_id: int) -> None:
         """Wakes requests, because the queue may have messages for the group."""
@@ -149,13 +149,13 @@ class Waiting:
         if not self.woken:
             return False
         for _ in range(len(self.woken)):
-            connection, go_on, key = self.woken.popleft()
+            peer, go_on, key = self.woken.popleft()
             try:
-                if connection.closed:
+                if peer.closed:
                     self._holds.wake_next(key)  # another request should have what woke this one
                 else:
                     go_on()
             except Exception:  # one failing request must not harm the others
-                log.exception("event=held-request-failed peer=%s", connection.peer)
+                log.exception("event=held-request-failed peer=%s", peer.address)
         self._post_turn()
         return True

@@ -18,14 +18,15 @@ from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import SIGNATURE, sign
 from rmqserver.auth.plain_acl.plain_gate import PlainGate
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 from tests.rmqserver.auth.plain_acl.test_plain_files import write
 
 GOLDEN = Path(__file__).parents[4] / "tests/golden/frames.jsonl.xz"
 
 
 class Peer:
-    peer, real_peer = "192.0.2.1:5", "127.0.0.1:5"
+    address, real_address = "192.0.2.1:5", "127.0.0.1:5"
 
 
 def refusal(gate: PlainGate, command: Command) -> str | None:

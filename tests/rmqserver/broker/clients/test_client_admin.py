@@ -162,7 +162,7 @@ def _ext(header: RunningInfoHeader) -> dict[str, str]:
 class SilentConnection:
     """A connection whose peer never answers; the test decides when the time is up."""
 
-    peer = "127.0.0.1:1"
+    address = "127.0.0.1:1"
     closed = False
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class SilentConnection:
     def send(self, frame: bytes) -> None:
         self.sent.append(frame)
 
-    def request(self, code: int, header: Header, body: bytes, on_answer: OnAnswer, timeout_s: float) -> None:
+    def ask(self, code: int, header: Header, body: bytes, on_answer: OnAnswer, timeout_s: float) -> None:
         self.waiting.append((on_answer, timeout_s))
 
 

@@ -31,7 +31,7 @@ def test_silent_clients_expire_and_talking_ones_do_not() -> None:
     clock.now_ms += 120_001
     clients.register_consumer(ConsumerData(group_name="G"), "talking", talking, "JAVA", 1)
     clients.register_producer("P", "producer", both, "JAVA", 1)
-    assert clients.expired_connections(120_000) == [silent]
+    assert clients.expired_peers(120_000) == [silent]
 
 
 def test_nothing_is_kept_of_a_closed_connection() -> None:
@@ -40,8 +40,8 @@ def test_nothing_is_kept_of_a_closed_connection() -> None:
     for group in ("G", "H"):
         clients.register_consumer(ConsumerData(group_name=group), "c", gone, "JAVA", 1)
         clients.register_producer(group, "p", gone, "JAVA", 1)
-    clients.connection_closed(gone)
-    clients.connection_closed(gone)
+    clients.peer_gone(gone)
+    clients.peer_gone(gone)
     assert (clients.consumers, clients.producers) == ({}, {})
     assert (clients._consumer_groups_of, clients._producer_groups_of) == ({}, {})
 
@@ -56,7 +56,7 @@ def test_who_is_online_stays_so_where_clients_are_handed_on() -> None:
     found = after.consumer("G", "c"), after.producer("p"), after.any_producer("P")
     assert [client.client_id for client in found if client is not None] == ["c", "p", "p"]
     assert (before.consumers, before.producers) == ({}, {})
-    after.connection_closed(here)
+    after.peer_gone(here)
     assert (after.consumers, after.producers) == ({}, {})
     assert (after._member_count, after._subscriptions_bytes) == (0, 0)
 
@@ -68,7 +68,7 @@ def test_last_member_that_leaves_is_told_of() -> None:
     one, two = connection(), connection()
     clients.register_consumer(ConsumerData(group_name="G"), "c1", one, "JAVA", 1)
     clients.register_consumer(ConsumerData(group_name="G"), "c2", two, "JAVA", 1)
-    clients.connection_closed(one)
+    clients.peer_gone(one)
     clients.unregister_consumer("G", two)
     clients.unregister_consumer("G", two)
     assert left == [1, 0]
@@ -82,19 +82,19 @@ def test_a_producer_is_found_by_its_id_as_long_as_it_is_there() -> None:
     for group, where in (("G", one), ("H", one), ("G", two)):
         clients.register_producer(group, "c1" if where is one else "c2", where, "JAVA", 1)
     found = clients.producer("c1"), clients.producer("c2"), clients.producer("c3")
-    assert [client and client.connection for client in found] == [one, two, None]
+    assert [client and client.peer for client in found] == [one, two, None]
     clients.unregister_producer("H", one)
     still = clients.producer("c1")
     assert still is not None
-    assert still.connection is one, "it is in the other group"
-    clients.connection_closed(one)
+    assert still.peer is one, "it is in the other group"
+    clients.peer_gone(one)
     assert clients.producer("c1") is None
     newer = connection()
     clients.register_producer("G", "c2", newer, "JAVA", 1)
-    clients.connection_closed(two)
+    clients.peer_gone(two)
     latest = clients.producer("c2")
     assert latest is not None
-    assert latest.connection is newer
+    assert latest.peer is newer
 
 
 def test_producers_of_a_group_are_asked_in_turn() -> None:
@@ -107,7 +107,7 @@ def test_producers_of_a_group_are_asked_in_turn() -> None:
     asked = [clients.any_producer("G") for _ in range(6)]
     assert sorted(client.client_id for client in asked if client) == ["c0", "c0", "c1", "c1", "c2", "c2"]
     for where in some:
-        clients.connection_closed(where)
+        clients.peer_gone(where)
     assert clients.any_producer("G") is None
 
 
@@ -120,11 +120,11 @@ def test_who_is_asked_of_two_that_took_one_id_is_the_newer() -> None:
         clients.register_consumer(ConsumerData(group_name="G"), "other", connection(), "JAVA", 1)
     found = clients.consumer("G", "twin")
     assert found is not None
-    assert found.connection is new
-    clients.connection_closed(new)
+    assert found.peer is new
+    clients.peer_gone(new)
     found = clients.consumer("G", "twin")
     assert found is not None
-    assert found.connection is old
+    assert found.peer is old
     assert clients.consumer("G", "third") is None
 
 

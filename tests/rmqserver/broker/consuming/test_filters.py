@@ -14,7 +14,7 @@ from rmqserver.broker.consuming import filters, kinds
 from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 

@@ -306,7 +306,7 @@ def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: 
             consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, subscription=expression,
             sys_flag=PULL_SUBSCRIPTION | PULL_SUSPEND, suspend_timeout_millis=1000,
         )  # fmt: skip
-        peer: Any = SimpleNamespace(local_addr="127.0.0.1:10911", peer="127.0.0.1:1", closed=False, sent=[])
+        peer: Any = SimpleNamespace(local_addr="127.0.0.1:10911", address="127.0.0.1:1", closed=False, sent=[])
         peer.send = peer.sent.append
         pull(Request(code=R.PULL_MESSAGE, opaque=1, header=header), peer)
         return len(peer.sent)

@@ -31,7 +31,7 @@ from tests.rmqserver.store.queues.test_second_stage import SlowDisk
 class Peer:
     """Stands for a connection."""
 
-    local_addr, peer, closed = "127.0.0.1:10911", "127.0.0.1:1", False
+    local_addr, address, closed = "127.0.0.1:10911", "127.0.0.1:1", False
 
     def __init__(self) -> None:
         self.sent = b""

@@ -20,7 +20,7 @@ from rmqproto.names import TIMER_TOPIC
 from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.sending.put import Put
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore

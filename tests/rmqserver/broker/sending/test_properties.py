@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rmqproto.message import properties
 from rmqserver.broker.sending.properties import TIMER_NAMES, USUAL, delay_level
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 
 WITH_A_MEANING = [
     "TRAN_MSG", "DELAY", *TIMER_NAMES, "POP_CK", "__LITE_TOPIC", "INNER_MULTI_DISPATCH", "_SYS_MSG_PRIORITY_",

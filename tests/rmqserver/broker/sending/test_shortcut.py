@@ -20,7 +20,8 @@ from rmqproto.message.record import host_bytes
 from rmqproto.wire.command import decode_frame_untrusted
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.send import Sends
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
@@ -36,7 +37,7 @@ class Peer:
     """Stands for a connection, and keeps the frames that it is sent."""
 
     born_host, local_host = host_bytes("127.0.0.1", 1), host_bytes("127.0.0.1", 2)
-    local_addr, peer = "127.0.0.1:2", "127.0.0.1:1"
+    local_addr, address = "127.0.0.1:2", "127.0.0.1:1"
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []

@@ -94,7 +94,7 @@ class Bench:
         self.parts.clients.register_producer(GROUP, f"client-{len(self.producers)}", connection, "JAVA", VERSION)
 
     def remove_producer(self, producer: Asker) -> None:
-        self.parts.clients.connection_closed(cast(Connection, producer))
+        self.parts.clients.peer_gone(cast(Connection, producer))
 
     @property
     def asked(self) -> list[Asked]:

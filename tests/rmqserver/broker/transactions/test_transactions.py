@@ -18,7 +18,7 @@ from rmqproto.names import (
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
 )
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.options import FlushMode
 from tests.rmqserver.broker.transactions.bench import GROUP, TIMEOUT_MS, Bench
 

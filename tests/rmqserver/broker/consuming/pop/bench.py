@@ -31,7 +31,7 @@ from tests.support.clock import Clock
 TOPIC, GROUP = "T", "G"
 OPTIONS = StoreOptions(commit_log_file_size_bytes=1 << 20, index_enabled=False)
 CONNECTION: Any = SimpleNamespace(
-    peer="127.0.0.1:1", local_addr="127.0.0.1:10911", local_host=HOST, closed=False, sent=[]
+    address="127.0.0.1:1", local_addr="127.0.0.1:10911", local_host=HOST, closed=False, sent=[]
 )
 
 

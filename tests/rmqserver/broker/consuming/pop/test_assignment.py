@@ -13,7 +13,7 @@ from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.codes import ResponseCode
 from rmqserver.broker.consuming.pop.assignment import Assigning
 from rmqserver.broker.parts import BrokerParts
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 
@@ -49,7 +49,7 @@ def test_queues_of_other_brokers_are_among_them(assigning: Assigning) -> None:
 
 
 def test_nothing_is_known_of_a_group_without_clients(assigning: Assigning, parts: BrokerParts) -> None:
-    parts.clients.connection_closed(CONNECTION)
+    parts.clients.peer_gone(CONNECTION)
     assert queues(assigning) is None
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rmqproto.codes import ResponseCode
 from rmqproto.java.java_numbers import LONG_MAX
-from rmqserver.remoting.answer import Refused
+from rmqserver.operation import Refused
 from tests.rmqserver.broker.consuming.pop.bench import GROUP, TOPIC, Bench
 
 

@@ -129,7 +129,7 @@ def test_requests_that_look_on_leave_turns_to_others() -> None:
     posted: list[Callable[[], None]] = []
     parts: Any = SimpleNamespace(config=None, topics=None, holds=None)
     looking = Waiting(parts, lambda: None, posted.append)
-    client: Any = SimpleNamespace(closed=False, peer="")
+    client: Any = SimpleNamespace(closed=False, address="")
     gone_on: list[int] = []
 
     def look(number: int) -> None:
