@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.topics.stored_queues import StoredQueue, stored_queues
+from rmqadmin.core.topics.stored_queues import add_unread, stored_queues
 from rmqadmin.core.topics.topic_status import TopicStatus
-from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
-from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError, RocketMQError
 
 
@@ -28,20 +26,5 @@ def read_status(call: Call, topic: str, route: TopicRoute, *, with_unread: bool)
             offsets |= logical_ends(topic, configs, offsets)
         except RocketMQError as error:
             call.notice(f"no logical queues are shown: {error}")
-    unread = _add_unread(call, route, topic, offsets) if with_unread else {}
+    unread = add_unread(call.admin, stored_queues(call.admin, route, topic), offsets) if with_unread else {}
     return TopicStatus(offsets, round(sum(stats.topic_put_tps for stats in found), 2), unread)
-
-
-def _add_unread(
-    call: Call, route: TopicRoute, topic: str, offsets: dict[MessageQueue, TopicOffset]
-) -> dict[MessageQueue, StoredQueue]:
-    """The queues that consumers do not read. Adds the ends of those that brokers do not list."""
-    unread = {}
-    for one in stored_queues(call.admin, route, topic):
-        if one.is_past:
-            ends = call.admin.queue_ends(one.broker_addr, one.queue)
-            if ends.max_offset > ends.min_offset:
-                offsets[one.queue] = ends
-        if not one.is_read and one.queue in offsets:
-            unread[one.queue] = one
-    return unread

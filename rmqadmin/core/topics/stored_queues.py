@@ -13,6 +13,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.units import count
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import QueueData, TopicConfig, TopicRoute
+from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import RocketMQError
 from rmqproto.perm import PERM_READ
 from rmqproto.wording import counted
@@ -114,16 +115,20 @@ def unread_queues(
     return found
 
 
-def listed_unread(route: TopicRoute, topic: str, listed: Iterable[MessageQueue]) -> dict[MessageQueue, StoredQueue]:
-    """Those of the queues that a topic's brokers list that consumers do not read. No broker is asked."""
-    if route.topic_queue_mapping_by_broker:
-        return {}
-    known = {queues.broker_name: (queues.read_queue_nums, addr) for queues, addr in _readable(route)}
-    return {
-        queue: StoredQueue(queue, known[queue.broker_name][1], is_read=False)
-        for queue in listed
-        if queue.broker_name in known and queue.queue_id >= known[queue.broker_name][0]
-    }
+def add_unread(
+    admin: AdminClient, queues: Iterable[StoredQueue], offsets: dict[MessageQueue, TopicOffset]
+) -> dict[MessageQueue, StoredQueue]:
+    """Those of a topic's queues that consumers do not read. ``offsets`` are the ends that brokers told; adds those of
+    the queues that they do not list."""
+    unread = {}
+    for one in queues:
+        if one.is_past:
+            ends = admin.queue_ends(one.broker_addr, one.queue)
+            if ends.max_offset > ends.min_offset:
+                offsets[one.queue] = ends
+        if not one.is_read and one.queue in offsets:
+            unread[one.queue] = one
+    return unread
 
 
 def unread_text(queues: Sequence[UnreadQueue]) -> str:

@@ -48,6 +48,11 @@ def _queues_mark(facts: TopicFacts) -> Mark | None:
     return Mark.WARN if unread else None
 
 
+def _unread_mark(numbers: TopicNumbers) -> Mark | None:
+    """Marks a topic with messages that consumers do not read, whatever its numbers of queues are."""
+    return Mark.WARN if numbers.unread_count else None
+
+
 def _unheard(facts: TopicFacts) -> tuple[str, ...]:
     """Brokers that did not answer and may also have queues of the topic."""
     return facts.unheard
@@ -94,7 +99,14 @@ class TopicsScreen(TableScreen):
                 lacks=_unheard,
                 importance=MINOR,
             ),
-            Column(name="message_count", part=_NUMBERS, is_number=True, is_sum=True, importance=VITAL),
+            Column(
+                name="message_count",
+                part=_NUMBERS,
+                is_number=True,
+                is_sum=True,
+                mark=_unread_mark,
+                importance=VITAL,
+            ),
             Column(name="in_tps", part=_NUMBERS, is_number=True, is_sum=True),
             line_column("in_tps"),
             Column(name="out_tps", part=_NUMBERS, is_number=True, is_sum=True),

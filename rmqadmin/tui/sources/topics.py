@@ -10,7 +10,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.system_names import topics_of_servers
-from rmqadmin.core.topics.stored_queues import listed_unread
+from rmqadmin.core.topics.stored_queues import add_unread, stored_queues
 from rmqadmin.core.topics.topic_status import QueueRow, TopicStatus
 from rmqadmin.tui.memory.cluster import TOPIC_TABLES, Cluster, ClusterMemory
 from rmqadmin.tui.memory.readings import RowReading
@@ -31,6 +31,9 @@ _ROWS = "rows of topics"
 OUT_TPS_YOUNG_MS = 10_000
 """How often a topic's rate out is read, whatever the interval: brokers count it anew every ten seconds, and its groups,
 which hardly ever change. It was more than half of a topic list's requests."""
+
+UNREAD_YOUNG_MS = 60_000
+"""How often a topic is asked for queues that consumers do not read: for those past its counts, by 16 requests."""
 
 _RETRY, _DEAD_LETTERS, _SYSTEM = "retry", "dead letters", "system"
 MADE_BY_BROKERS = frozenset({_RETRY, _SYSTEM})
@@ -72,9 +75,12 @@ class TopicFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class TopicNumbers(msgspec.Struct, frozen=True):
-    """Sums over a topic's brokers, without those in ``lacking``. ``error`` says why they are not known."""
+    """Sums over a topic's brokers, without those in ``lacking``. ``unread_count``: what consumers do not read of the
+    messages, without queues past the topic's counts, which ``read_queues`` looks for. ``error`` says why they are not
+    known."""
 
     message_count: int | None = None
+    unread_count: int | None = None
     in_tps: float | None = None
     out_tps: float | None = None
     last_updated_ms: int | None = None
@@ -182,6 +188,7 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> To
     ends = [one for answer in stats for one in answer.offset_table.values()]
     return TopicNumbers(
         message_count=sum(one.max_offset - one.min_offset for one in ends),
+        unread_count=sum(_unread_count(facts.configs.get(of.broker_name), answer) for of, (answer, _) in answers),
         in_tps=sum(answer.topic_put_tps for answer in stats),
         out_tps=sum(out_tps for _, (_, out_tps) in answers),
         last_updated_ms=max((one.last_update_timestamp for one in ends), default=0) or None,
@@ -197,6 +204,15 @@ def _unheard_of(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) ->
     route = targets.find_route(admin, facts.topic)
     named = {broker.broker_name for broker in route.broker_datas} if route else set()
     return [name for name in facts.unheard if name in named or memory.gone_text(name) is not None]
+
+
+def _unread_count(config: TopicConfig | None, stats: TopicStats) -> int:
+    """Messages on one broker in queues that consumers do not read, of those that it lists."""
+    return sum(
+        ends.max_offset - ends.min_offset
+        for queue, ends in stats.offset_table.items()
+        if config is not None and queue.queue_id >= config.read_queue_nums
+    )
 
 
 def _out_tps(admin: AdminClient, addr: str, topic: str) -> float:
@@ -239,8 +255,9 @@ def read_queues(admin: AdminClient, memory: ClusterMemory, topic: str) -> Queues
     )
     lacks |= memory.lost_of(topic, {broker.broker_name for broker in route.broker_datas})
     offsets = {queue: ends for _, stats in answers for queue, ends in stats.offset_table.items()}
-    status = TopicStatus(
-        offsets, sum(stats.topic_put_tps for _, stats in answers), listed_unread(route, topic, offsets)
-    )
+    nums = ",".join(f"{each.read_queue_nums}/{each.write_queue_nums}" for each in route.queue_datas)
+    stored = memory.young(f"queues of {topic} {nums}", "", UNREAD_YOUNG_MS, lambda: stored_queues(admin, route, topic))
+    unread = add_unread(admin, stored, offsets)
+    status = TopicStatus(offsets, sum(stats.topic_put_tps for _, stats in answers), unread)
     rows = {f"{row.broker_name}/{row.queue_id}": row for row in status.rows()}
     return QueuesFound(Found(rows, lacks), status.put_tps)

@@ -181,6 +181,9 @@ class FixedClient(DashboardClient):
         }
         return TopicStats(offset_table=ObjectMap(ends), topic_put_tps=1520.5 if topic == TOPIC else 0.0)
 
+    def queues_past(self, broker_addr: str, topic: str, queue_nums: int) -> list[int]:
+        return []
+
     def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
         return [GROUP] if topic == TOPIC else []
 

@@ -9,9 +9,12 @@ import pytest
 from textual.widgets import Input
 
 from rmqadmin.tui.dialogs.perm import PermScreen
+from rmqadmin.tui.memory.cluster import ClusterMemory
+from rmqadmin.tui.sources import topics
 from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
 from tests.rmqadmin.tui.forms import undo_text
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.support.servers import until
 
 
 def perm_of(world: World) -> int:
@@ -78,6 +81,32 @@ def test_queues_that_consumers_do_not_read_are_marked_and_shown(world: World) ->
         drive(world.make_client, test)
     finally:
         give(QUEUE_COUNT)
+
+
+@pytest.mark.parametrize("writes", [1, QUEUE_COUNT])
+def test_unread_messages_are_counted_also_where_brokers_do_not_list_their_queues(world: World, writes: int) -> None:
+    """The screens compared the numbers of read and write queues."""
+    addr = world.server.broker_addr
+    config = world.admin.topic_config(addr, world.topic)
+    memory = ClusterMemory(lambda: 0)
+
+    def give(reads: int, writes: int) -> None:
+        asked = msgspec.structs.replace(config, read_queue_nums=reads, write_queue_nums=writes, attributes={})
+        world.admin.create_topic(addr, asked)
+
+    def unread() -> tuple[int | None, list[bool | None]]:
+        facts = topics.read_topics(world.admin, memory).rows[world.topic]
+        numbers = topics.read_numbers(world.admin, memory, {world.topic: facts})[world.topic]
+        queues = topics.read_queues(world.admin, memory, world.topic).found.rows.values()
+        return numbers.unread_count, [row.unread for row in queues]
+
+    assert unread() == (0, [None] * QUEUE_COUNT)
+    give(1, writes)
+    try:
+        until(lambda: world.admin.topic_route(world.topic).queue_datas[0].read_queue_nums == 1)
+        assert unread() == (writes - 1, [None, True, True, True])
+    finally:
+        give(QUEUE_COUNT, QUEUE_COUNT)
 
 
 @pytest.mark.slow
