@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from rmqproto.errors import UsageError
+from rmqproto.hosts import is_port, not_a_port
 
 _LABEL_MAX_CHARS = 63
-_PORT_MAX = 65535
 _SEPARATOR = re.compile(r"[\s,;]")
 """Stands in no host's name, but between addresses."""
 
@@ -66,7 +66,9 @@ def split_address(address: str) -> tuple[str, int]:
     """Host and port; the brackets of an IPv6 host are taken off. UsageError for anything else."""
     host, colon, port = address.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not colon or "/" in host or not _is_host(host) or not _is_port(port):
+    if not colon or "/" in host or not _is_host(host) or not is_port(port):
+        if port.isdecimal() and _is_host(host):
+            raise UsageError(f"{address!r} is not an address: {not_a_port(port)}")
         hint = "Several addresses are joined by semicolons, where an option takes several."
         if _SEPARATOR.search(host) is None:
             hint = "Write host:port, for example 127.0.0.1:9876."
@@ -84,7 +86,3 @@ def _is_host(text: str) -> bool:
         return bool(text.encode("idna"))
     except UnicodeError:
         return False
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= len(str(_PORT_MAX)) and 0 < int(text) <= _PORT_MAX

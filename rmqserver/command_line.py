@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqproto.errors import ProtocolError, UsageError
-from rmqproto.hosts import is_loopback
+from rmqproto.hosts import is_loopback, is_port, not_a_port
 from rmqproto.java import java_properties
 from rmqserver.auth.auth_settings import (
     AUTH_KEYS,
@@ -28,6 +28,7 @@ from rmqserver.config import guards
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
+from rmqserver.config.setting_values import parse_host
 from rmqserver.tls.settings import TLS_KEYS, TlsSettings, tls_settings
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def plan(options: Options) -> ServerPlan:
     namesrv = NamesrvConfig() if options.has_namesrv else None
     broker = BrokerConfig() if options.has_broker else None
     controller = ControllerConfig() if options.has_controller else None
-    listen = options.listen or given.get("bindAddress") or LISTEN_DEFAULT
+    listen = _listen(options, given)
     store_dir = None
     if broker is not None:
         mine = _given_to_broker(given, broker, namesrv)
@@ -173,6 +174,14 @@ def plan(options: Options) -> ServerPlan:
         faults=_faults(options.faults),
         has_test_requests=options.test_requests == "on" or (options.test_requests is None and store_dir is None),
     )
+
+
+def _listen(options: Options, given: Mapping[str, str]) -> str:
+    listen = options.listen or given.get("bindAddress") or LISTEN_DEFAULT
+    try:
+        return parse_host(listen)
+    except ValueError as error:
+        raise UsageError(f"{'--listen' if options.listen else 'bindAddress='} {listen}: {error}") from None
 
 
 def _check_values(given: Mapping[str, str]) -> None:
@@ -350,7 +359,9 @@ def _advertise(options: Options, given: Mapping[str, str]) -> tuple[str, int | N
     host, colon, port = text.rpartition(":") if text.count(":") == 1 or text.startswith("[") else (text, "", "")
     if not colon or text.endswith("]"):
         return text.strip("[]"), None
-    if not host or not port.isdecimal() or not 0 < int(port) <= 65_535:
+    if host and port.isdecimal() and not is_port(port):
+        raise UsageError(f"--advertise {text}: {not_a_port(port)}")
+    if not host or not is_port(port):
         raise UsageError(f"--advertise {text}: must be auto, HOST or HOST:PORT")
     return host.strip("[]"), int(port)
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Sequence
 
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.hosts import PORT_MAX
 from rmqserver.environment import VARIABLE_PREFIX, EnvironmentParser
 from rmqserver.version import VERSION
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-PORT_MAX = 65_535
 REPLICAS_MAX = 9
 
 _DESCRIPTION = f"""\

@@ -17,6 +17,7 @@ from rmqserver.config.setting_values import (
     parse_addresses,
     parse_delay_levels_ms,
     parse_flush_mode,
+    parse_host,
     parse_hours,
     parse_metrics_exporter,
     parse_named_rates,
@@ -62,7 +63,7 @@ class BrokerConfig(Settings):
     broker_name: str = setting("brokerName")
     broker_id: int = setting("brokerId", between(0, LONG_MAX))
     broker_ip1: str = setting("brokerIP1")
-    broker_ip2: str = setting("brokerIP2")
+    broker_ip2: str = setting("brokerIP2", parse_host)
     listen_port: int = setting("listenPort", between(0, 65_535))
     namesrv_addresses: tuple[str, ...] = setting("namesrvAddr", parse_addresses)
     register_name_server_period_ms: int = setting("registerNameServerPeriod")
@@ -118,7 +119,7 @@ class BrokerConfig(Settings):
 
     # Metrics.
     metrics_exporter_type: str = setting("metricsExporterType", parse_metrics_exporter)
-    metrics_host: str = setting("metricsPromExporterHost")
+    metrics_host: str = setting("metricsPromExporterHost", parse_host)
     metrics_port: int = setting("metricsPromExporterPort", between(0, 65_535))
 
     # Topics and groups.

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from rmqproto.hosts import is_port, not_a_port
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqserver.config.guards import VALUE_SHOWN_MAX
 from rmqserver.limits.rates import NamedRates, parse_rates
@@ -128,9 +129,24 @@ def parse_list(text: str) -> tuple[str, ...]:
 
 def parse_addresses(text: str) -> tuple[str, ...]:
     addresses = parse_list(text)
-    if not all(re.fullmatch(r"(\[.+\]|[^:]+):[0-9]{1,5}", address) for address in addresses):
+    if not all(re.fullmatch(r"(\[.+\]|[^:]+):[0-9]+", address) for address in addresses):
         raise Unusable("must be HOST:PORT, or several with ; between them")
+    _check_ports(addresses)
     return addresses
+
+
+def _check_ports(addresses: tuple[str, ...]) -> None:
+    ports = [address.rpartition(":")[2] for address in addresses]
+    if wrong := [port for port in ports if not is_port(port)]:
+        raise Unusable(not_a_port(wrong[0]))
+
+
+def parse_host(text: str) -> str:
+    """A host where its port is another setting: one with a colon is an IPv6 address."""
+    host, colon, port = parse_text(text).rpartition(":")
+    if colon and ":" not in host and not host.startswith("["):
+        raise Unusable(f"must be a host without a port; {port!r} is another setting")
+    return text
 
 
 def parse_urls(text: str) -> tuple[str, ...]:
@@ -139,8 +155,9 @@ def parse_urls(text: str) -> tuple[str, ...]:
 
 def parse_peers(text: str) -> tuple[str, ...]:
     peers = parse_list(text)
-    if not all(re.fullmatch(r"[^-;:]+-(\[.+\]|[^:]+):[0-9]{1,5}", peer) for peer in peers):
+    if not all(re.fullmatch(r"[^-;:]+-(\[.+\]|[^:]+):[0-9]+", peer) for peer in peers):
         raise Unusable("must be ID-HOST:PORT, or several with ; between them")
+    _check_ports(peers)
     return peers
 
 

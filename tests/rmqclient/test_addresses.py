@@ -40,3 +40,9 @@ UNKNOWABLE = ["a..b:9876", f"{'n' * 64}:9876", f"{'ü' * 64}:9876", "ü..b:9876"
 def test_what_is_no_address_is_said_before_anything_is_sent(text: str) -> None:
     with pytest.raises(UsageError):
         parse_addresses(text)
+
+
+@pytest.mark.parametrize("port", ["99999", "65536", "0"])
+def test_a_port_that_is_none_is_named(port: str) -> None:
+    with pytest.raises(UsageError, match=f"'{port}' is not a port from 1 to 65535"):
+        parse_addresses(f"host:{port}")

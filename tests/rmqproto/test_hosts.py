@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqproto.hosts import is_loopback
+from rmqproto.hosts import is_loopback, is_port
 
 
 @pytest.mark.parametrize(
@@ -14,3 +14,12 @@ from rmqproto.hosts import is_loopback
 )  # fmt: skip
 def test_who_reaches_a_host(host: str, is_own: bool) -> None:
     assert is_loopback(host) is is_own
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [("1", True), ("9876", True), ("65535", True), ("65536", False), ("0", False), ("-1", False), ("", False),
+     ("x", False), ("٣", False), ("9" * 5000, False)],
+)  # fmt: skip
+def test_what_is_a_port(text: str, is_one: bool) -> None:
+    assert is_port(text) is is_one

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -274,3 +275,47 @@ def test_apaches_key_advertises_too_unless_a_flag_says_otherwise() -> None:
 def test_what_cannot_be_is_a_usage_error(more: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         standalone(**more)
+
+
+@pytest.mark.parametrize("port", ["99999", "65536", "0", "9" * 5000])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"namesrv": "host:PORT"}, {"namesrv": "ns1:9876;[::1]:PORT"}, {"advertise": "host:PORT"},
+        {"settings": ["namesrvAddr=host:PORT"]}, {"settings": ["controllerAddr=host:PORT"]},
+        {"settings": ["brokerIP1=host:PORT"]},
+    ],
+)  # fmt: skip
+def test_a_port_that_nothing_can_listen_on_is_refused_at_the_start(options: dict[str, Any], port: str) -> None:
+    """A broker with ``--namesrv host:99999`` said that it was ready, and registered nowhere, for ever."""
+    given = {key: _with_port(value, port) for key, value in options.items()}
+    with pytest.raises(UsageError, match=f"{port[:5]}.*is not a port from 1 to 65535"):
+        plan(Options(has_namesrv="namesrv" not in given, has_broker=True, **given))
+
+
+def _with_port(value: str | list[str], port: str) -> str | list[str]:
+    return [text.replace("PORT", port) for text in value] if isinstance(value, list) else value.replace("PORT", port)
+
+
+def test_the_port_of_a_peer_of_a_controller_is_checked(tmp_path: Path) -> None:
+    asked = Options(
+        has_namesrv=False, has_broker=False, has_controller=True, data=str(tmp_path), port=0,
+        settings=["controllerDLegerPeers=n0-host:99999"],
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="'99999' is not a port"):
+        plan(asked)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"listen": "127.0.0.1:10911"}, {"settings": ["bindAddress=host:1"]}, {"settings": ["brokerIP2=10.0.0.1:5"]},
+     {"settings": ["metricsPromExporterHost=0.0.0.0:5557"]}],
+)  # fmt: skip
+def test_a_host_where_its_port_is_another_setting_has_none(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="must be a host without a port"):
+        plan(Options(has_namesrv=True, has_broker=True, **options))
+
+
+@pytest.mark.parametrize("listen", ["::", "::1", "fe80::1%eth0", "0.0.0.0", "localhost"])
+def test_a_host_may_be_an_address_of_ipv6(listen: str) -> None:
+    assert plan(Options(has_namesrv=True, has_broker=True, listen=listen)).listen == listen
