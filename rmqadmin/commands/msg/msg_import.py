@@ -20,7 +20,14 @@ from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.files.formats import FileFormat, format_of_content, read_untrusted
 from rmqadmin.core.messages.importing import progress_file
-from rmqadmin.core.messages.importing.check import Checked, QueuesByTopic, RefusedRow, check_messages, target_queues
+from rmqadmin.core.messages.importing.check import (
+    Checked,
+    QueuesByTopic,
+    RefusedRow,
+    check_messages,
+    check_named_queues,
+    target_queues,
+)
 from rmqadmin.core.messages.importing.finished import is_still_there
 from rmqadmin.core.messages.importing.importer import Importer, forget
 from rmqadmin.core.messages.importing.progress_file import ImportProgress
@@ -131,6 +138,7 @@ def _import(call: Call, asked: _Asked) -> ImportedMessages:
     digest = hashlib.file_digest(asked.source, "sha256").hexdigest()  # type: ignore[arg-type] # all files have readinto
     checked = _checked(asked)
     queues = target_queues(call.admin, sorted(checked.topics))
+    check_named_queues(checked, queues)
     namesrv_addrs = list(call.admin.namesrv_addrs)
     path = progress_file.progress_path(digest, namesrv_addrs, asked.to)
     finished = None if asked.restart else _finished(call, path, asked, queues)

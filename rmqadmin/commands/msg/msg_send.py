@@ -14,6 +14,8 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.messages import bodies_in
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, BodySource, Piece
+from rmqadmin.core.messages.files.exported_message import ExportedMessage
+from rmqadmin.core.messages.files.queue_for import queues_for
 from rmqadmin.core.messages.sent_rows import SentRow, say_if_new, sent_row
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.topics.queue_choice import chosen_queues
@@ -78,7 +80,7 @@ def msg_send(
         bool, typer.Option("--sized", help="Each message follows its size: four bytes, big-endian.")
     ] = False,
     as_json_lines: Annotated[
-        bool, typer.Option(_JSONL, help="Every line is a message as `printMsg -o jsonl` writes it.")
+        bool, typer.Option(_JSONL, help="Every line is a message as `msg cat -o jsonl` writes it.")
     ] = False,
     key: MessageKeys = None,
     tags: MessageTag = None,
@@ -86,7 +88,10 @@ def msg_send(
         Texts, typer.Option("--property", metavar="K=V", help="A property of each message. Repeatable.")
     ] = None,
     queues: Annotated[
-        Texts, typer.Option("--queue", metavar="[BROKER:]QUEUE", help="Only to this queue. Repeatable.")
+        Texts,
+        typer.Option(
+            "--queue", metavar="[BROKER:]QUEUE", help="Only to this queue, whatever a line of JSON names. Repeatable."
+        ),
     ] = None,
     delay: Annotated[
         str | None, typer.Option("--delay", metavar="DURATION", help="Deliver them after this time: 10s, 1h30m.")
@@ -121,14 +126,14 @@ def msg_send(
         delay_s=_delay_s(delay), deliver_at_ms=_deliver_at_ms(call, delay, deliver_at),
     )  # fmt: skip
     say_if_new(call.admin, topic, call.notice, dry_run=call.dry_run)
-    in_turn = _in_turn(_chosen(queues_to_send_to(call.admin, topic), queues))
+    places = _chosen(queues_to_send_to(call.admin, topic), queues)
     if STANDARD_INPUT in wanted:
         call.tell_if_typed("messages" if said else "a message")
-    sending = _Sending(
-        call, [BodySource(name, at) for at, name in enumerate(wanted, 1)], of_each, said[0] if said else None
-    )
+    bodies = [BodySource(name, at) for at, name in enumerate(wanted, 1)]
+    turns = _Turns(places, are_chosen=bool(queues))
+    sending = _Sending(call, bodies, of_each, turns, said[0] if said else None)
     sending.check(keep_going=keep_going)
-    return sending.send(in_turn, keep_going=keep_going)
+    return sending.send(keep_going=keep_going)
 
 
 def _delay_s(text: str | None) -> float:
@@ -161,21 +166,40 @@ def _chosen(places: QueuePlaces, texts: Texts) -> QueuePlaces:
     return [place for place in places if place[0] in chosen]
 
 
-def _in_turn(queues: QueuePlaces) -> Iterator[tuple[MessageQueue, str]]:
-    """The queues in turn, from a random one on. Otherwise messages that a script sends one by one would all go to the
-    first queue."""
-    first = random.randrange(len(queues))
-    return cycle([*queues[first:], *queues[:first]])
+class _Turns:
+    """Whose turn it is, among all queues and among those that a line may go to. ``are_chosen``: by the command, so that
+    lines do not choose."""
+
+    def __init__(self, places: QueuePlaces, *, are_chosen: bool):
+        self._addrs = dict(places)
+        self._are_chosen = are_chosen
+        self._turns: dict[tuple[MessageQueue, ...], Iterator[MessageQueue]] = {}
+
+    def queues(self, line: ExportedMessage | None) -> tuple[MessageQueue, ...]:
+        """UsageError for a line that names a queue that is not there."""
+        queues = tuple(self._addrs)
+        return queues if line is None or self._are_chosen else tuple(queues_for(line, queues))
+
+    def next_of(self, queues: tuple[MessageQueue, ...]) -> tuple[MessageQueue, str]:
+        """From a random one on. Otherwise messages that a script sends one by one would all go to the first queue."""
+        if queues not in self._turns:
+            first = random.randrange(len(queues))
+            self._turns[queues] = cycle([*queues[first:], *queues[:first]])
+        queue = next(self._turns[queues])
+        return queue, self._addrs[queue]
 
 
 class _Sending:
     """Sends the bodies of ``sources``, cut in a ``way``. ``of_each``: the fields that all messages share, unless each
     line sets its own."""
 
-    def __init__(self, call: Call, sources: Sequence[BodySource], of_each: Message, way: str | None):
+    def __init__(
+        self, call: Call, sources: Sequence[BodySource], of_each: Message, turns: _Turns, way: str | None
+    ):  # fmt: skip
         self._call = call
         self._sources = sources
         self._of_each = of_each
+        self._turns = turns
         self._way = way
         self._cut = bodies_in.uncut if way is None else _CUT[way]
         self._unit = "line" if way in _LINES else "message"
@@ -200,7 +224,7 @@ class _Sending:
         if marked:
             self._call.notice(f"{marked[0]} begins with a byte order mark, which is sent as part of the body")
 
-    def send(self, in_turn: Iterator[tuple[MessageQueue, str]], *, keep_going: bool) -> SentMessages:
+    def send(self, *, keep_going: bool) -> SentMessages:
         """Sends all messages. Without ``keep_going``, up to the first that cannot be sent."""
         call, sent, bad = self._call, list[SentRow](), LeftOut()
         place = "message 1"
@@ -208,8 +232,8 @@ class _Sending:
             for piece in self._pieces():
                 place = self._place(piece)
                 try:
-                    message = self._message(piece)
-                    queue, addr = next(in_turn)
+                    message, queues = self._message(piece)
+                    queue, addr = self._turns.next_of(queues)
                     sent.append(
                         sent_row(queue, None if call.dry_run else call.admin.send_message(addr, queue, message))
                     )
@@ -239,17 +263,17 @@ class _Sending:
     def _pieces(self) -> Iterator[Piece]:
         return (piece for source in self._sources for piece in self._cut(source.where, source.stream()))
 
-    def _message(self, piece: Piece) -> Message:
-        """UsageError for a message that no broker takes."""
-        of_each = self._of_each
+    def _message(self, piece: Piece) -> tuple[Message, tuple[MessageQueue, ...]]:
+        """The message, and the queues that it may go to. UsageError for one that no broker takes."""
+        of_each, line = self._of_each, None
         if self._way == _JSONL:
-            found = bodies_in.message_of_line(of_each.topic, piece.data)
+            found, line = bodies_in.message_of_line(of_each.topic, piece.data)
             message = replace(found, delay_s=of_each.delay_s, deliver_at_ms=of_each.deliver_at_ms)
         else:
             message = replace(of_each, body=piece.data)
         check_body(message.body)
         message_properties(message)
-        return message
+        return message, self._turns.queues(line)
 
     def _place(self, piece: Piece) -> str:
         return piece.where if self._way is None else f"{piece.where}, {self._unit} {piece.number}"

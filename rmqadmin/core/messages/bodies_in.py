@@ -20,8 +20,9 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from rmqadmin.core.messages.files.exported_message import as_message
+from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message
 from rmqadmin.core.messages.files.json_lines import decode_line_untrusted
+from rmqadmin.core.messages.files.queue_for import was_stored
 from rmqadmin.core.user_files import without_mark
 from rmqclient.message import Message
 from rmqproto.errors import ProtocolError, UsageError
@@ -98,12 +99,25 @@ def behind_sizes(where: str, stream: BinaryIO) -> Iterator[Piece]:
         yield Piece(body, where, number)
 
 
-def message_of_line(topic: str, line: bytes) -> Message:
-    """The message in one line of JSON, without the marks of its use. UsageError."""
+def message_of_line(topic: str, line: bytes) -> tuple[Message, ExportedMessage]:
+    """The message in one line of JSON, without the marks of its use, and all that the line says. UsageError, also for
+    what a new message cannot have: nothing that somebody has written is left out in silence."""
     try:
-        return as_message(decode_line_untrusted(line), topic)
+        found = decode_line_untrusted(line)
+        message = as_message(found, topic)
     except ProtocolError as error:
         raise UsageError(f"not a message: {error}", hint=error.hint) from None
+    if found.body_compression is not None:
+        raise UsageError(f"its body is packed ({found.body_compression})", hint="`msg import` sends it as it is.")
+    if not was_stored(found):
+        if found.topic not in ("", topic):
+            raise UsageError(
+                f"it names the topic {found.topic}",
+                hint=f"Without its topic it goes to {topic}; `msg import` sends each to its own.",
+            )
+        if found.born_ms is not None:
+            raise UsageError("it has born_ms, and is born when it is sent", hint="`msg import` keeps born_ms.")
+    return message, found
 
 
 class BodySource:

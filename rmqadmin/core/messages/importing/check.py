@@ -11,6 +11,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, problem_with
+from rmqadmin.core.messages.files.queue_for import queues_for, was_stored
 from rmqadmin.core.results import Row, doc
 from rmqadmin.core.topics.routes import writable_queues
 from rmqclient.sending import check_topic
@@ -38,13 +39,15 @@ class RefusedRow(Row, frozen=True):
 
 
 class Checked(msgspec.Struct):
-    """``refused``: the first messages that no broker would accept; ``refused_count``: how many there are in all."""
+    """``refused``: the first messages that no broker would accept; ``refused_count``: how many there are in all.
+    ``named``: of each queue that was written by hand, the first message that names it, with its number; by topic."""
 
     count: int = 0
     size_bytes: int = 0
     topics: Counter[str] = msgspec.field(default_factory=Counter)
     refused: list[RefusedRow] = []
     refused_count: int = 0
+    named: dict[tuple[str, str | None, int | None], tuple[int, ExportedMessage]] = {}
 
 
 def target_of(found: ExportedMessage, to: str | None) -> str:
@@ -63,6 +66,9 @@ def check_messages(
         reason = problem_with(found, topic) if topic else NO_TOPIC
         if reason is None:
             checked.topics[topic] += 1
+            if not was_stored(found):
+                place = (topic, found.broker_name, found.queue_id)
+                checked.named.setdefault(place, (checked.count, found))
         else:
             checked.refused_count += 1
             if len(checked.refused) < REFUSED_SHOWN_MAX:
@@ -93,3 +99,12 @@ def target_queues(admin: AdminClient, topics: Iterable[str]) -> QueuesByTopic:
             )
         found[topic] = sorted(writable_queues(route, topic))
     return found
+
+
+def check_named_queues(checked: Checked, queues: QueuesByTopic) -> None:
+    """UsageError if a message names a queue that is not there."""
+    for (topic, _, _), (number, found) in checked.named.items():
+        try:
+            queues_for(found, [queue for queue, _ in queues[topic]])
+        except UsageError as error:
+            raise UsageError(f"message {number}: {error}; nothing was sent", hint=error.hint) from None

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message
+from rmqadmin.core.messages.files.queue_for import queues_for
 from rmqadmin.core.messages.importing import progress_file
 from rmqadmin.core.messages.importing.check import (
     NO_TOPIC,
@@ -287,17 +287,17 @@ class Importer:
         return requests.of_copy(message, born_timestamp_ms=born_ms, compression=found.compression_bits)
 
     def _queue_for(self, number: int, found: ExportedMessage, topic: str) -> MessageQueue:
-        """The queue that all messages of its old queue go to; any queue in turn for a message without an old queue.
-        UsageError for a topic that was not checked because none of its messages can be sent."""
+        """One of ``queues_for``, in turn. UsageError for a topic that was not checked because none of its messages can
+        be sent."""
         if topic not in self._queues:
             raise UsageError(NO_TOPIC)
         queues = [queue for queue, _ in self._queues[topic]]
-        if found.broker_name is None or found.queue_id is None:
-            return queues[number % len(queues)]
-        same = MessageQueue(topic, found.broker_name, found.queue_id)
-        if same in self._addrs:
-            return same
-        return queues[(zlib.crc32(found.broker_name.encode()) + found.queue_id) % len(queues)]
+        if found.broker_name is not None and found.queue_id is not None:
+            same = MessageQueue(topic, found.broker_name, found.queue_id)
+            if same in self._addrs:
+                return same
+        fitting = queues_for(found, queues)
+        return fitting[number % len(fitting)]
 
 
 def sleep_until(moment_s: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import subprocess
 import sys
@@ -187,6 +188,66 @@ def test_an_unknown_name_in_a_line_is_refused(
     assert imported.status in (1, 2)
     assert problem in imported.err + imported.out
     assert bodies(rmqadmin, topic) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "hint"),
+    [
+        ('{"body": "x", "queue_id": 7}', "there is no queue with queue_id 7", "broker-a:0, broker-a:1"),
+        ('{"body": "x", "broker_name": "broker-z"}', "there is no queue with broker_name broker-z", "broker-a:0"),
+        ('{"body": "x", "topic": "Elsewhere"}', "it names the topic Elsewhere", "`msg import` sends each to its own"),
+        ('{"body": "x", "born_ms": 1}', "it has born_ms", "`msg import` keeps born_ms"),
+        ('{"body": "x", "body_compression": "zstd"}', "its body is packed (zstd)", "`msg import` sends it"),
+    ],
+)
+def test_what_a_line_asks_for_and_cannot_have_is_refused(
+    rmqadmin: Rmqadmin, topic: str, type_in: Callable[[bytes], None], line: str, problem: str, hint: str
+) -> None:
+    """They were SEND_OK, in any queue, under the other topic's name, as new as any."""
+    type_in(f'{{"body": "first"}}\n{line}\n'.encode())
+    ran = rmqadmin("msg", "send", topic, "--jsonl")
+    assert (ran.status, problem in ran.err, hint in ran.err) == (2, True, True), ran.err
+    assert bodies(rmqadmin, topic) == []
+
+
+def test_lines_choose_their_queues_by_number_by_broker_or_by_both(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, type_in: Callable[[bytes], None]
+) -> None:
+    places = ('"queue_id": 1', '"broker_name": "broker-a", "queue_id": 0', '"broker_name": "broker-a"')
+    lines = "".join(f'{{"body": "{at % 3}", {places[at % 3]}}}\n' for at in range(6))
+    type_in(lines.encode())
+    sent = rmqadmin("-o", "json", "msg", "send", topic, "--jsonl")
+    assert [row["queue_id"] for at, row in enumerate(sent.items) if at % 3 == 0] == [1, 1]
+    assert [row["queue_id"] for at, row in enumerate(sent.items) if at % 3 == 1] == [0, 0]
+    assert sorted(row["queue_id"] for at, row in enumerate(sent.items) if at % 3 == 2) == [0, 1]
+    type_in(lines.encode())
+    chosen = rmqadmin("-o", "json", "msg", "send", topic, "--jsonl", "--queue", "0")
+    assert {row["queue_id"] for row in chosen.items} == {0}
+    (tmp_path / "lines.jsonl").write_text('{"body": "i", "queue_id": 1}\n' * 2)
+    assert rmqadmin("msg", "import", str(tmp_path / "lines.jsonl"), "--to", topic, "--yes").status == 0
+    there = rmqadmin("-o", "json", "msg", "cat", topic).items
+    assert [row["queue_id"] for row in there if row["body"] == "i"] == [1, 1]
+    (tmp_path / "lines.jsonl").write_text('{"body": "j"}\n{"body": "j", "queue_id": 9}\n')
+    ran = rmqadmin("msg", "import", str(tmp_path / "lines.jsonl"), "--to", topic, "--yes")
+    assert (ran.status, "message 2: there is no queue with queue_id 9; nothing was sent" in ran.err) == (2, True)
+    assert "j" not in bodies(rmqadmin, topic)
+
+
+def test_printed_messages_keep_their_queues_and_their_order_in_them(
+    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str], type_in: Callable[[bytes], None]
+) -> None:
+    """They went to any queue. A topic with fewer takes whole queues, as `msg import` does."""
+    rmqadmin("msg", "send", topic, *"abcdefgh")
+    printed = rmqadmin("-o", "jsonl", "msg", "cat", topic)
+    before = {(row["queue_id"], row["queue_offset"]): row["body"] for row in map(json.loads, printed.out.splitlines())}
+    for queues, wanted in (("2", before), ("1", None)):
+        copy = fresh("CopyTopic")
+        assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", copy, "-r", queues, "-w", queues).status == 0
+        type_in(printed.out.encode())
+        assert rmqadmin("msg", "send", copy, "--jsonl").status == 0
+        rows = rmqadmin("-o", "json", "msg", "cat", copy).items
+        assert len(rows) == 8
+        assert wanted in (None, {(row["queue_id"], row["queue_offset"]): row["body"] for row in rows})
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line(
