@@ -82,7 +82,7 @@ def test_no_command_opens_a_connection_that_is_there(
 ) -> None:
     if lines is REPLAY_LINES:
         pytest.importorskip("pyspark")
-        monkeypatch.setattr("rmqreplay.run.entry.find_java", lambda home: None)  # no Java is started
+        monkeypatch.setattr("spark_tools.replay.entry.find_java", lambda home: None)  # no Java is started
     texts = [text.format(**names) for text in lines]
     statuses = [line(text).status for text in texts]
     for text, status in zip(texts, statuses, strict=True):
