@@ -78,6 +78,7 @@ from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.operation import Refused
 from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Handler, Service
 from rmqserver.remoting.traffic import ByLoop
@@ -146,11 +147,13 @@ class Broker(Service):
         handlers, cluster = self.role.handlers, config.broker_cluster_name
         self._auth_gate = AuthGate(auth, self.auth, cluster, handlers) if auth.is_authenticating else None
         self._plain_gate: PlainGate | None = None
-        super().__init__("broker", handlers, self._auth_gate)
+        super().__init__("broker", handlers)
+        if self._auth_gate is not None:
+            self.use_gate(GatePlace.USERS, self._auth_gate, self._auth_gate.admits_at_sight)
         self.idle_max_s = config.server_channel_max_idle_time_s
         self.limits = config
         if self.role.forwarding is not None:
-            self.forward_by(self.role.forwarding)
+            self.use_gate(GatePlace.FORWARDING, self.role.forwarding, self.role.forwarding.admits_at_sight)
         self._in_flight_gate, self._rate_gate = InFlightGate(config), RateGate(config, auth.authentication_whitelist)
         self._use_limits()
 
@@ -288,7 +291,7 @@ class Broker(Service):
         self.address.advertised_host = advertised_host
         if self._auth_settings.enforces_plain:
             self._plain_gate = PlainGate(self._auth_settings.plain_home, self.config.broker_cluster_name, self.handlers)
-            self.guard(self._plain_gate)
+            self.use_gate(GatePlace.USERS, self._plain_gate)
         recovered = self.store.open()
         try:
             self._load_users()
@@ -405,10 +408,9 @@ class Broker(Service):
 
     def _use_limits(self) -> None:
         """Installs only the gates that have something to refuse."""
-        self.limit(
-            self._in_flight_gate if self.config.max_requests_in_flight_per_connection else None,
-            self._rate_gate if has_rates(self.config) else None,
-        )
+        counts = self.config.max_requests_in_flight_per_connection > 0
+        self.use_gate(GatePlace.IN_FLIGHT, self._in_flight_gate if counts else None)
+        self.use_gate(GatePlace.RATES, self._rate_gate if has_rates(self.config) else None)
 
     def as_refused(self, error: Exception) -> Refused | None:
         if isinstance(error, StorageError) and self._seldom.is_due(str(error)):

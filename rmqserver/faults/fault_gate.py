@@ -21,7 +21,7 @@ from rmqproto.fault_rules import FaultRule
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
-from rmqserver.remoting.gate import GoOn, TakeOver
+from rmqserver.remoting.gate import GatePlace, GoOn, TakeOver
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
 
@@ -72,13 +72,13 @@ class FaultGate:
         """Guards these services, and no longer the previous ones."""
         self._services = services
         for service in services:
-            service.use_gate(self if self.active else None)
+            service.use_gate(GatePlace.FAULTS, self if self.active else None)
 
     def set_rules(self, rules: Sequence[FaultRule]) -> None:
         """Replaces the rules; without rules nothing goes wrong any more. Delayed requests stay delayed."""
         self.active = [ActiveFault(rule) for rule in rules]
         for service in self._services:
-            service.use_gate(self if rules else None)
+            service.use_gate(GatePlace.FAULTS, self if rules else None)
         log.warning("event=faults-set rules=%r", [rule.text for rule in rules])
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:

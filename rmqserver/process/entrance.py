@@ -116,8 +116,10 @@ class Entrance:
     def guard(self, service: Service, table: AuthTable, cluster: str) -> None:
         """Requires that peers of ``service`` are users of ``table``."""
         from rmqserver.auth.auth_gate import AuthGate
+        from rmqserver.remoting.gate import GatePlace
 
-        service.guard(AuthGate(self._plan.auth, table, cluster, service.handlers))
+        gate = AuthGate(self._plan.auth, table, cluster, service.handlers)
+        service.use_gate(GatePlace.USERS, gate, gate.admits_at_sight)
 
     def guard_alone(self, service: Service) -> None:
         """For a nameserver or a controller without a broker: its users come from its settings."""

@@ -1,10 +1,11 @@
-"""The gate between decoding and handler: which peer may send which request. Every request passes it: in any codec and
-spelling, oneway or not, and even if the service does not know its code."""
+"""The gates between decoding and handler: which peer may send which request. Every request passes them: in any codec
+and spelling, oneway or not, and even if the service does not know its code."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
@@ -34,27 +35,20 @@ class Gate(Protocol):
         """
 
 
-@runtime_checkable
-class GateWithShortcut(Gate, Protocol):
-    """A gate that recognises some requests by their header's bytes, and needs no ext fields for them."""
-
-    @property
-    def admits_at_sight(self) -> Callable[[Request[Any], bytes, Connection], bool]:
-        """A function of a request with its typed header, the JSON header's bytes, and the connection: True if ``admit``
-        would certainly let the request pass. Only asked of a gate that stands alone."""
-        ...
+AtSight = Callable[[Request[Any], bytes, Connection], bool]
+"""A gate's look at a request with its typed header, the JSON header's bytes, and the connection: True if ``admit``
+would certainly let the request pass, and needs no ext fields for that. Only asked of a gate that stands alone."""
 
 
-class TwoGates:
-    """Two gates in sequence: what the first takes over, the second never sees."""
+class GatePlace(enum.IntEnum):
+    """Where a gate stands: requests pass them in this order, and what one takes over, the next never sees."""
 
-    def __init__(self, first: Gate, second: Gate):
-        self._first = first
-        self._second = second
-
-    @property
-    def wants_ext(self) -> bool:
-        return self._first.wants_ext or self._second.wants_ext
-
-    def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
-        return self._first.admit(request, ext, connection) or self._second.admit(request, ext, connection)
+    IN_FLIGHT = 0
+    """Before anything costs something."""
+    USERS = 1
+    RATES = 2
+    """Behind the users, whom it counts."""
+    FORWARDING = 3
+    """Behind all that refuse."""
+    FAULTS = 4
+    """Only there while tests want it."""

@@ -4,12 +4,11 @@ Most requests are JSON with ``code`` in front, as Java, Go and Node write it: th
 reads envelope and ext fields in half a microsecond. Requests that this decoder does not take (another codec, another
 order of keys, a boolean in an unusual spelling) go the forgiving way through ``rmqproto`` and end in the same handler.
 
-If the service has a gate, it stands before the handler. After the handler, one hook turns an exception into an answer.
+If the service has gates, they stand before the handler. After the handler, one hook turns an exception into an answer.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,7 +25,7 @@ from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.connection_limits import ConnectionLimits, NoLimits
-from rmqserver.remoting.gate import Gate, GateWithShortcut, TwoGates
+from rmqserver.remoting.gate import AtSight, Gate, GatePlace
 
 log = logging.getLogger(__name__)
 
@@ -62,18 +61,15 @@ _Typed = tuple[Callable[[bytes], Request[Any]], Handler, int]
 class Service:
     """A dispatch table over connections: the broker or the nameserver. Subclasses fill ``handlers``."""
 
-    def __init__(self, name: str, handlers: Mapping[int, Handler], gate: Gate | None = None):
-        """Without ``gate``, any peer may send any request. The gate takes no request over."""
+    def __init__(self, name: str, handlers: Mapping[int, Handler]):
+        """Until there are gates, any peer may send any request."""
         self.name = name
         self.idle_max_s = IDLE_MAX_S
         self.limits: ConnectionLimits = NoLimits()
         self.handlers = dict(handlers)
-        self._guard = gate
-        self._turnstile: Gate | None = None
-        self._limiter: Gate | None = None
-        self._forwarder: Gate | None = None
-        self._faults: Gate | None = None
-        self._line_up()
+        self._by_place: dict[GatePlace, tuple[Gate, AtSight]] = {}
+        self._gates: tuple[Gate, ...] = ()
+        self._is_known: AtSight = _knows_none
         self._seldom = Seldom()
         self._typed: dict[int, _Typed] = {}  # by the four bytes behind {"code":
         self._typed_by_digits: dict[bytes, _Typed] = {}  # codes that four bytes do not identify
@@ -92,31 +88,15 @@ class Service:
         """For codes whose requests have no ext fields. Call it before anything is served."""
         self.handlers.update(handlers)
 
-    def guard(self, gate: Gate) -> None:
-        """Replaces the gate given at construction."""
-        self._guard = gate
-        self._line_up()
-
-    def limit(self, turnstile: Gate | None, limiter: Gate | None) -> None:
-        """Adds a gate before and one behind the guard, from the next request on. They take no request over."""
-        self._turnstile, self._limiter = turnstile, limiter
-        self._line_up()
-
-    def forward_by(self, gate: Gate) -> None:
-        """Adds a gate behind those that refuse."""
-        self._forwarder = gate
-        self._line_up()
-
-    def use_gate(self, gate: Gate | None) -> None:
-        """Adds a gate behind all others, from the next request on."""
-        self._faults = gate
-        self._line_up()
-
-    def _line_up(self) -> None:
-        line = (self._turnstile, self._guard, self._limiter, self._forwarder, self._faults)
-        gates = [gate for gate in line if gate is not None]
-        self._gate: Gate | None = functools.reduce(TwoGates, gates) if gates else None
-        self._is_known = self._gate.admits_at_sight if isinstance(self._gate, GateWithShortcut) else _knows_none
+    def use_gate(self, place: GatePlace, gate: Gate | None, at_sight: AtSight | None = None) -> None:
+        """Puts a gate in its place, from the next request on; None leaves the place empty."""
+        if gate is None:
+            self._by_place.pop(place, None)
+        else:
+            self._by_place[place] = gate, at_sight or _knows_none
+        line = [self._by_place[each] for each in sorted(self._by_place)]
+        self._gates = tuple(gate for gate, _ in line)
+        self._is_known = line[0][1] if len(line) == 1 else _knows_none
 
     def as_refused(self, error: Exception) -> Refused | None:
         """The answer to an error of a handler or a gate. None for our own mistakes, which are logged. A subclass maps
@@ -159,16 +139,17 @@ class Service:
             except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
                 pass
             else:
-                # A header with two codes was decoded by its first and holds its last. The gate must not judge one and
+                # A header with two codes was decoded by its first and holds its last. The gates must not judge one and
                 # let the other pass.
-                gate = self._gate
-                if not request.flag & RESPONSE_FLAG and (gate is None or request.code == code):
+                gates = self._gates
+                if not request.flag & RESPONSE_FLAG and (not gates or request.code == code):
                     request.body, request.codec = body, codec
-                    if gate is None or (codec == _JSON and self._is_known(request, header, connection)):
+                    if not gates or (codec == _JSON and self._is_known(request, header, connection)):
                         self._call(handler, request, connection)
                     else:  # the typed decoders skip fields that a gate may want
-                        ext = decode_ext_untrusted(codec, header) if gate.wants_ext else {}
-                        self._call_guarded(gate, handler, request, ext, connection)
+                        wants_ext = any(gate.wants_ext for gate in gates)
+                        ext = decode_ext_untrusted(codec, header) if wants_ext else {}
+                        self._call_guarded(handler, request, ext, connection)
                     return
         command = decode_header_untrusted(codec, header, body)
         if command.is_answer:
@@ -177,17 +158,18 @@ class Service:
             self._handle_command(connection, command)
 
     def _call_guarded(
-        self, gate: Gate, handler: Handler, request: Request[Any], ext: Mapping[str, str], connection: Connection
+        self, handler: Handler, request: Request[Any], ext: Mapping[str, str], connection: Connection
     ) -> None:
-        try:
-            take_over = gate.admit(request, ext, connection)
-        except Exception as error:
-            send_answer(request, connection, self._refusal(error, request, connection))
-            return
-        if take_over is None:
-            self._call(handler, request, connection)
-        else:
-            take_over(lambda error: self._call(handler if error is None else _raises(error), request, connection))
+        for gate in self._gates:
+            try:
+                take_over = gate.admit(request, ext, connection)
+            except Exception as error:
+                send_answer(request, connection, self._refusal(error, request, connection))
+                return
+            if take_over is not None:
+                take_over(lambda error: self._call(handler if error is None else _raises(error), request, connection))
+                return
+        self._call(handler, request, connection)
 
     def _handle_command(self, connection: Connection, command: Command) -> None:
         """The forgiving way: any codec, any order of keys, any spelling of a boolean."""
@@ -207,10 +189,7 @@ class Service:
                 request.header = from_ext(command.ext, REQUEST_HEADERS.get(command.code, NoFields))
             except ProtocolError as error:
                 handler = _raises(error)
-        if self._gate is None:
-            self._call(handler, request, connection)
-        else:
-            self._call_guarded(self._gate, handler, request, command.ext, connection)
+        self._call_guarded(handler, request, command.ext, connection)
 
     def _call(self, handler: Handler, request: Request[Any], connection: Connection) -> None:
         try:

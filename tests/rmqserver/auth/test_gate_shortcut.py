@@ -22,6 +22,7 @@ from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.needs import NEEDS
 from rmqserver.remoting.answer import Request, success
+from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Service
 
 NATIVE = sys.modules.get("rmqproto.wire._signed_fields")
@@ -61,7 +62,7 @@ class Guarded(Service):
             admit(*args)
 
         self.gate.admit = counted  # type: ignore[method-assign, assignment]
-        self.guard(self.gate)
+        self.use_gate(GatePlace.USERS, self.gate, self.gate.admits_at_sight)
 
     def allow(self, user: Credentials, *resources: str, decision: str = "Allow") -> None:
         entries = [
@@ -205,9 +206,9 @@ def test_with_a_gate_behind_it_all_take_the_full_way() -> None:
 
     service, peer, door = Guarded(), Peer(), Door()
     service.ask(peer, signed())
-    service.use_gate(door)
+    service.use_gate(GatePlace.FAULTS, door)
     assert service.ask(peer, signed()) == SERVED_IN_FULL
-    service.use_gate(None)
+    service.use_gate(GatePlace.FAULTS, None)
     assert service.ask(peer, signed()) == SERVED_AT_SIGHT
     assert door.seen == 1
 

@@ -26,6 +26,7 @@ from rmqserver.remoting import loop as loop_module
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.connection_limits import NoLimits
+from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
 
@@ -361,7 +362,7 @@ def test_who_is_refused_rests_and_others_come_between() -> None:
                 raise Refused(ResponseCode.SYSTEM_BUSY, "too many")
 
     with echo_loop() as (loop, service, _), ExitStack() as stack:
-        service.limit(None, Limiter())
+        service.use_gate(GatePlace.RATES, Limiter())
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         connections = []
         for data in (b"".join(echo_frame(1 + number) for number in range(10)), echo_frame(0)):

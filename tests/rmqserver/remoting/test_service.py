@@ -21,6 +21,7 @@ from rmqproto.wire.frames import FrameCutter, frame
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import LANGUAGE, Request, success
 from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Service
 
 GROUP = RequestCode.GET_CONSUMER_LIST_BY_GROUP
@@ -37,7 +38,8 @@ class Recorder(Service):
     """Answers every code with the header it got."""
 
     def __init__(self, codes: Any = (GROUP, MIN_OFFSET, HEARTBEAT), gate: Door | None = None):
-        super().__init__("recorder", {code: self.answer for code in codes}, gate)
+        super().__init__("recorder", {code: self.answer for code in codes})
+        self.use_gate(GatePlace.USERS, gate)
         self.requests: list[Request[Any]] = []
         self.error: Exception | None = None
 
@@ -204,10 +206,10 @@ def test_a_gate_that_is_used_for_a_while_stands_behind_the_guard(sent: Sent) -> 
     guard, behind = Door(), Door(wants_ext=False)
     service = Recorder(gate=guard)
     good, bad = request_frame(GROUP, {"consumerGroup": "g"}), request_frame(GROUP, {"consumerGroup": "g", "no": "1"})
-    service.use_gate(behind)
+    service.use_gate(GatePlace.FAULTS, behind)
     assert [answer.code for answer in sent.answers(service, good, bad)] == [0, ResponseCode.NO_PERMISSION]
     assert (len(guard.seen), len(behind.seen)) == (2, 1)
-    service.use_gate(None)
+    service.use_gate(GatePlace.FAULTS, None)
     assert [answer.code for answer in sent.answers(service, good, bad)] == [0, ResponseCode.NO_PERMISSION]
     assert (len(guard.seen), len(behind.seen)) == (4, 1)
 
