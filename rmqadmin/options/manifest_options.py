@@ -9,6 +9,7 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.manifests.brokers import brokers_of
+from rmqadmin.core.manifests.documents import STANDARD_INPUT
 from rmqadmin.core.manifests.manifest import read_manifest
 from rmqadmin.core.manifests.plan import ObjectStep, plan
 from rmqproto.errors import UsageError
@@ -29,6 +30,8 @@ def planned(
 ) -> list[ObjectStep]:
     """The steps from the present state to the one in the files. UsageError for invalid files, and for a name after
     ``--prune`` that is not the cluster's."""
+    if STANDARD_INPUT in files:
+        call.tell_if_typed("the wanted state")
     manifest = read_manifest(files)
     if prune is not None and (cluster_name is None or prune.strip() != cluster_name.strip()):
         raise UsageError(

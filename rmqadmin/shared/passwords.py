@@ -33,6 +33,9 @@ def stdin_password(password: str | None) -> str:
     """The password for ``--password-stdin``; ``password`` is the value of ``-p``, if given as well. UsageError."""
     if password is not None:
         raise UsageError("give -p or --password-stdin, not both")
+    if sys.stdin.isatty():  # the program seemed to hang, and what was typed was seen
+        guard_terminal()
+        return _checked(getpass("Password: ").strip())
     return _checked(sys.stdin.readline().removeprefix("\ufeff").strip())
 
 

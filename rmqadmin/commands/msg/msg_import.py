@@ -40,6 +40,7 @@ from rmqproto.times import iso_local
 from rmqproto.wording import counted
 
 _COPY_SIZE_BYTES = 1 << 20
+_SPOKEN = "standard input"
 
 
 class ImportTotals(Row, frozen=True):
@@ -106,16 +107,18 @@ def msg_import(
     """
     if resume and restart:
         raise UsageError("--resume and --restart exclude each other")
+    if file == STANDARD_INPUT:
+        call.tell_if_typed("lines of JSON")
     with _opened(file) as source:
         asked = _Asked(
-            file, source, format_of_content(source, format), to, rate,
+            _SPOKEN if file == STANDARD_INPUT else file, source, format_of_content(source, format), to, rate,
             skip_refused=skip_refused, resume=resume, restart=restart,
         )  # fmt: skip
         return _import(call, asked)
 
 
 class _Asked(NamedTuple):
-    """What to import, and how. ``name`` is the file's; ``rate`` is in messages a second."""
+    """What to import, and how. ``name`` is the file's, for people; ``rate`` is in messages a second."""
 
     name: str
     source: BinaryIO
@@ -140,7 +143,7 @@ def _import(call: Call, asked: _Asked) -> ImportedMessages:
     queues = target_queues(call.admin, sorted(checked.topics))
     check_named_queues(checked, queues)
     namesrv_addrs = list(call.admin.namesrv_addrs)
-    path = progress_file.progress_path(digest, namesrv_addrs, asked.to)
+    path = progress_file.progress_path(digest, namesrv_addrs, sorted(checked.topics))
     finished = None if asked.restart else _finished(call, path, asked, queues)
     if call.dry_run or (checked.refused_count and not asked.skip_refused):
         if finished is not None:
@@ -183,7 +186,8 @@ def _send(call: Call, asked: _Asked, queues: QueuesByTopic, progress: ImportProg
         elif importer.has_sent or isinstance(error, (ConnectError, RequestTimeoutError, KeyboardInterrupt)):
             done = f"{progress.done_count:,} of {counted(progress.total_count, 'message')} are done"
             to = f" --to {asked.to}" if asked.to else ""
-            call.notice(f"{done}; to continue: rmqadmin msg import {asked.name}{to} --resume")
+            file = STANDARD_INPUT if asked.name == _SPOKEN else asked.name
+            call.notice(f"{done}; to continue: rmqadmin msg import {file}{to} --resume")
         else:
             forget(path)  # certainly nothing was sent
         raise
@@ -236,7 +240,7 @@ def _earlier(path: Path, asked: _Asked) -> ImportProgress | None:
 def _totals(asked: _Asked, checked: Checked, progress: ImportProgress | None, seconds: float | None) -> ImportTotals:
     """``progress`` is None if nothing was sent."""
     return ImportTotals(
-        file=asked.name,
+        file=STANDARD_INPUT if asked.name == _SPOKEN else asked.name,
         format=asked.format.value,
         messages=checked.count,
         size_bytes=checked.size_bytes,
@@ -258,6 +262,7 @@ def _opened(file: str) -> Iterator[BinaryIO]:
             if file == STANDARD_INPUT or not found.seekable():
                 spooled = open_files.enter_context(tempfile.TemporaryFile())
                 shutil.copyfileobj(found, spooled, _COPY_SIZE_BYTES)
+                spooled.seek(0)
                 found = spooled
             yield found
     except OSError as error:

@@ -48,5 +48,6 @@ def shell(
 
             converse(commands, session)
             return 0
+        call.tell_if_typed("commands")
         with standard_input() as raw:
             return run_lines(script_lines(raw), commands, keep_going=keep_going)

@@ -68,9 +68,10 @@ class ImportProgress(msgspec.Struct, kw_only=True):
         return {MessageQueue(each.topic, each.broker_name, each.queue_id): each.end_offset for each in self.ends}
 
 
-def progress_path(digest: str, namesrv_addrs: Sequence[str], to: str | None) -> Path:
-    """One file for each source and target."""
-    target = hashlib.sha256(repr((sorted(namesrv_addrs), to)).encode()).hexdigest()
+def progress_path(digest: str, namesrv_addrs: Sequence[str], topics: Sequence[str]) -> Path:
+    """One file for each source and target, however the command line names them: a file or standard input, with --to or
+    without. ``topics``: where the messages go, in order."""
+    target = hashlib.sha256(repr((sorted(namesrv_addrs), list(topics))).encode()).hexdigest()
     return state_dir() / "imports" / f"{digest[:24]}-{target[:8]}.json"
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
 from tests.support.servers import Server, until
+
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
@@ -345,6 +349,46 @@ def test_a_person_is_told_that_a_message_is_waited_for(terminal: Terminal, rmqad
     child.sendeof()
     assert status(child) == 0
     assert bodies(rmqadmin, topic) == ["typed\n"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("msg", "import", "-", "--dry-run"), "type lines of JSON; Ctrl-D"),
+        (("diff", "-f", "-"), "type the wanted state; Ctrl-D"),
+        (("apply", "-f", "-", "--dry-run"), "type the wanted state; Ctrl-D"),
+        (("sendMessage", "-t", "SelfTestTopic", "-p", "-", "--dry-run"), "type a message; Ctrl-D"),
+    ],
+)
+def test_every_command_that_reads_standard_input_tells_a_person(
+    terminal: Terminal, words: tuple[str, ...], told: str
+) -> None:
+    """All but `msg send` and `sendMessage` seemed to hang."""
+    child = terminal(*words)
+    child.expect(told)
+    child.sendeof()
+    child.expect(pexpect.EOF)
+    assert "type " not in str(child.before)
+
+
+def test_a_password_from_a_terminal_is_asked_for_and_not_shown(terminal: Terminal) -> None:
+    child = terminal("updateUser", "-c", CLUSTER, "-u", "nobody", "--password-stdin", "--dry-run")
+    child.expect("Password: ")
+    child.sendline("not-to-be-seen")
+    child.expect(pexpect.EOF)
+    assert "not-to-be-seen" not in str(child.before)
+
+
+def test_no_other_code_reads_standard_input() -> None:
+    """What is added here must tell a person that it waits."""
+    reads = re.compile(r"sys\.stdin\.(buffer|read)|open\(0")
+    assert {
+        path.name for path in (ROOT / "rmqadmin").rglob("*.py") if reads.search(path.read_text())
+    } == {
+        "bodies_in.py", "documents.py", "msg_import.py", "passwords.py",
+        "diagnostics.py",  # the answer to a question
+        "worker.py",  # of a load, from its parent
+    }  # fmt: skip
 
 
 def test_a_file_that_is_not_there_is_a_usage_error(rmqadmin: Rmqadmin, topic: str) -> None:

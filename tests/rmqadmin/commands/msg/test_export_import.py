@@ -29,7 +29,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError, RefusedError
 from rmqproto.wire.command import Command
-from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
+from tests.rmqadmin.conftest import Ran, Rmqadmin, Terminal, status
 from tests.support.servers import Server, until
 
 
@@ -350,6 +350,28 @@ def test_an_import_can_begin_again(
         assert rmqadmin(*args).status == 130
     assert rmqadmin(*args, "--restart").status == 0
     assert store.bodies(copy) == [b"one", b"one", b"two"]
+
+
+def test_standard_input_and_a_file_of_the_same_content_are_one_source(
+    rmqadmin: Rmqadmin, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --format, all that came through a pipe was one source, and no file; so was a file with --to and one whose
+    messages name the same topic."""
+    copy = store.topic(1)
+
+    def pipe(body: str, *more: str) -> Ran:
+        text = f'{{"body": "{body}", "topic": "{copy}"}}\n'
+        (tmp_path / "a.jsonl").write_text(text)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        return rmqadmin("msg", "import", *more, "--yes")
+
+    assert pipe("one", "-", "--format", "jsonl").status == 0
+    assert pipe("two", "-", "--format", "jsonl").status == 0
+    for more in (("-",), ("-", "--format", "jsonl"), (str(tmp_path / "a.jsonl"),), ("-", "--to", copy)):
+        again = pipe("two", *more)
+        assert (again.status, "was imported before, until" in again.err) == (2, True), again.err
+        assert ("standard input was imported" in again.err) == (more[0] == "-")
+    assert store.bodies(copy) == [b"one", b"two"]
 
 
 def test_a_finished_import_is_not_repeated_by_accident(
