@@ -74,7 +74,6 @@ SEEDS ?= 20000
 simulate: $(VENV)/.test
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 	$(if $(SEED),,$(BIN)/python -m tests.simulation --seeds $$(($(SEEDS) / 5)) --controllers 3)
-	$(if $(SEED),,$(BIN)/python -m tests.simulation --seeds $$(($(SEEDS) / 10)) --acting)
 
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m fuzz

@@ -17,7 +17,6 @@ from rmqproto.message.crc import body_crc
 from rmqproto.perm import PERM_READ_WRITE
 from rmqproto.wire import fastjson
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.config.setting_values import BrokerRole
 
 ZONE_VARIABLE = "ROCKETMQ_ZONE"
 """The environment's name for the zone of this machine. Apache's brokers and clients read it, too."""
@@ -43,17 +42,6 @@ class Announcement:
 
     def __init__(self, config: BrokerConfig):
         self._config = config
-
-    @property
-    def may_act(self) -> bool:
-        """Whether slaves of this broker name act for a master that is away."""
-        return self._config.enable_slave_acting_master
-
-    @property
-    def tells_singles(self) -> bool:
-        """Whether topics are registered one by one. A nameserver takes the permissions of a single topic as they are,
-        so clients could write to a slave that acts for its master."""
-        return not (self.may_act and self._config.broker_role is BrokerRole.SLAVE)
 
     def identity(self, addr: str) -> BrokerIdentityHeader:
         config = self._config
@@ -84,8 +72,7 @@ class Announcement:
             cluster_name=config.broker_cluster_name,
             ha_server_addr=config.ha_addr(host),
             broker_id=config.broker_id,
-            heartbeat_timeout_millis=config.broker_not_active_timeout_ms if self.may_act else None,
-            enable_acting_master=self.may_act,
+            enable_acting_master=False,
             zone_name=os.environ.get(ZONE_VARIABLE, "").strip() or None,
             body_crc32=body_crc(body),
         )

@@ -55,7 +55,6 @@ from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.replicas.slave_note import forget_slave_note
-from rmqserver.broker.replicas.slave_offsets import SlaveOffsets, forget_notes
 from rmqserver.broker.role import Role
 from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.sending.put import Put
@@ -73,7 +72,6 @@ from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.config.setting_values import BrokerRole
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.operation import Refused
@@ -176,9 +174,7 @@ class Broker(Service):
         self.topics = TopicTable(config, self.files, clock_ms)
         self.mappings = QueueMappings(config, self.files, clock_ms)
         self.groups = GroupTable(config, self.files, clock_ms)
-        may_act = config.broker_role is BrokerRole.SLAVE and config.enable_slave_acting_master
-        offsets_class = SlaveOffsets if may_act else ConsumerOffsets
-        self.offsets = offsets_class(self.files, clock_ms, has_light_queues=config.has_light_queues)
+        self.offsets = ConsumerOffsets(self.files, clock_ms, has_light_queues=config.has_light_queues)
         self.consumer_filters = ConsumerFilters(config, self.files, clock_ms)
 
     def _make_senders(self) -> None:
@@ -334,7 +330,6 @@ class Broker(Service):
         if self.slave is not None:
             self.slave.load()
         else:
-            forget_notes(self.files)
             self._load_deliveries(recovered)
             forget_slave_note(self.files)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from rmqproto.bodies.routes import TopicRoute
-from rmqserver.broker.replicas.members import AskedNameservers
 from rmqserver.remoting.outward import Outward
 
 
-class Nameservers(Outward, AskedNameservers, Protocol):
+class Nameservers(Outward, Protocol):
     """Tells the nameservers of the broker and its topics."""
 
     def changed(self, put_names: Collection[str] | None) -> None:
@@ -23,14 +22,6 @@ class Nameservers(Outward, AskedNameservers, Protocol):
 
     def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
         """Calls back once with the topic's route, or with None if it is not known."""
-        ...
-
-    before_return: Callable[[], Awaitable[None]] | None
-    """Awaited before a nameserver that may have forgotten us is told of us again."""
-
-    @property
-    def has_nameservers(self) -> bool:
-        """Whether there is any nameserver to tell."""
         ...
 
     def when_master_is_known(self, on_master: Callable[[str, str], None]) -> None:

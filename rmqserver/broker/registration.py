@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 
 import trio
 
@@ -46,8 +46,6 @@ TOLD_MAX_S = 1.0
 """The same for a broker that is reopened in another role while the process runs: it serves nobody until then."""
 
 UNREGISTER_MAX_S = 1.0
-EACH_MAX_S = 3.0
-"""How long each nameserver may take for its answer when all are asked."""
 
 SINGLE_TOPICS_MAX = 64
 """The most topics that are registered one by one. If more change at once, all topics are registered."""
@@ -82,9 +80,6 @@ class Registration:
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._on_master: OnMaster | None = None
         self._has_master = False
-        self.before_return: Callable[[], Awaitable[None]] | None = None
-        """Set on a master whose slaves may act for it: awaited before a nameserver that may have forgotten the broker
-        is told of it again."""
         self.change_count = 0
 
     async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
@@ -139,28 +134,6 @@ class Registration:
         self._waiting = [(count, callback) for count, callback in self._waiting if count > told]
         for callback in due:
             callback()
-
-    async def ask_each(self, code: int, header: Header, body: bytes = b"", *, connects: bool = False) -> list[Command]:
-        """The answers of the nameservers that are connected; with ``connects``, of all that can be reached. Answers
-        that take longer than EACH_MAX_S are left out."""
-        answers: list[Command] = []
-
-        async def ask_one(link: _Link) -> None:
-            if (answer := await link.ask_now(code, header, body, connects=connects)) is not None:
-                answers.append(answer)
-
-        async with trio.open_nursery() as nursery:
-            for link in self._links:
-                nursery.start_soon(ask_one, link)
-        return answers
-
-    @property
-    def has_nameservers(self) -> bool:
-        return bool(self._links)
-
-    def own_addr(self) -> str | None:
-        """This broker's address as a nameserver knows it; None while none is connected."""
-        return next((addr for link in self._links if (addr := link.own_addr)), None)
 
     def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
         """Asks one connected nameserver for the topic's route and calls ``on_route`` once: with None if it does not
@@ -255,10 +228,6 @@ class _Link(Service):
         """Registers again and again. A nameserver that comes back is told within RECONNECT_AFTER_S."""
         while True:
             self._changed = trio.Event()
-            if self._connection is None and self.tried.is_set() and self._owner.before_return is not None:
-                self._note("the connection has ended")
-                self._owner.link_told()
-                await self._owner.before_return()
             change_count = self._owner.change_count
             changed_names, self._changed_names = self._changed_names, {}
             if await self._tell(topics, mappings, changed_names):
@@ -279,11 +248,7 @@ class _Link(Service):
         self, topics: RegisteredTopics, mappings: RegisteredMappings, changed_names: Collection[str] | None
     ) -> bool:
         """Tells the nameserver of these topics, or of all if None. Returns False if it does not know them then."""
-        if (
-            changed_names is None
-            or self._connection is None
-            or not (self._takes_singles and self._owner.announcement.tells_singles)
-        ):
+        if changed_names is None or self._connection is None or not self._takes_singles:
             return await self._register(topics, mappings)
         if not mappings.infos().keys().isdisjoint(changed_names):  # 217 has no room for the queues of static topics
             return await self._register(topics, mappings)
@@ -325,21 +290,6 @@ class _Link(Service):
         if answer.code == ResponseCode.SUCCESS:
             self._owner.told_master(answer)
         return True
-
-    @property
-    def own_addr(self) -> str | None:
-        return self._broker_addr(self._connection) if self._connection is not None else None
-
-    async def ask_now(self, code: int, header: Header, body: bytes, *, connects: bool) -> Command | None:
-        """As the owner's ``ask_each``."""
-        with trio.move_on_after(EACH_MAX_S):
-            try:
-                connection = self._connection or (await self._connect() if connects else None)
-            except OSError:
-                return None
-            if connection is not None:
-                return await self._ask(connection, code, header, body, EACH_MAX_S)
-        return None
 
     async def unregister(self) -> None:
         if self._connection is not None:

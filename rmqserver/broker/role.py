@@ -1,10 +1,9 @@
-"""What follows from the broker's role: master or slave, alone or in a set that a controller leads, and acting for
-others."""
+"""What follows from the broker's role: master or slave, alone or in a set that a controller leads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import trio
 
@@ -16,16 +15,11 @@ from rmqserver.broker.controlled.set_slave import SetSlave
 from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.nameservers import Nameservers
 from rmqserver.broker.parts import BrokerParts
-from rmqserver.broker.replicas.enough_slaves import EnoughSlaves
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.master_link import MasterLink
-from rmqserver.broker.replicas.members import KnownMembers
-from rmqserver.broker.replicas.pre_online import PreOnline
 from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.replicas.table_watch import TableWatch
 from rmqserver.config.setting_values import BrokerRole
-from rmqserver.remoting.answer import Request, success
-from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Handler
 from rmqserver.remoting.traffic import ByLoop
@@ -62,10 +56,6 @@ class Role:
         self._loop = loop
         self._nameservers = nameservers
         self.handlers = dict(handlers)
-        self.online = trio.Event()
-        """Set once nameservers may be told of this broker."""
-        self._members: KnownMembers | None = None
-        self._pre_online: PreOnline | None = None
         config = parts.config
         if config.broker_role is BrokerRole.SLAVE:
             self._follow(set_state)
@@ -73,10 +63,6 @@ class Role:
             self.table_watch = TableWatch(parts, loop)
             handler = self.table_watch.by(self.handlers[RequestCode.EXCHANGE_BROKER_HA_INFO])
             self.handlers[RequestCode.EXCHANGE_BROKER_HA_INFO] = handler
-        if config.enable_slave_acting_master and nameservers is not None and nameservers.has_nameservers:
-            self._act_for_others(nameservers)
-        if self._pre_online is None:
-            self.online.set()
         if set_state is not None and isinstance(parts.replicas, SetMaster):
             self.handlers |= MemberHandlers(set_state, parts.replicas).handlers(self.handlers)
 
@@ -93,54 +79,19 @@ class Role:
             self.forwarding = Forwarding(config, self._loop, nameservers, set_state, self.slave)
         self.handlers |= self.slave.handlers(self.handlers)
 
-    def _act_for_others(self, nameservers: Nameservers) -> None:
-        """Sets up ``enableSlaveActingMaster``: a slave stands in for its master, which asks its slaves when it is
-        back."""
-        config, topics = self._parts.config, self._parts.topics
-        self._members = KnownMembers(config, nameservers, lambda: topics.data_version)
-        self.handlers[RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE] = self._look_for_members
-        if self.slave is not None:
-            self._members.on_found = self.slave.members_found
-            return
-        enough_slaves = EnoughSlaves(self._parts.replicas)
-        self.handlers |= enough_slaves.handlers(self.handlers)
-        self._members.on_found = enough_slaves.members_found
-        if not config.skip_pre_online:
-            self._pre_online = PreOnline(self._parts, self._members, self._make_link, nameservers.own_addr)
-            self.handlers |= self._pre_online.handlers(self.handlers)
-            nameservers.before_return = self._pre_online.run
-
     def _make_link(self) -> MasterLink:
         return MasterLink(self._loop, self._nameservers)
-
-    def _look_for_members(self, request: Request[Any], connection: Connection) -> bytes:
-        """905. An Apache broker believes the notice; ours asks the nameservers."""
-        assert self._members is not None
-        self._members.look_again()
-        return success(request)
 
     # --- its tasks ---------------------------------------------------------------------------------------------------
 
     def start(self, nursery: trio.Nursery, duties: Iterable[MasterDuty]) -> None:
         """Starts the role's tasks; a slave leaves the ``duties`` to its master."""
         if self.slave is None:
-            nursery.start_soon(self._deliver, duties)
+            for duty in duties:
+                nursery.start_soon(duty.run)
         else:
             nursery.start_soon(self.slave.run)
             if self.forwarding is not None:
                 nursery.start_soon(self.forwarding.run)
         if self.table_watch is not None:
             nursery.start_soon(self.table_watch.run)
-        if self._members is not None:
-            nursery.start_soon(self._members.run)
-
-    async def _deliver(self, duties: Iterable[MasterDuty]) -> None:
-        """Runs the duties. A master that comes back asks its slaves first."""
-        if self._pre_online is not None:
-            await self._pre_online.run()
-            self.online.set()
-        async with trio.open_nursery() as nursery:
-            if self._pre_online is not None:
-                nursery.start_soon(self._pre_online.take_late_commits)
-            for duty in duties:
-                nursery.start_soon(duty.run)

@@ -47,6 +47,7 @@ class BrokerConfig(Settings):
         "storeType": frozenset({"defaultRocksDB"}),
         "enableDLegerCommitLog": frozenset({"true"}),
         "enableRemoteEscape": frozenset({"true"}),
+        "enableSlaveActingMaster": frozenset({"true"}),
         "duplicationEnable": frozenset({"true"}),
         "enableConsumeQueueExt": frozenset({"true"}),
         "timerWheelSnapshotFlush": frozenset({"true"}),
@@ -56,6 +57,9 @@ class BrokerConfig(Settings):
         "docs/replication.md says how to get there",
         "enableRemoteEscape": "what is due waits for the master, which alone knows what it has delivered; a set under "
         "controllers (enableControllerMode=true) has a master that delivers it",
+        "enableSlaveActingMaster": "in a set of brokers under controllers (enableControllerMode=true) a slave becomes "
+        "the master, and takes messages, too; a slave that clients may read has slaveReadEnable=true. "
+        "docs/replication.md says how to get there",
     }
 
     # Its names and addresses.
@@ -92,13 +96,6 @@ class BrokerConfig(Settings):
     ha_max_gap_not_in_sync_bytes: int = setting("haMaxGapNotInSync", between(0, INT_MAX))
     ha_flow_control_enable: bool = setting("haFlowControlEnable")
     max_ha_transfer_byte_in_second: int = setting("maxHaTransferByteInSecond", between(1, LONG_MAX))
-
-    # A slave that acts for its master.
-    enable_slave_acting_master: bool = setting("enableSlaveActingMaster")
-    skip_pre_online: bool = setting("skipPreOnline")
-    broker_not_active_timeout_ms: int = setting("brokerNotActiveTimeoutMillis", between(100, LONG_MAX))
-    sync_broker_member_group_period_ms: int = setting("syncBrokerMemberGroupPeriod", parse_period_ms)
-    compatible_with_old_name_srv: bool = setting("compatibleWithOldNameSrv")
 
     # Its set, whose master the controllers choose.
     enable_controller_mode: bool = setting("enableControllerMode")
@@ -248,21 +245,12 @@ class BrokerConfig(Settings):
         """Also of what Apache's broker accepts and does not keep: settings that promise copies."""
         role = values["brokerRole"]
         is_controlled = values["enableControllerMode"] == "true"
-        acts = values["enableSlaveActingMaster"].lower() == "true"
         _check_rate_of_users(values)
         if (role == BrokerRole.SLAVE.value) is not (self.broker_role is BrokerRole.SLAVE):
             raise UsageError(f"brokerRole={role}: a broker becomes a slave, or no longer is one, when it starts")
         if is_controlled is not self.enable_controller_mode:
             text = values["enableControllerMode"]
             raise UsageError(f"enableControllerMode={text}: a broker joins a set, or leaves it, when it starts")
-        if acts is not self.enable_slave_acting_master:
-            text = values["enableSlaveActingMaster"]
-            raise UsageError(f"enableSlaveActingMaster={text}: it is decided when a broker starts")
-        if acts and is_controlled:
-            raise UsageError(
-                "enableSlaveActingMaster=true: under controllers another broker is elected, and nobody acts for one",
-                hint="leave it out, or enableControllerMode",
-            )
         if is_controlled:
             if not values["controllerAddr"]:
                 raise UsageError("enableControllerMode=true: no controller is named", hint="set controllerAddr")
@@ -282,12 +270,6 @@ class BrokerConfig(Settings):
             log_file_size_bytes=self.timer_log_file_size_bytes,
             roll_window_slots=self.timer_roll_window_slot,
         )
-
-    @property
-    def opens_store_again(self) -> bool:
-        """Whether the broker opens its store again by itself once its full disk has room. A master with slaves that act
-        for it would have to ask them first. In a set, ``SetMember`` says when a master may."""
-        return not self.enable_slave_acting_master
 
     @property
     def has_light_queues(self) -> bool:

@@ -53,9 +53,9 @@ def _doubled(again_after_s: float) -> float:
     return min(2 * again_after_s, ROOM_AGAIN_MAX_S)
 
 
-def _may_open_again(store: MessageStore, config: BrokerConfig, member: SetMember | None) -> bool:
+def _may_open_again(store: MessageStore, member: SetMember | None) -> bool:
     has_room = store.has_only_lacked_room and not store.lack_of_room()
-    return has_room and config.opens_store_again and (member is None or member.may_open_store_again)
+    return has_room and (member is None or member.may_open_store_again)
 
 
 class BrokerHost:
@@ -192,10 +192,9 @@ class BrokerHost:
         if self._member is not None:
             self._nursery.start_soon(self._member.run)
             return
-        told = trio.Event()
-        self._nursery.start_soon(self._register_when_online, told)
+        self._register()
         with trio.move_on_after(ANNOUNCED_MAX_S):
-            await told.wait()
+            await self._registration.first_round()
 
     async def _run(self, broker: Broker, task_status: trio.TaskStatus[None]) -> None:
         """Runs the tasks of one broker until ``_tasks`` is cancelled."""
@@ -214,13 +213,6 @@ class BrokerHost:
                 await self._sowing.put_messages()
             except RocketMQError as error:
                 await self._fail(error)
-
-    async def _register_when_online(self, told: trio.Event) -> None:
-        """A master whose slave acts for it may come back late, or not at all: the logs tell what is wrong."""
-        await self.broker.role.online.wait()
-        self._register()
-        await self._registration.first_round()
-        told.set()
 
     def _register(self) -> None:
         self._is_registering = True
@@ -270,7 +262,7 @@ class BrokerHost:
             store = self.broker.store
             if not store.has_write_failed:
                 again_after_s = ROOM_AGAIN_AFTER_S
-            elif _may_open_again(store, self._config, self._member):
+            elif _may_open_again(store, self._member):
                 again_after_s = _doubled(again_after_s)
                 log.warning("event=store-opens-again reason=%r", store.unwriteable_reason)
                 if self._member is None:

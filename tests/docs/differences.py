@@ -163,45 +163,13 @@ NOT_RECORDED = {
         "the master takes no more messages (14), and promises nothing for those that wait",
         "Apache's logs it, and goes on until it hears of the next master",
     ),
-    "enableRemoteEscape, enableDLegerCommitLog": Difference(
-        "a broker does not start with one of them, and says what to do instead: due messages wait until the master is "
-        "back; a set under controllers delivers them "
-        "([replication.md](replication.md#a-slave-that-acts-for-its-master))",
-        "an acting slave puts due messages into a queue of another broker. Those that its master has already "
-        "delivered, unknown to the slave, come twice, and so do those that are sent again after a time-out. The "
-        "second is another format of the whole log",
-    ),
-    "enableSlaveActingMaster: pulls at a slave": Difference(
-        "served, whatever slaveReadEnable says, also while its master is there; a pull beyond the slave's log waits",
-        "the nameserver sends consumers there, and they stay until they notice that the master is back. With the "
-        "default of slaveReadEnable Apache's slave refuses them (2), and it tells a pull of an offset that it lacks "
-        "to ask again at once (20), endlessly",
-    ),
-    "enableSlaveActingMaster: POP at a slave": Difference(
-        "refused (2)",
-        "Apache's gives messages out, also while its master is there, and its log cannot take their check points",
-    ),
-    "enableSlaveActingMaster: a master that comes back": Difference(
-        "asks its slaves whatever totalReplicas says, also if it was only frozen or cut off; takes each offset that "
-        "is further than its own, up to the end of its queue; and does not register while a slave has more of the "
-        "log. It delivers again what Apache's slave has delivered elsewhere (enableRemoteEscape)",
-        "Apache's asks when it starts, with totalReplicas above 1. It takes the whole table, or, depending on its "
-        "version, nothing. It cannot read the table of an Apache slave that a client has pulled from, and never comes "
-        "back. With a shorter log it stores other messages in places where consumers have already read",
-    ),
-    "enableSlaveActingMaster: offsets that are committed to a slave": Difference(
-        "noted in slaveOffset.json, and committed to the master as soon as it is there",
-        "Apache's slave loses them with its next copy of the master's table: those of consumers that had not yet "
-        "noticed that the master is back",
-    ),
-    "905 NOTIFY_MIN_BROKER_ID_CHANGE": Difference(
-        "it makes the broker ask the nameservers, and only their answer counts",
-        "anyone who reaches the port of an Apache slave can make it act for its master, or stop",
-    ),
-    "enableAutoInSyncReplicas": Difference(
-        "changes nothing: a SYNC_MASTER whose slaves may act refuses sends that would wait for more slaves than there "
-        "are (1 in-sync replicas not enough)",
-        "Apache's then acknowledges alone, with minInSyncReplicas at its default, even messages that only it has",
+    "enableSlaveActingMaster, enableRemoteEscape, enableDLegerCommitLog": Difference(
+        "a broker does not start with one of them, and says what to do instead: a set under controllers has a master "
+        "that takes messages and delivers what is due "
+        "([replication.md](replication.md#instead-of-a-slave-that-acts-for-its-master))",
+        "a slave that acts takes no messages, and offsets that are committed to it are lost, or come back to a master "
+        "whose log is shorter; with the second it puts due messages into a queue of another broker, where those come "
+        "twice that its master has already delivered. The third is another format of the whole log",
     ),
     "1008 NOTIFY_BROKER_ROLE_CHANGED": Difference(
         "it makes the broker ask the controller (1004), and only that answer counts",

@@ -34,13 +34,14 @@ FAMILIES = (
         """,
     ),
     Family(
-        "containers of brokers, DLedger's log, delivery by an acting master at another broker",
-        "not served; masters, slaves, acting masters and sets under controllers are ([replication.md](replication.md))",
+        "containers of brokers, DLedger's log, slaves that act for their master",
+        "not served; masters, slaves and sets under controllers are ([replication.md](replication.md))",
         r"""
         ha[A-Z].* .*[cC]ontroller.* .*[sS]lave.* .*InSync.* totalReplicas replicasPer.*
         .*DLeger.* .*DLedger.* duplicationEnable preferredLeaderId
         cleanOfflineBroker.* sendHeartbeatTimeoutMillis
         lockInStrictMode enableRemoteEscape isBrokerContainer isInBrokerContainer
+        skipPreOnline brokerNotActiveTimeoutMillis syncBrokerMemberGroupPeriod compatibleWithOldNameSrv
         enableBatchPush
         """,
     ),

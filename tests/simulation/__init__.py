@@ -25,9 +25,6 @@ What is modelled, and why:
 - etcd (``etcd.py``), for several controllers: ``QuorumStore`` is the product's, with its lease and its transactions;
   etcd as a whole is one machine with its own clock, and forgets nothing.
 
-A second simulation (``acting.py``, ``--acting``) has a master without controllers whose slaves act for it while it is
-away; ``acting_machines.py`` says which parts of the product it runs.
-
 ``faults.py`` has the faults, ``ledger.py`` the invariants that must hold in spite of them, and ``variants.py`` the
 broken rules that the simulation must detect.
 """

@@ -6,9 +6,7 @@ import argparse
 import sys
 import time
 import traceback
-from typing import Any
 
-from tests.simulation.acting import ActingSimulation
 from tests.simulation.ledger import Violation
 from tests.simulation.simulation import Simulation
 
@@ -18,12 +16,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=0, help="run so many, and show the first that fails")
     parser.add_argument("--controllers", type=int, default=1, help="several stand behind one etcd")
-    parser.add_argument("--acting", action="store_true", help="slaves act for their master, without controllers")
     options = parser.parse_args()
 
-    def simulation(seed: int, *, is_recorded: bool = False) -> Any:
-        if options.acting:
-            return ActingSimulation(seed, is_recorded=is_recorded)
+    def simulation(seed: int, *, is_recorded: bool = False) -> Simulation:
         return Simulation(seed, controllers=options.controllers, is_recorded=is_recorded)
 
     if not options.seeds:
@@ -40,7 +35,7 @@ def main() -> int:
     return 0
 
 
-def replay(seed: int, run: Any) -> int:
+def replay(seed: int, run: Simulation) -> int:
     failure: Exception | None = None
     try:
         run.check()
@@ -49,8 +44,7 @@ def replay(seed: int, run: Any) -> int:
     assert run.world.lines is not None
     print("\n".join(run.world.lines))
     if failure is None:
-        acknowledged = (run if isinstance(run, ActingSimulation) else run.ledger).acknowledged
-        print(f"seed {seed}: {len(acknowledged)} messages acknowledged, all of them are there")
+        print(f"seed {seed}: {len(run.ledger.acknowledged)} messages acknowledged, all of them are there")
         return 0
     if not isinstance(failure, Violation):
         traceback.print_exception(failure)

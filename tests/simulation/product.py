@@ -35,12 +35,6 @@ MODULES = (
     f"{_CONTROLLED}.set_slave", f"{_CONTROLLED}.set_watch", f"{_CONTROLLED}.hand_over", f"{_CONTROLLED}.member",
     f"{_CONTROLLED}.member_handlers",
     "rmqserver.broker.sending.pending",
-    "rmqserver.namesrv.routes", "rmqserver.namesrv.nameserver", "rmqserver.broker.registration",
-    "rmqserver.broker.tables.offsets", "rmqserver.broker.consuming.committed_offsets",
-    "rmqserver.broker.admin.offset_admin",
-    f"{_REPLICAS}.master_link", f"{_REPLICAS}.slave_offsets", f"{_REPLICAS}.metadata_copy", f"{_REPLICAS}.slave_note",
-    f"{_REPLICAS}.slave",
-    f"{_REPLICAS}.members", f"{_REPLICAS}.pre_online",
 )  # fmt: skip
 """The modules that decide, wait, or read a clock, in the order of their imports. Others - headers, bodies, codes,
 settings, events of the controller, errors - are shared with the rest of the process."""

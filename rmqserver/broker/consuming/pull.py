@@ -52,11 +52,6 @@ class Pulls:
         self._checks = ReadChecks(parts)
         self._light_pulls = LightPulls(parts, self._checks)
         self._slow_reads = slow_reads
-        may_act = parts.config.enable_slave_acting_master
-        self._code_of_left = ResponseCode.PULL_NOT_FOUND if may_act else ResponseCode.PULL_RETRY_IMMEDIATELY
-        """A slave's answer for an offset that it does not have. If it may act for its master, there may be no other
-        broker to ask, so the pull waits: with the answer of an Apache slave, a consumer would ask again without a
-        pause."""
 
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.PULL_MESSAGE: self._serve, RequestCode.LITE_PULL_MESSAGE: self._serve}
@@ -170,7 +165,7 @@ class Pulls:
         self._stats.get_miss += not pulled.is_reset
         code = code_of(pulled, request.header.queue_offset)
         if code == ResponseCode.PULL_OFFSET_MOVED and not pulled.is_reset and self._leaves_offsets():
-            code = self._code_of_left
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY
             pulled.result.next_offset = request.header.queue_offset
             pulled.suggested_broker_id = pulled.group.broker_id
         if self._static_topics:

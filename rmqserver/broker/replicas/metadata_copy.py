@@ -22,28 +22,18 @@ from rmqproto.bodies.popping import RequestModes
 from rmqproto.bodies.routes import TopicConfigs
 from rmqproto.bodies.static_topics import TopicQueueMappingDetail
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError, RefusedError
-from rmqproto.headers.base import from_ext
-from rmqproto.headers.consuming import OffsetAnswer, QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
 from rmqproto.wire import fastjson
 from rmqserver.broker.consuming.pop import assignment
 from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.master_link import MasterLink
-from rmqserver.broker.replicas.slave_offsets import Noted, SlaveOffsets
-from rmqserver.broker.tables.offsets import NOTHING, SEPARATOR
 from rmqserver.store.timers.timer_check import TIMER_CHECK_FIELDS_BYTES, TimerCheckpoint
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
 
 log = logging.getLogger(__name__)
-
-_GONE = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-"""Codes that say that an offset is of no use any more."""
-
-_OWN_QUEUE = "false"
-"""Names the broker's own queue, even if its topic is a static one."""
 
 LOG_WITHIN_S = 0.5
 """How long a round waits for the connection on which the log comes, and then for the log to reach the needed offset."""
@@ -86,11 +76,8 @@ class MetadataCopy:
 
     async def round(self, link: MasterLink, *, is_other_log: bool = False, are_tables_same: bool = False) -> None:
         """Copies everything once, but no topics and groups that are the same as at the last round. Raises OSError if
-        the master is gone. If the master's log is another one, progress in it means nothing here, and this broker's
-        means nothing to the master."""
+        the master is gone. If the master's log is another one, progress in it means nothing here."""
         if is_other_log:
-            if isinstance(self._offsets, SlaveOffsets):
-                self._offsets.drop_notes()
             self._waiting = None
         ha_link = 0 if is_other_log or not self._take_covered() else await self._linked()
         steps: tuple[tuple[Callable[[MasterLink], Awaitable[Take | None]], bool], ...] = (
@@ -156,34 +143,7 @@ class MetadataCopy:
     async def _consumer_offsets(self, link: MasterLink) -> Take:
         answer = await link.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
         theirs = fastjson.loads_untrusted(answer.body, ConsumerOffsetsBody)
-        if isinstance(self._offsets, SlaveOffsets):
-            await self._hand_over(self._offsets, link, theirs)
         return lambda: self._offsets.take_over(theirs)
-
-    async def _hand_over(self, offsets: SlaveOffsets, link: MasterLink, theirs: ConsumerOffsetsBody) -> None:
-        """Sends the master the offsets that consumers have committed only here, and adds them to ``theirs``. Asks for
-        each offset again just before: its consumer may have moved to the master since."""
-        count = 0
-        for noted in offsets.ahead_of(theirs, self._store.max_offset):
-            try:
-                now = await _offset_at(link, noted)
-                if now < noted.queue_offset:
-                    header = UpdateConsumerOffsetHeader(
-                        consumer_group=noted.group, topic=noted.topic, queue_id=noted.queue_id,
-                        commit_offset=noted.queue_offset, logical=_OWN_QUEUE,
-                    )  # fmt: skip
-                    await link.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
-                    now = noted.queue_offset
-                    count += 1
-            except RefusedError as error:
-                if error.code not in _GONE:
-                    raise
-                log.warning("event=offset-not-taken noted=%s reason=%r", noted, str(error))
-                now = noted.queue_offset
-            theirs.offset_table.setdefault(f"{noted.topic}{SEPARATOR}{noted.group}", {})[noted.queue_id] = now
-        if count:
-            log.info("event=offsets-handed-over count=%d", count)
-        offsets.forget_until(theirs)
 
     async def _delay_offsets(self, link: MasterLink) -> Take | None:
         answer = await link.ask(RequestCode.GET_ALL_DELAY_OFFSET)
@@ -212,21 +172,6 @@ class MetadataCopy:
             raise ProtocolError(f"a timer checkpoint of {len(body)} bytes")
         checkpoint = TimerCheckpoint.of_master_untrusted(body)
         return lambda: checkpoint.write_alone(self._disk, self._timer_check_path)
-
-
-async def _offset_at(link: MasterLink, noted: Noted) -> int:
-    """The master's offset for that group and queue; NOTHING if it has none. Raises RefusedError."""
-    header = QueryConsumerOffsetHeader(
-        consumer_group=noted.group, topic=noted.topic, queue_id=noted.queue_id, set_zero_if_not_found=False,
-        logical=_OWN_QUEUE,
-    )  # fmt: skip
-    try:
-        answer = await link.ask(RequestCode.QUERY_CONSUMER_OFFSET, header)
-    except RefusedError as error:
-        if error.code != ResponseCode.QUERY_NOT_FOUND:
-            raise
-        return NOTHING
-    return from_ext(answer.ext, OffsetAnswer).offset
 
 
 def _converted(value: Any, type: Any) -> Any:

@@ -1,19 +1,17 @@
 """This broker as a slave: it follows its master's log, copies its tables, and takes no messages
 (``BrokerController.changeSpecialServiceStatus``, ``SendMessageProcessor.rejectRequest``, 5.5.0).
-
-With ``enableSlaveActingMaster``, the slave with the smallest id acts for a master that is away: consumers read from it,
-lock queues at it and commit to it. A slave's log contains only what its master has sent."""
+A slave's log contains only what its master has sent."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from rmqproto.bodies.base import DataVersion
-from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
+from rmqproto.bodies.statistics import DelayOffsets
 from rmqproto.codes import REPLY_CODES, SEND_CODES, RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError, StorageError
 from rmqproto.ha import MASTER_ID
@@ -27,7 +25,6 @@ from rmqserver.broker.replicas.master_link import ASK_TIMEOUT_S
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
 from rmqserver.broker.replicas.same_log import OtherLog, check_same_log
 from rmqserver.broker.replicas.slave_note import SlaveNote
-from rmqserver.broker.sending.send_checks import unavailable_text
 from rmqserver.broker.tables.config_table import from_file
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, success
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
 
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.broker.replicas.master_link import MasterLink
-    from rmqserver.broker.replicas.members import Addrs
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -49,9 +45,8 @@ NO_RESET_TEXT = "Can not reset offset in slave broker"
 OTHER_LOG_TEXT = "the log of this slave is not its master's"
 
 READS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-_SENDS = (*SEND_CODES, *REPLY_CODES)
 WRITES = (
-    *_SENDS, RequestCode.CONSUMER_SEND_MSG_BACK,
+    *SEND_CODES, *REPLY_CODES, RequestCode.CONSUMER_SEND_MSG_BACK,
     RequestCode.POP_MESSAGE, RequestCode.POP_LITE_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
 )  # fmt: skip
@@ -72,9 +67,6 @@ class Slave:
         self._timer_check_path = parts.timer_store.check_path
         self._metadata = MetadataCopy(parts, lambda: log_.link_number)
         self._note_in_store = SlaveNote(parts.files)
-        self.is_acting = False
-        """Whether a nameserver shows this broker in its master's place."""
-        self._is_master_shown = False
         self._asked_to_copy = trio.Event()
         self._resting = trio.CancelScope()
         self._master_addr: str | None = None
@@ -93,9 +85,6 @@ class Slave:
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
         """Handlers that replace some of the table's."""
         changed: dict[int, Handler] = dict.fromkeys(WRITES, self._reject) | dict.fromkeys(ENDINGS, self._reject_ending)
-        if self._config.enable_slave_acting_master:
-            changed |= dict.fromkeys(_SENDS, self._reject_send)
-            changed[RequestCode.CONSUMER_SEND_MSG_BACK] = self._reject_send_back
         for code in READS:
             changed[code] = self._read_by(table[code])
         reset = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
@@ -103,7 +92,6 @@ class Slave:
         changed[RequestCode.GET_BROKER_HA_STATUS] = self._ha_status
         changed[RequestCode.EXCHANGE_BROKER_HA_INFO] = self._take_ha_info
         changed[RequestCode.RESET_MASTER_FLUSH_OFFSET] = self._reset_master_flush_offset
-        changed[RequestCode.GET_ALL_CONSUMER_OFFSET] = self._offsets_by(table[RequestCode.GET_ALL_CONSUMER_OFFSET])
         changed[RequestCode.GET_ALL_DELAY_OFFSET] = self._copied_delay_offsets
         if self._config.timer_wheel_enable:
             changed[RequestCode.GET_TIMER_CHECK_POINT] = self._copied_timer_check
@@ -153,11 +141,9 @@ class Slave:
 
     @property
     def may_be_read(self) -> bool:
-        """Whether consumers may read here. A slave that may act for its master serves them even while the master is
-        there: clients keep coming until they hear that it is back. A slave whose log differs from the master's serves
-        none: a consumer that goes on at the master would miss the messages that the master has in their place."""
-        is_allowed = self._config.slave_read_enable or self._config.enable_slave_acting_master
-        return is_allowed and self.log.may_be_read and not self._note_in_store.is_other_log
+        """Whether consumers may read here. A slave whose log differs from the master's serves none: a consumer that
+        goes on at the master would miss the messages that the master has in their place."""
+        return self._config.slave_read_enable and self.log.may_be_read and not self._note_in_store.is_other_log
 
     @staticmethod
     def _send_to_master(request: Request[PullHeader]) -> bytes:
@@ -165,17 +151,6 @@ class Slave:
         at = request.header.queue_offset
         again = PullAnswer(suggest_which_broker_id=MASTER_ID, next_begin_offset=at, min_offset=at, max_offset=at)
         raise Refused(ResponseCode.PULL_RETRY_IMMEDIATELY, OTHER_LOG_TEXT, again)
-
-    def _offsets_by(self, all_offsets: Handler) -> Handler:
-        """A master that comes back takes offsets that are further than its own; it must take none that belong to
-        another log."""
-
-        def handle(request: Request[Any], connection: Connection) -> bytes | None:
-            if self._note_in_store.is_other_log:
-                return success(request, body=dumps(ConsumerOffsetsBody(data_version=DataVersion(timestamp=0))))
-            return all_offsets(request, connection)
-
-        return handle
 
     @staticmethod
     def _reject(request: Request[Any], connection: Connection) -> bytes:
@@ -185,15 +160,8 @@ class Slave:
     def _reject_ending(request: Request[Any], connection: Connection) -> bytes:
         raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, None)
 
-    def _reject_send(self, request: Request[Any], connection: Connection) -> bytes:
-        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, unavailable_text(self._store, "this broker is a slave"))
-
-    def _reject_send_back(self, request: Request[Any], connection: Connection) -> bytes:
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"no master available along with {self._ip(connection.local_addr)}")
-
     def _copied_delay_offsets(self, request: Request[Any], connection: Connection) -> bytes:
-        """The delay offsets copied from the master: how far it has delivered, as far as a slave knows. An Apache master
-        that comes back takes them if they are not older than its own."""
+        """The delay offsets copied from the master: how far it has delivered, as far as a slave knows."""
         copied = from_file(self._files.load(delay.FILE_NAME), DelayOffsets, delay.FILE_NAME)
         version = copied.data_version or DataVersion(timestamp=0)
         return success(request, body=dumps(DelayOffsets(data_version=version, offset_table=copied.offset_table)))
@@ -249,19 +217,6 @@ class Slave:
         self._has_other_master.set()
         self._has_other_master = trio.Event()
         self._copy_soon()
-
-    def members_found(self, found: Sequence[Addrs]) -> None:
-        """``found`` has the answer of each nameserver that has answered. This broker acts for its master as soon as one
-        nameserver shows it in the master's place: it serves every client that is sent here."""
-        own_id = self._config.broker_id
-        is_acting = any(own_id in addrs and own_id == min(addrs) for addrs in found)
-        if is_acting is not self.is_acting:
-            self.is_acting = is_acting
-            log.info("event=%s broker_id=%d", "acting-for-master" if is_acting else "acting-ended", own_id)
-        is_master_shown = any(MASTER_ID in addrs for addrs in found)
-        if is_master_shown and not self._is_master_shown:
-            self._copy_soon()
-        self._is_master_shown = is_master_shown
 
     async def other_master(self) -> None:
         """Waits until a master is found, or another one."""

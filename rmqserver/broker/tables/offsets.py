@@ -86,23 +86,6 @@ class ConsumerOffsets:
         self._count_entries()
         self._is_changed = True
 
-    def catch_up(self, others: ConsumerOffsetsBody, max_offset: Callable[[str, int], int]) -> int:
-        """Takes another broker's offsets where they are ahead of our own or we have none, but never beyond the end of
-        the queue (``max_offset`` by topic and queue id): an offset past a message that no longer exists would hide the
-        next one. Returns how many were taken."""
-        count = 0
-        for key, queues in others.offset_table.items():
-            topic = key.partition(SEPARATOR)[0]
-            own = self.committed_table.get(key, {})
-            bounded = {queue_id: min(at, max_offset(topic, queue_id)) for queue_id, at in queues.items()}
-            ahead = {queue_id: at for queue_id, at in bounded.items() if at > own.get(queue_id, NOTHING)}
-            if ahead:
-                self.committed_table.setdefault(key, {}).update(ahead)
-                count += len(ahead)
-        self._count_entries()
-        self._is_changed = self._is_changed or count > 0
-        return count
-
     def hold_back(
         self, max_offset: Callable[[str, int], int], known_end: Callable[[str, int], int] = lambda topic, queue_id: 0
     ) -> None:

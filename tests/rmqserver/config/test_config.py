@@ -82,7 +82,7 @@ def test_a_bad_value_at_start_is_an_error_that_names_it(key: str, value: str) ->
         BrokerConfig.from_properties(f"{key}={value}\n")
 
 
-@pytest.mark.parametrize("key", ["enableDLegerCommitLog", "enableRemoteEscape"])
+@pytest.mark.parametrize("key", ["enableDLegerCommitLog", "enableRemoteEscape", "enableSlaveActingMaster"])
 def test_what_is_not_served_is_refused_with_what_to_do_instead(key: str) -> None:
     BrokerConfig.from_properties(f"{key}=false\n")
     with pytest.raises(UsageError, match=f"{key}=true: this server does not do that") as refused:
@@ -92,16 +92,6 @@ def test_what_is_not_served_is_refused_with_what_to_do_instead(key: str) -> None
     with pytest.raises(UsageError, match=f"{key}=true"):
         config.update({key: "true"})
     assert config.text(key) == "false"
-
-
-def test_whether_slaves_act_is_decided_at_the_start_and_not_beside_controllers() -> None:
-    both = "enableSlaveActingMaster=true\nenableControllerMode=true\ncontrollerAddr=127.0.0.1:1\n"
-    with pytest.raises(UsageError, match="nobody acts for one"):
-        BrokerConfig.from_properties(both)
-    config = BrokerConfig.from_properties("enableSlaveActingMaster=true\n")
-    with pytest.raises(UsageError, match="decided when a broker starts"):
-        config.update({"enableSlaveActingMaster": "false"})
-    assert config.update({"skipPreOnline": "true"}) == {"skipPreOnline"}
 
 
 def test_an_unknown_key_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -180,8 +170,6 @@ BOUNDS = {
     "checkSyncStateSetPeriod": (10, 86_400_000),
     "syncControllerMetadataPeriod": (10, 86_400_000),
     "brokerHeartbeatInterval": (10, 86_400_000),
-    "brokerNotActiveTimeoutMillis": (100, LONG_MAX),
-    "syncBrokerMemberGroupPeriod": (10, 86_400_000),
     "controllerHeartBeatTimeoutMills": (100, LONG_MAX),
     "brokerElectionPriority": (-INT_MAX - 1, INT_MAX),
     "haSendHeartbeatInterval": (10, 86_400_000),

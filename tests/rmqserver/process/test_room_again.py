@@ -289,8 +289,7 @@ async def test_a_store_that_fails_again_is_opened_ever_less_often(autojump_clock
         opened_s.append(trio.current_time() - began_s)
         store.has_write_failed = len(opened_s) != 9
 
-    config = SimpleNamespace(opens_store_again=True)
-    host: Any = SimpleNamespace(broker=SimpleNamespace(store=store), reopen=reopen, _config=config, _member=None)
+    host: Any = SimpleNamespace(broker=SimpleNamespace(store=store), reopen=reopen, _member=None)
     began_s = trio.current_time()
     with trio.move_on_after(400):
         async with trio.open_nursery() as nursery:
