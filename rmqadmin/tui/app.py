@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from textual.command import Provider
     from textual.notifications import SeverityLevel
 
+    from rmqadmin.core.health.finding import Subject
     from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked
     from rmqadmin.tui.dashboard_client import DashboardClient
-    from rmqadmin.tui.memory.changes import Subject
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.recording.replay import Replay
     from rmqadmin.tui.sampler import Sampler

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
+    from rmqadmin.core.health.finding import Subject
     from rmqadmin.tui.dashboard_client import DashboardClient
-    from rmqadmin.tui.memory.changes import Subject
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sampler import Sampler

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqadmin.core.alerts.alert_rules import Condition
-from rmqadmin.tui.memory.changes import SubjectKind
+from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.sources import broker_sets, groups, name_servers, pulse, topics
@@ -157,7 +157,7 @@ class Sampler:
     def _groups_interval_s(self) -> float:
         wanted_s = max(GROUPS_MIN_S if self._is_seen else UNSEEN_GROUPS_MIN_S, self._interval_s())
         busy_s = self._groups_took_s / GROUPS_BUSY_RATIO
-        if any(self._memory.gone_text(name) is None for name in self.pulse.lacks):
+        if any(self._memory.gone_text(name) is None for name in self.pulse.groups.lacks):
             busy_s = min(busy_s, UNSEEN_GROUPS_MIN_S)  # waiting for a silent broker makes no work for anybody
         return max(wanted_s, busy_s)
 
@@ -170,7 +170,7 @@ class Sampler:
 
     def take_members(self, group: str, reading: MembersReading) -> None:
         """Takes what a screen has read of the members of a group."""
-        self.pulse.take_members(group, reading)
+        self.pulse.groups.take_members(group, reading)
 
     def take_sets(self, found: ReadSets) -> None:
         """Takes what a screen has read of masters and slaves."""
@@ -183,13 +183,13 @@ class Sampler:
         try:
             found = await feed.ask(pulse.read_brokers, self._memory)
         except RocketMQError as error:
-            self.pulse.take_silence(str(error))
+            self.pulse.brokers.take_silence(str(error))
             self._answering = set()
             raise
-        self.pulse.take_brokers(found.cluster.seen, found.readings)
+        self.pulse.take_brokers(found.cluster.seen, found.facts)
         self.brokers_s = time.monotonic()
-        answering = {key for key, reading in found.readings.items() if reading.error is None}
-        is_more = self.pulse.lacks if self._answering is None else answering - self._answering
+        answering = {key for key, reading in found.facts.items() if reading.error is None}
+        is_more = self.pulse.groups.lacks if self._answering is None else answering - self._answering
         if is_more:
             self._groups_feed.want()  # sums must include the broker that answers now
         if self._answering is not None and answering != self._answering:
@@ -197,7 +197,7 @@ class Sampler:
         self._answering = answering
 
     async def _take_name_servers(self, feed: Feed) -> None:
-        self.pulse.take_name_servers(await feed.ask(name_servers.read_name_servers, self._memory))
+        self.pulse.brokers.take_name_servers(await feed.ask(name_servers.read_name_servers, self._memory))
 
     async def _take_groups(self, feed: Feed) -> None:
         memory = self._memory
@@ -241,14 +241,14 @@ class Sampler:
 
     async def _take_members(self, feed: Feed) -> None:
         """Asks the groups one by one, so that a silent member does not hold up the groups before its own."""
-        known = self.pulse.groups
-        worst = list(self.pulse.worst_lines())
+        known = self.pulse.groups.lags or {}
+        worst = list(self.pulse.groups.worst_lines())
         others = [group for group in known if group not in worst]
         asked = self._asked_longest_ago(self._members_asked, others, MEMBERS_ASKED_MAX)
         for group in [*worst, *asked]:
             if group in known:
                 reading = await feed.ask(pulse.read_members, self._memory, group, known[group])
-                self.pulse.take_members(group, reading)
+                self.pulse.groups.take_members(group, reading)
 
     async def _take_sets(self, feed: Feed) -> None:
         """Asks masters, slaves and controllers about each other. They know of brokers that the name server has
@@ -264,7 +264,7 @@ class Sampler:
         asked = self._asked_longest_ago(self._tables_asked, list(known_topics), TABLES_ASKED_MAX)
         await feed.ask(topics.read_numbers, memory, {name: known_topics[name] for name in asked})
         known_groups = (await feed.ask(groups.read_groups, memory)).rows
-        worst = [name for name in self.pulse.worst_lines() if name in known_groups]
+        worst = [name for name in self.pulse.groups.worst_lines() if name in known_groups]
         others = [name for name in known_groups if name not in worst]
         asked = [*worst, *self._asked_longest_ago(self._tables_asked, others, TABLES_ASKED_MAX)]
         await feed.ask(groups.read_numbers, memory, {name: known_groups[name] for name in asked})

@@ -6,7 +6,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.health.broker_checks import broker_findings
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_facts
-from rmqadmin.core.health.health_finding import Check, HealthFinding, in_order
+from rmqadmin.core.health.finding import Check, Finding, in_order
 from rmqadmin.core.health.plugin_text import STATE_BY_GRADE, CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.options.health_options import (
@@ -61,9 +61,9 @@ def _missing(facts: ClusterFacts, wanted: set[str]) -> list[CheckedThing]:
     return [CheckedThing(name, PluginState.CRITICAL, "is not registered") for name in sorted(missing)]
 
 
-def _thing(broker: BrokerFacts, found: list[HealthFinding], thresholds: tuple[Thresholds, Thresholds]) -> CheckedThing:
+def _thing(broker: BrokerFacts, found: list[Finding], thresholds: tuple[Thresholds, Thresholds]) -> CheckedThing:
     names = {broker.name, broker.replica.broker_name, broker.replica.broker_addr}
-    mine = in_order(one for one in found if one.subject in names and one.grade in STATE_BY_GRADE)
+    mine = in_order(one for one in found if one.subject.name in names and one.grade in STATE_BY_GRADE)
     warning, critical = (each.get(Quantity.TIME_MS) for each in thresholds)
     measures = [
         Measure(

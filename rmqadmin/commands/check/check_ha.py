@@ -9,8 +9,8 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.finding import Finding, in_order
 from rmqadmin.core.health.ha_checks import behind_text, controllers_findings, registered_brokers, set_findings
-from rmqadmin.core.health.health_finding import HealthFinding, in_order
 from rmqadmin.core.health.plugin_text import STATE_BY_GRADE, CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.settled_servers import ServerFacts, read_settled
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
@@ -74,7 +74,7 @@ def check_ha(
     for group in found.controllers:
         if not wanted or wanted & set(group.broker_names):
             things += [
-                CheckedThing(f"controller {one.subject}", STATE_BY_GRADE[one.grade], one.what)
+                CheckedThing(f"controller {one.subject.name}", STATE_BY_GRADE[one.grade], one.what)
                 for one in controllers_findings(group)
                 if one.grade in STATE_BY_GRADE
             ]
@@ -114,8 +114,8 @@ def checked_set(
     return CheckedThing(one.broker_name, worst(states), "; ".join(words) or well, measures)
 
 
-def _told(one: HaSet, finding: HealthFinding) -> str:
-    return finding.what if finding.subject == one.broker_name else f"{finding.subject} {finding.what}"
+def _told(one: HaSet, finding: Finding) -> str:
+    return finding.what if finding.subject.name == one.broker_name else f"{finding.subject.name} {finding.what}"
 
 
 def _measures(

@@ -10,12 +10,10 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
-from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding, StandingsReader
+from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
-from rmqadmin.core.groups.queue_owners import QueueState
-from rmqadmin.core.health.finding_lines import finding_lines
-from rmqadmin.core.health.group_checks import group_findings, look_closer
-from rmqadmin.core.health.health_finding import Grade, HealthFinding, in_order
+from rmqadmin.core.health.finding import Finding, Grade, finding_lines, in_order
+from rmqadmin.core.health.group_checks import group_findings, look_closer, queue_findings
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.options.command_options import TopicOnly
 from rmqadmin.options.health_options import Sample, health_clients
@@ -59,6 +57,7 @@ class GroupLagResult(Result, frozen=True):
     now_ms: int
 
     def rows(self) -> Sequence[QueueLagRow]:
+        has_members = bool(self.standing.member_count)
         queues = sorted(self.standing.queues, key=lambda one: -one.lag_count)
         return [
             QueueLagRow(
@@ -69,7 +68,10 @@ class GroupLagResult(Result, frozen=True):
                 oldest_waiting_ms=one.oldest_waiting_ms,
                 moved_count=one.moved_count,
                 owner=",".join(one.owners) or None,
-                problem=_problem(one, has_members=bool(self.standing.clients.count)),
+                problem=", ".join(
+                    found.what for found in in_order(queue_findings(one, self.now_ms, has_members=has_members))
+                )
+                or None,
                 retention_left_ms=one.retention_left_ms(self.now_ms),
                 consumer_offset=one.entry.consumer_offset,
                 broker_offset=one.entry.broker_offset,
@@ -78,7 +80,7 @@ class GroupLagResult(Result, frozen=True):
             for one in queues
         ]
 
-    def _findings(self) -> list[HealthFinding]:
+    def _findings(self) -> list[Finding]:
         """The findings without the advice to run this command."""
         look = look_closer(self.standing.group)
         found = in_order(one for one in group_findings(self.standing, self.now_ms) if one.grade is not Grade.OK)
@@ -110,17 +112,6 @@ class GroupLagResult(Result, frozen=True):
             return None
         name, error = next(iter(lacking.items()))
         return f"the lag at {counted(len(lacking), 'broker')} is not known and not included: {name}: {error}"
-
-
-def _problem(queue: QueueStanding, *, has_members: bool) -> str | None:
-    words = ["consumers do not read it"] if queue.is_unread else []
-    if queue.lost_count:
-        words.append(f"{queue.lost_count:,} deleted before")
-    if queue.state in (QueueState.UNOWNED, QueueState.SHARED):
-        words.append("no owner" if queue.state is QueueState.UNOWNED else "several owners")
-    if queue.is_stuck and has_members:
-        words.append("stuck")
-    return ", ".join(words) or None
 
 
 def group_lag(

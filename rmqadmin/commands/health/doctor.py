@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.health.examination import Diagnosis, Examiner
-from rmqadmin.core.health.health_finding import Check
+from rmqadmin.core.health.finding import Check
 from rmqadmin.options.command_options import ClusterOnly
 from rmqadmin.options.health_options import Sample, health_clients
 from rmqclient.addresses import parse_addresses

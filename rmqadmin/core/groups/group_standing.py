@@ -17,7 +17,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, lag_of, read_told_clients, read_told_offsets
 from rmqadmin.core.groups.lag_time import first_waiting_ms
-from rmqadmin.core.groups.lag_trend import LagTrend, lost_count, stuck_queues, trend_of
+from rmqadmin.core.groups.lag_trend import Idle, LagTrend, lost_count, stuck_queues, trend_of
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, read_queue_owners
 from rmqadmin.core.groups.retention import KeptSettings, read_min_offsets
 from rmqadmin.core.groups.uncommitted import read_uncommitted
@@ -52,6 +52,8 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
     state: QueueState | None = None
     is_unread: bool = False
     """Whether consumers do not read it: the topic has fewer read queues."""
+    idle_ms: int | None = None
+    """For how long its committed offset has not moved while messages waited, as far as that was watched."""
 
     @property
     def lag_count(self) -> int:
@@ -70,19 +72,26 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
         return retention.near_ms(self.oldest_waiting_ms, self.reserved_ms, now_ms)
 
 
+NOBODY = GroupClients({}, {}, {}, None, None, None)
+
+
 class GroupStanding(msgspec.Struct, frozen=True, kw_only=True):
     """One group. ``trend`` is None if its offsets were read once, ``owners`` if no member is online or none was asked.
     ``uncommitted``: topics that it consumes without an offset, with their message counts. ``lacking``: brokers that did
-    not answer, and why. ``error``: why nothing is known."""
+    not answer, and why. ``error``: why nothing is known. ``member_count`` is None if nobody could be asked. Known only
+    to somebody who watches for minutes: ``idle``, and ``was_online``, whether it had members before."""
 
     group: str
     queues: list[QueueStanding] = []
     uncommitted: Mapping[str, int] = {}
     trend: LagTrend | None = None
-    clients: GroupClients
+    clients: GroupClients = NOBODY
     owners: QueueOwners | None = None
     lacking: Mapping[str, str] = {}
     error: RocketMQError | None = None
+    member_count: int | None = None
+    idle: Idle | None = None
+    was_online: bool = False
 
     @property
     def lag_count(self) -> int:
@@ -93,9 +102,6 @@ class GroupStanding(msgspec.Struct, frozen=True, kw_only=True):
         return min(
             (queue.oldest_waiting_ms for queue in self.queues if queue.oldest_waiting_ms is not None), default=None
         )
-
-
-NOBODY = GroupClients({}, {}, {}, None, None, None)
 
 
 class _Reading(msgspec.Struct, frozen=True):
@@ -227,7 +233,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return GroupStanding(
             group=group, queues=queues, trend=trend, clients=clients, owners=owners, uncommitted=uncommitted,
-            lacking={**first.lacking, **last.lacking, **deaf},
+            lacking={**first.lacking, **last.lacking, **deaf}, member_count=clients.count,
         )  # fmt: skip
 
     def _details(self, brokers: Sequence[BrokerData], offsets: GroupOffsets) -> dict[MessageQueue, _Detail]:

@@ -44,21 +44,21 @@ class KnownHeads:
         self._read[queue, queue_offset] = time.monotonic(), stored_ms
 
 
-def oldest_waiting_ms(
+def oldest_waiting(
     admin: AdminClient, addrs: Mapping[str, str], offsets: GroupOffsets, heads: KnownHeads | None = None
-) -> int | None:
-    """When the oldest unconsumed message was stored. None if there is no such message, or if it cannot be read.
-    ``addrs``: broker addresses by name. ``heads``: messages that need not be read again."""
+) -> tuple[MessageQueue, int] | None:
+    """In which queue the oldest unconsumed message is, and when it was stored. None if there is no such message, or if
+    it cannot be read. ``addrs``: broker addresses by name. ``heads``: messages that need not be read again."""
     waiting = [(queue, entry) for queue, entry in offsets.offsets.items() if lag_of(entry)]
     waiting.sort(key=lambda pair: pair[1].last_timestamp)
-    oldest_ms: int | None = None
+    oldest: tuple[MessageQueue, int] | None = None
     for queue, entry in waiting[:QUEUES_READ_MAX]:
-        if oldest_ms is not None and entry.last_timestamp >= oldest_ms:
+        if oldest is not None and entry.last_timestamp >= oldest[1]:
             break
         stored_ms = first_waiting_ms(admin, addrs.get(queue.broker_name), queue, entry, heads)
-        if stored_ms is not None and (oldest_ms is None or stored_ms < oldest_ms):
-            oldest_ms = stored_ms
-    return oldest_ms
+        if stored_ms is not None and (oldest is None or stored_ms < oldest[1]):
+            oldest = queue, stored_ms
+    return oldest
 
 
 def first_waiting_ms(

@@ -18,10 +18,6 @@ from rmqproto.bodies.statistics import ConsumeOffset
 SAMPLE_DEFAULT_S = 6.0
 """Longer than the time between two commits of a client."""
 
-STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS = 60_000, 240_000
-"""How long a group has consumed nothing: while its lag grows, and while it does not but members are online."""
-
-
 LAG_AGE_MS = 5 * 60_000
 """A lag whose oldest message has waited for less than this is no cause for concern."""
 
@@ -29,19 +25,13 @@ FORETOLD_FROM_MS = 10_000
 """An earlier end than this is not foretold: a lag that comes and goes within two readings says nothing about it."""
 
 
-class Stuck(StrEnum):
-    """How a group stands still: possibly without members, or with a message that fails again and again."""
+class Idle(msgspec.Struct, frozen=True):
+    """For how long a group with lag has consumed nothing, or no more than ``consumed_count`` messages between two that
+    held it up, and how much its lag has grown in that time."""
 
-    GROWING = "growing"
-    STEADY = "steady"
-
-
-def stuck(*, lag_grown_count: float, idle_ms: int, has_members: bool) -> Stuck | None:
-    """Whether and how a group is stuck. ``idle_ms``: for how long a group with lag has consumed nothing;
-    ``lag_grown_count``: how much its lag has grown in that time."""
-    if lag_grown_count > 0 and idle_ms >= STUCK_AFTER_MS:
-        return Stuck.GROWING
-    return Stuck.STEADY if has_members and idle_ms >= STUCK_STEADY_AFTER_MS else None
+    for_ms: int
+    lag_grown_count: int
+    consumed_count: int = 0
 
 
 class LagMotion(StrEnum):

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.health.disk_limits import DiskLimits, disk_limits
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 
@@ -33,14 +32,11 @@ class KeptSettings:
 
     def reserved_ms(self, admin: AdminClient, broker_addr: str) -> int | None:
         """How long a broker keeps messages. None if it does not say."""
-        hours = self._read(admin, broker_addr).get("fileReservedTime", "")
+        hours = self.of(admin, broker_addr).get("fileReservedTime", "")
         return int(hours) * _HOUR_MS if hours.isdecimal() else None
 
-    def disk_limits(self, admin: AdminClient, broker_addr: str) -> DiskLimits:
-        """A broker's own limits; Apache's defaults if it does not say."""
-        return disk_limits(self._read(admin, broker_addr))
-
-    def _read(self, admin: AdminClient, broker_addr: str) -> Mapping[str, str]:
+    def of(self, admin: AdminClient, broker_addr: str) -> Mapping[str, str]:
+        """A broker's settings; empty if it does not say."""
         asked_s, settings = self._known.get(broker_addr, (float("-inf"), {}))
         if time.monotonic() - asked_s >= _KEPT_S:
             try:

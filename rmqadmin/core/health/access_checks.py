@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqproto.errors import RocketMQError
 from rmqproto.hosts import is_loopback
 
@@ -18,17 +18,17 @@ _TURN_ON = "authenticationEnabled=true in its settings"
 _OR = "and a new start, or listen on 127.0.0.1 alone (--listen), or keep others from its port."
 
 
-def namesrv_access(addr: str, config: Mapping[str, str]) -> Iterator[HealthFinding]:
+def namesrv_access(subject: Subject, config: Mapping[str, str]) -> Iterator[Finding]:
     """The finding for one name server. ``config`` includes settings that only rmqserver has; it is empty if the server
     did not return it."""
     fix = f"{_TURN_ON} (with a broker in one process: and namesrvAuthEnabled=true) {_OR}"
-    return _access(addr, config, "namesrvAuthEnabled", fix)
+    return _access(subject, config, "namesrvAuthEnabled", fix)
 
 
-def controllers_access(admin: AdminClient, addrs: Iterable[str]) -> Iterator[HealthFinding]:
+def controllers_access(admin: AdminClient, addrs: Iterable[str]) -> Iterator[Finding]:
     """Asks each controller that answered; one that does not return its settings is skipped."""
     for addr, config in targets.ask_each(lambda addr: (addr, _controller_config(admin, addr)), sorted(set(addrs))):
-        yield from _access(addr, config, "authenticationEnabled", f"{_TURN_ON} {_OR}")
+        yield from _access(Subject(SubjectKind.BROKER_SET, addr), config, "authenticationEnabled", f"{_TURN_ON} {_OR}")
 
 
 def _controller_config(admin: AdminClient, addr: str) -> dict[str, str]:
@@ -38,7 +38,7 @@ def _controller_config(admin: AdminClient, addr: str) -> dict[str, str]:
         return {}
 
 
-def _access(addr: str, config: Mapping[str, str], asking_key: str, fix: str) -> Iterator[HealthFinding]:
+def _access(subject: Subject, config: Mapping[str, str], asking_key: str, fix: str) -> Iterator[Finding]:
     """The finding for one server. Apache's servers cannot check users, whatever their settings, so they get no warning.
     Our servers always say whether they check."""
     bound, asks = config.get("bindAddress"), config.get(asking_key)
@@ -54,4 +54,4 @@ def _access(addr: str, config: Mapping[str, str], asking_key: str, fix: str) -> 
         grade, what = Grade.NOTE, f"{open_to_all}, as all of Apache's"
     else:
         grade, what, way_out = Grade.WARNING, open_to_all, fix
-    yield HealthFinding(grade=grade, check=Check.ACCESS, subject=addr, what=what, fix=way_out)
+    yield Finding(grade, Check.ACCESS, subject, what, way_out)

@@ -3,14 +3,14 @@ access control."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rmqadmin.core import units
 from rmqadmin.core.access.enforcement import SWITCH_ON, switches
 from rmqadmin.core.health.broker_clock import clock_skew_ms
-from rmqadmin.core.health.disk_limits import disk_limits, disk_percents
+from rmqadmin.core.health.disk_limits import disk_grade, disk_limits, disk_percents
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.topics.perms import perm_words
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
@@ -21,29 +21,51 @@ from rmqproto.wording import counted
 SKEW_WARN_MS, SKEW_BAD_MS = 2_000, 60_000
 """Clocks decide when delayed messages, timers and retention are due, and how old a message appears."""
 
+PUT_SLOW_MS = 200
+SEND_WAIT_MAX_MS = 200
+"""Apache's brokers refuse a send that has waited longer (``waitTimeMillsInSendQueue``)."""
+
+LOG_HELD_MAX_MS = 1000
+"""Apache's brokers refuse sends while a put takes longer (``osPageCacheBusyTimeOutMills``)."""
+
 _WRITES, _FOLLOWS = "unwriteableReason", "followingProblem"
 _PASSES = "disk of "
 """A broker of ours that names its disk so goes on by itself."""
 
 
-def broker_findings(facts: ClusterFacts) -> Iterator[HealthFinding]:
-    for broker in facts.brokers:
-        yield from _reached(broker, facts)
-        if broker.replica.error is None and broker.refusal is None:
-            yield from _serving(broker)
-            yield from _clock(broker)
-            yield from _disks(broker)
-            yield from _settings(broker)
+def broker_findings(facts: ClusterFacts) -> Iterator[Finding]:
+    addrs = [namesrv.addr for namesrv in facts.namesrvs]
+    return (found for broker in facts.brokers for found in findings_of_broker(broker, addrs))
 
 
-def _finding(broker: BrokerFacts, grade: Grade, check: Check, what: str, fix: str | None = None) -> HealthFinding:
-    return HealthFinding(grade=grade, check=check, subject=broker.name, what=what, fix=fix)
+def findings_of_broker(broker: BrokerFacts, namesrv_addrs: Iterable[str]) -> Iterator[Finding]:
+    """Everything but how it differs from other brokers. ``namesrv_addrs``: where it registered."""
+    if broker.gone_ms is not None:
+        yield gone_finding(broker.name, broker.replica.broker_addr, broker.gone_ms, broker.asked_ms)
+        return
+    yield from _reached(broker, namesrv_addrs)
+    if broker.error is None:
+        yield from _serving(broker)
+        yield from _puts(broker)
+        yield from _clock(broker)
+        yield from _disks(broker)
+        yield from _settings(broker)
 
 
-def _reached(broker: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
+def gone_finding(name: str, addr: str, gone_ms: int, now_ms: int) -> Finding:
+    what = f"gone {units.elapsed(now_ms - gone_ms)} ago: no name server lists it any more, at {addr}"
+    fix = "Start it again. If it was taken out on purpose, it is forgotten a day after it was last seen."
+    return Finding(Grade.ERROR, Check.REACHABLE, Subject(SubjectKind.BROKER, name), what, fix)
+
+
+def _finding(broker: BrokerFacts, grade: Grade, check: Check, what: str, fix: str | None = None) -> Finding:
+    return Finding(grade, check, broker.subject, what, fix)
+
+
+def _reached(broker: BrokerFacts, namesrv_addrs: Iterable[str]) -> Iterator[Finding]:
     check, addr = Check.REACHABLE, broker.replica.broker_addr
     is_local = is_loopback_addr(addr)
-    far = [namesrv.addr for namesrv in facts.namesrvs if not is_loopback_addr(namesrv.addr)]
+    far = [each for each in namesrv_addrs if not is_loopback_addr(each)]
     if broker.replica.error is not None:
         fix = "Start it, or open the way to it. If clients reach it at another address, it has to register that: "
         fix += "brokerIP1 in its settings (rmqserver: --advertise HOST:PORT). If only you reach it at another: "
@@ -69,7 +91,7 @@ def is_loopback_addr(addr: str) -> bool:
     return is_loopback(host)
 
 
-def _serving(broker: BrokerFacts) -> Iterator[HealthFinding]:
+def _serving(broker: BrokerFacts) -> Iterator[Finding]:
     info = broker.replica.info
     if broker.replica.is_serving is False:
         fix = f"rmqadmin brokerStatus -b {broker.replica.broker_addr}"
@@ -84,7 +106,22 @@ def _serving(broker: BrokerFacts) -> Iterator[HealthFinding]:
         yield _finding(broker, Grade.ERROR, Check.SERVING, f"does not follow its master: {info[_FOLLOWS]}", fix)
 
 
-def _clock(broker: BrokerFacts) -> Iterator[HealthFinding]:
+def _puts(broker: BrokerFacts) -> Iterator[Finding]:
+    fix = f"Its disk or its load: rmqadmin brokerStatus -b {broker.replica.broker_addr}"
+    held_ms = broker.replica.count("pageCacheLockTimeMills")
+    if held_ms is not None and held_ms > LOG_HELD_MAX_MS:
+        what = f"a put has held the commit log for {units.duration(held_ms)}: sends are refused"
+        yield _finding(broker, Grade.ERROR, Check.PUTS, what, fix)
+    wait_ms = broker.replica.count("sendThreadPoolQueueHeadWaitTimeMills")
+    if wait_ms is not None and wait_ms > SEND_WAIT_MAX_MS:
+        what = f"sends have waited for {units.duration(wait_ms)}: some are refused"
+        yield _finding(broker, Grade.ERROR, Check.PUTS, what, fix)
+    if broker.put_ms is not None and broker.put_ms > PUT_SLOW_MS:
+        what = f"1 % of puts take more than {units.duration(broker.put_ms)}"
+        yield _finding(broker, Grade.WARNING, Check.PUTS, what, fix)
+
+
+def _clock(broker: BrokerFacts) -> Iterator[Finding]:
     skew_ms = clock_skew_ms(broker.replica.info, broker.asked_ms, broker.answered_ms)
     if skew_ms is None:
         return
@@ -97,26 +134,23 @@ def _clock(broker: BrokerFacts) -> Iterator[HealthFinding]:
     yield _finding(broker, grade, Check.CLOCK, what, "Synchronise both with NTP (timedatectl, chronyc tracking).")
 
 
-def _disks(broker: BrokerFacts) -> Iterator[HealthFinding]:
+def _disks(broker: BrokerFacts) -> Iterator[Finding]:
     limits, addr = disk_limits(broker.config), broker.replica.broker_addr
     keep_less = f"Make room, or keep less: rmqadmin updateBrokerConfig -b {addr} -k fileReservedTime -v HOURS"
     for what, percent in disk_percents(broker.replica.info).items():
-        full = f"the disk of its {what} is {percent:g}% full"
-        if percent > limits.full:
-            yield _finding(
-                broker, Grade.ERROR, Check.DISK, f"{full}: above {limits.full}% it takes no messages", keep_less
-            )
-        elif percent > limits.forcible:
-            lost = f"above {limits.forcible}% it deletes messages whatever their age"
-            yield _finding(broker, Grade.ERROR, Check.DISK, f"{full}: {lost}", keep_less)
-        elif percent > limits.early:
-            early = f"above {limits.early}% it deletes what has expired at any hour"
-            yield _finding(broker, Grade.WARNING, Check.DISK, f"{full}: {early}", keep_less)
-        else:
+        full, grade = f"the disk of its {what} is {percent:g}% full", disk_grade(percent, limits)
+        if grade is None:
             yield _finding(broker, Grade.OK, Check.DISK, f"{full}, its first limit is {limits.early}%")
+            continue
+        effect = f"above {limits.early}% it deletes what has expired at any hour"
+        if percent > limits.full:
+            effect = f"above {limits.full}% it takes no messages"
+        elif percent > limits.forcible:
+            effect = f"above {limits.forcible}% it deletes messages whatever their age"
+        yield _finding(broker, grade, Check.DISK, f"{full}: {effect}", keep_less)
 
 
-def _settings(broker: BrokerFacts) -> Iterator[HealthFinding]:
+def _settings(broker: BrokerFacts) -> Iterator[Finding]:
     config, addr = broker.config, broker.replica.broker_addr
     perm = config.get("brokerPermission", "")
     if perm.isdecimal() and int(perm) & PERM_READ_WRITE != PERM_READ_WRITE:
@@ -131,7 +165,7 @@ def _settings(broker: BrokerFacts) -> Iterator[HealthFinding]:
     yield from _access(broker)
 
 
-def _access(broker: BrokerFacts) -> Iterator[HealthFinding]:
+def _access(broker: BrokerFacts) -> Iterator[Finding]:
     config, found = broker.config, switches(broker.config)
     checks_users, checks_rights = found.is_authenticating, found.is_authorizing
     bound, addr = config.get("bindAddress", ""), broker.replica.broker_addr

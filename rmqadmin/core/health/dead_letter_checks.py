@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from rmqadmin.core import targets, units
+from rmqadmin.core import units
 from rmqadmin.core.health.facts import ClusterFacts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
-from rmqadmin.core.messages.dead_letters import read_dead_letters
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
+from rmqadmin.core.messages.dead_letters import DeadLetters
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 RECENT_MS = 3_600_000
 """A group gets a warning if its newest dead letter is younger than this."""
@@ -30,20 +26,25 @@ def dead_letter_topics(facts: ClusterFacts, *, of_all: bool) -> list[str]:
     return sorted(topic for topic in names if topic.startswith(DLQ_PREFIX))
 
 
-def dead_letter_findings(admin: AdminClient, topics: Sequence[str], now_ms: int) -> Iterator[HealthFinding]:
-    for topic, found in zip(topics, targets.ask_each(lambda name: read_dead_letters(admin, name), topics), strict=True):
-        group = topic.removeprefix(DLQ_PREFIX)
-        if found.error is not None and found.depth_count is None:
-            yield HealthFinding(grade=Grade.WARNING, check=Check.DEAD_LETTERS, subject=group, what=found.error)
-        elif found.left_count:
-            newest_ms = found.newest_ms or 0
-            beside = f" that were not redriven, and {found.redriven_count:,} that were" if found.redriven_count else ""
-            is_recent = now_ms - newest_ms < RECENT_MS
-            yield HealthFinding(
-                grade=Grade.WARNING if is_recent else Grade.NOTE,
-                check=Check.DEAD_LETTERS,
-                subject=group,
-                what=f"has {counted(found.left_count, 'dead letter')}{beside}, the newest"
-                f" {units.age(newest_ms, now_ms)}",
-                fix=f"rmqadmin dlq show {group}",
-            )
+def dead_letter_findings(group: str, found: DeadLetters, now_ms: int) -> Iterator[Finding]:
+    subject = Subject(SubjectKind.DEAD_LETTERS, group)
+    fix = f"rmqadmin dlq show {group}"
+    if found.error is not None and found.depth_count is None:
+        yield Finding(Grade.WARNING, Check.DEAD_LETTERS, subject, found.error)
+    elif found.left_count:
+        newest_ms = found.newest_ms or 0
+        beside = f" that were not redriven, and {found.redriven_count:,} that were" if found.redriven_count else ""
+        grade = Grade.WARNING if now_ms - newest_ms < RECENT_MS else Grade.NOTE
+        what = f"has {counted(found.left_count, 'dead letter')}{beside}, the newest {units.age(newest_ms, now_ms)}"
+        yield Finding(grade, Check.DEAD_LETTERS, subject, what, fix)
+
+
+def new_letters_finding(
+    group: str, more_count: float, over_ms: int, left_count: int | None, *, is_part: bool, has_redriven: bool
+) -> Finding:
+    """For somebody who watches: letters have come in the last minutes. ``is_part``: there may be more in all."""
+    left = units.UNKNOWN if left_count is None else units.count(left_count)
+    what = f"{counted(round(more_count), 'new dead letter')} in {units.elapsed(over_ms)}"
+    what += f", {units.at_least(left) if is_part else left} {'not redriven' if has_redriven else 'in all'}"
+    subject = Subject(SubjectKind.DEAD_LETTERS, group)
+    return Finding(Grade.WARNING, Check.DEAD_LETTERS, subject, what, f"rmqadmin dlq show {group}")

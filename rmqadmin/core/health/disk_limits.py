@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from rmqadmin.core.health.finding import Grade
+
 _KEYS = {
     "disk_used_percent_max": ("diskMaxUsedSpaceRatio", 75),
     "disk_used_percent_forcible": ("diskSpaceCleanForciblyRatio", 85),
@@ -23,6 +25,13 @@ class DiskLimits(msgspec.Struct, frozen=True):
     early: int
     forcible: int
     full: int
+
+
+def disk_grade(percent: float, limits: DiskLimits) -> Grade | None:
+    """How bad it is that a disk is so full; None up to the first limit."""
+    if percent > min(limits.forcible, limits.full):
+        return Grade.ERROR
+    return Grade.WARNING if percent > limits.early else None
 
 
 DISK_LIMITS_DEFAULT = DiskLimits(*(default for _, default in _KEYS.values()))

@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
+from rmqadmin.core import targets
 from rmqadmin.core.groups.group_standing import StandingsReader
 from rmqadmin.core.health.access_checks import controllers_access
 from rmqadmin.core.health.broker_checks import broker_findings
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.dead_letter_checks import dead_letter_findings, dead_letter_topics
-from rmqadmin.core.health.facts import ClusterFacts, read_facts
-from rmqadmin.core.health.finding_lines import finding_lines
+from rmqadmin.core.health.facts import ClusterFacts, read_facts, with_routes, with_unread_queues
+from rmqadmin.core.health.finding import Check, Finding, Grade, finding_lines, in_order
 from rmqadmin.core.health.group_checks import groups_findings
 from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, in_order
 from rmqadmin.core.health.namesrv_checks import namesrv_findings, unasked_findings
 from rmqadmin.core.health.position_checks import position_findings
 from rmqadmin.core.health.seen_brokers import missing_findings, read_seen, remember_seen
 from rmqadmin.core.health.settled_servers import ServerFacts, read_settled
-from rmqadmin.core.health.topic_checks import topic_findings, unread_asked_count, write_permission_findings
+from rmqadmin.core.health.topic_checks import topic_findings, topics_to_route, write_permission_findings
+from rmqadmin.core.messages.dead_letters import read_dead_letters
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.ha_reading import read_ha
+from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class Diagnosis(Result, frozen=True):
     """What was found, the worst first."""
 
     row_type: ClassVar[type[Row]] = HealthRow
-    findings: list[HealthFinding]
+    findings: list[Finding]
     shows_all: bool
     took_ms: int
     looked_at: list[str]
@@ -69,11 +71,11 @@ class Diagnosis(Result, frozen=True):
 
     def rows(self) -> Sequence[HealthRow]:
         return [
-            HealthRow(severity=one.grade, check=one.check, subject=one.subject, what=one.what, fix=one.fix)
+            HealthRow(severity=one.grade, check=one.check, subject=one.subject.name, what=one.what, fix=one.fix)
             for one in self._shown()
         ]
 
-    def _shown(self) -> list[HealthFinding]:
+    def _shown(self) -> list[Finding]:
         return [one for one in self.findings if self.shows_all or one.grade is not Grade.OK]
 
     def summary(self) -> HealthCounts:
@@ -104,7 +106,7 @@ class Diagnosis(Result, frozen=True):
             return None
         first = self.findings[0]
         counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
-        return f"{counts}; the first: {first.subject}: {first.what}"
+        return f"{counts}; the first: {first.subject.name}: {first.what}"
 
 
 class Examiner(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +130,7 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         left_out += [f"{check} (--ignore)" for check in sorted(self.ignored)]
         return Diagnosis(in_order(found), shows_all, self.now_ms() - began_ms, looked_at, left_out)
 
-    def _findings(self, looked_at: list[str], left_out: list[str], began_ms: int) -> Iterator[HealthFinding]:
+    def _findings(self, looked_at: list[str], left_out: list[str], began_ms: int) -> Iterator[Finding]:
         """What is wrong. Adds what was looked at to ``looked_at``, and what was not to ``left_out``."""
         self.say("asking name servers, brokers and controllers")
         facts, sets = read_settled(self._servers, self.say)
@@ -143,18 +145,20 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         yield from ha_findings(sets, self.now_ms())
         answering = [one.addr for group in sets.controllers for one in group.answering]
         yield from controllers_access(self.admin, answering)
+        facts = with_routes(self.admin, facts, topics_to_route(facts, is_quick=self.is_quick))
         if self.is_quick:
             left_out.append("topics (--quick)")
-            yield from write_permission_findings(self.admin, facts)
+            yield from write_permission_findings(facts)
         else:
-            self.say("asking for topics and routes")
             looked_at.append(counted(len({name for one in facts.masters for name in one.topics or {}}), "topic"))
             left_out += _unsearched(facts)
-            yield from topic_findings(self.admin, facts)
+            yield from topic_findings(with_unread_queues(self.admin, facts))
         topics = dead_letter_topics(facts, of_all=self.cluster is None)
         wanted = self._portion(topics)
         looked_at.append(_portion_text(len(wanted), len(topics), "dead-letter queue"))
-        yield from dead_letter_findings(self.admin, wanted, self.now_ms())
+        letters = targets.ask_each(lambda topic: read_dead_letters(self.admin, topic), wanted)
+        for topic, one in zip(wanted, letters, strict=True):
+            yield from dead_letter_findings(topic.removeprefix(DLQ_PREFIX), one, self.now_ms())
         groups = facts.brokers_of_groups()
         chosen = {group: groups[group] for group in self._portion(list(groups))}
         looked_at.append(_portion_text(len(chosen), len(groups), "group"))
@@ -179,7 +183,7 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
 def _unsearched(facts: ClusterFacts) -> list[str]:
     """Topics of which only the numbers of queues are compared, because there are many."""
     counts = [len(facts.own_topics(master)) for master in facts.masters]
-    left = sum(count - unread_asked_count(facts, count) for count in counts)
+    left = sum(max(0, count - facts.share) for count in counts)
     return [f"messages past the read queues of {counted(left, 'topic')}"] if left else []
 
 

@@ -12,9 +12,11 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.access.enforcement import switches
+from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.servers.broker_state import Replica, ask_replica, displaced_replicas, replicas_of
 from rmqadmin.core.servers.meant_brokers import kind_of_server
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
+from rmqadmin.core.topics.stored_queues import UnreadQueue, unread_queues
 from rmqclient.addresses import parse_addresses
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfig, TopicList, TopicRoute
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 
+TOPICS_ASKED_MAX = 200
+"""How many topics' routes are asked for, from each name server; and how many topics, of all masters together, for
+queues past their counts, at 3 ms each."""
+
+
 class NamesrvFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One name server. ``cluster`` is None if ``error`` says why. ``config`` includes settings that only rmqserver has;
     it is empty if the server did not return it."""
@@ -36,7 +43,14 @@ class NamesrvFacts(msgspec.Struct, frozen=True, kw_only=True):
     cluster: ClusterInfo | None = None
     topics: frozenset[str] = frozenset()
     config: Mapping[str, str] = {}
+    routes: Mapping[str, TopicRoute] = {}
+    """Of the topics that were asked for and that it knows."""
+    routes_error: str | None = None
     error: str | None = None
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(SubjectKind.NAME_SERVER, self.addr)
 
 
 class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,11 +66,43 @@ class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
     groups: Mapping[str, SubscriptionGroupConfig] | None = None
     user_count: int | None = None
     refusal: str | None = None
+    unread: Mapping[str, list[UnreadQueue]] = {}
+    """Queues with messages that consumers do not read, by topic."""
+    unread_error: str | None = None
+    gone_ms: int | None = None
+    """When a name server listed it last, if none does now."""
+
+    @property
+    def error(self) -> str | None:
+        """Why nothing is known of it now."""
+        return self.replica.error or self.refusal
+
+    @property
+    def in_tps(self) -> float | None:
+        return self.replica.number("putTps")
+
+    @property
+    def out_tps(self) -> float | None:
+        return self.replica.number("getTransferredTps")
+
+    @property
+    def disk_ratio(self) -> float | None:
+        """How full the disk of its commit log is, 0 to 1."""
+        return self.replica.number("commitLogDiskRatio")
+
+    @property
+    def put_ms(self) -> float | None:
+        """The 99th percentile of puts."""
+        return self.replica.number("putLatency99")
 
     @property
     def name(self) -> str:
         """``broker-a/0``."""
         return f"{self.replica.broker_name}/{self.replica.broker_id}"
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(SubjectKind.BROKER, self.name)
 
     @property
     def is_master(self) -> bool:
@@ -89,6 +135,11 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         returned as it is."""
         by_addr = {one.replica.broker_addr: one.replica.broker_name for one in self.brokers}
         return {by_addr.get(each, each) for each in map(str.strip, told)}
+
+    @property
+    def share(self) -> int:
+        """How many topics of one master are asked for."""
+        return max(1, TOPICS_ASKED_MAX // max(1, len(self.masters)))
 
     def own_topics(self, broker: BrokerFacts) -> dict[str, TopicConfig]:
         """A master's topics that users made."""
@@ -186,6 +237,54 @@ def _user_count(admin: AdminClient, addr: str, config: Mapping[str, str]) -> int
         return len(admin.users(addr)) or None
     except RocketMQError:  # an old broker, or one of Apache's without a place for users
         return None
+
+
+def with_routes(admin: AdminClient, facts: ClusterFacts, topics: Collection[str]) -> ClusterFacts:
+    """The facts with the routes of these topics, as each name server that answers knows them."""
+
+    def asked(namesrv: NamesrvFacts) -> NamesrvFacts:
+        known = sorted(topic for topic in topics if topic in namesrv.topics)
+        return namesrv if namesrv.cluster is None else read_routes(admin, namesrv, known)
+
+    return msgspec.structs.replace(facts, namesrvs=targets.ask_each(asked, facts.namesrvs))
+
+
+def with_unread_queues(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
+    """The facts with what lies in queues that consumers do not read, of each master's share of topics: first those
+    with fewer read than write queues."""
+
+    def asked(broker: BrokerFacts) -> BrokerFacts:
+        own, replica = facts.own_topics(broker), broker.replica
+        uneven = uneven_topics(own)
+        names = [*uneven, *(name for name in sorted(own) if name not in uneven)][: facts.share]
+
+        def read(name: str) -> list[UnreadQueue]:
+            return unread_queues(admin, replica.broker_name, replica.broker_addr, own[name])
+
+        try:
+            found = dict(zip(names, targets.ask_each(read, names), strict=True))
+        except RocketMQError as error:
+            return msgspec.structs.replace(broker, unread_error=str(error))
+        return msgspec.structs.replace(broker, unread={name: queues for name, queues in found.items() if queues})
+
+    brokers = [
+        asked(broker) if broker.is_master and broker.replica.error is None else broker for broker in facts.brokers
+    ]
+    return msgspec.structs.replace(facts, brokers=brokers)
+
+
+def uneven_topics(own: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
+    """The topics with fewer read than write queues."""
+    return {name: one for name, one in sorted(own.items()) if one.write_queue_nums > one.read_queue_nums}
+
+
+def read_routes(admin: AdminClient, namesrv: NamesrvFacts, topics: Sequence[str]) -> NamesrvFacts:
+    try:
+        found = targets.ask_each(lambda topic: read_route(admin, namesrv.addr, topic), topics)
+    except RocketMQError as error:
+        return msgspec.structs.replace(namesrv, routes_error=str(error))
+    routes = {topic: route for topic, route in zip(topics, found, strict=True) if route is not None}
+    return msgspec.structs.replace(namesrv, routes=routes)
 
 
 def read_route(admin: AdminClient, namesrv_addr: str, topic: str) -> TopicRoute | None:

@@ -3,19 +3,23 @@ nobody consumes or that stand still, a growing lag."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from rmqadmin.core import units
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
-from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS, LAG_AGE_MS, LagMotion
+from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS, LAG_AGE_MS, LagMotion, LagTrend
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
-from rmqadmin.core.health.health_finding import NAMES_TOLD_MAX, Check, Grade, HealthFinding, names_told
+from rmqadmin.core.health.finding import NAMES_TOLD_MAX, Check, Finding, Grade, Subject, SubjectKind, names_told
+from rmqadmin.core.units import at_least, count, duration, elapsed, rate
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.wording import counted
 
 HOUR_MS = 3_600_000
 
+STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS = 60_000, 240_000
+"""How long a group has consumed nothing: while its lag grows, and while it does not but members are online."""
 
-def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator[HealthFinding]:
+
+def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator[Finding]:
     """The findings for many groups. Facts that many groups share are reported once: that nobody is online, or that
     nothing is known."""
     offline, unknown = [], []
@@ -23,7 +27,7 @@ def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator
         found = group_findings(standing, now_ms)
         if standing.error is not None or (standing.lacking and len(found) == 1):
             unknown.append((standing, found))
-        elif [one.grade for one in found] == [Grade.NOTE] and not standing.clients.count:
+        elif [one.grade for one in found] == [Grade.NOTE] and not standing.member_count:
             offline.append((standing, found))
         else:
             yield from found
@@ -35,20 +39,26 @@ def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator
         first, standing = alike[0][1][0], alike[0][0]
         error = standing.error or next(iter(standing.lacking.values()), None)
         reason = f" ({error})" if alike is unknown else ""
-        yield HealthFinding(
-            grade=first.grade,
-            check=first.check,
-            subject=counted(len(alike), "group"),
-            what=f"{words}{reason}: {names}",
-            fix=first.fix,
+        yield Finding(
+            first.grade,
+            first.check,
+            Subject(SubjectKind.GROUP, counted(len(alike), "group")),
+            f"{words}{reason}: {names}",
+            first.fix,
         )
 
 
-def group_findings(standing: GroupStanding, now_ms: int) -> list[HealthFinding]:
+def group_findings(standing: GroupStanding, now_ms: int) -> list[Finding]:
     """One finding of grade OK if nothing is wrong."""
     if standing.error is not None:
         return [_finding(standing, Grade.WARNING, Check.OFFSETS, f"where it stands is not known: {standing.error}")]
-    members = [] if standing.owners is None else members_findings(standing.group, standing.owners)
+    members = (
+        []
+        if standing.owners is None
+        else members_findings(
+            standing.group, standing.owners, {queue.queue for queue in standing.queues if queue.lag_count}
+        )
+    )
     found = [
         *_retention(standing, now_ms), *members, *_uncommitted(standing), *_unread(standing),
         *_stuck(standing, now_ms), *_lag(standing, now_ms),
@@ -60,32 +70,31 @@ def group_findings(standing: GroupStanding, now_ms: int) -> list[HealthFinding]:
     return found or [_finding(standing, Grade.OK, Check.LAG, _ok_text(standing))]
 
 
-def _finding(standing: GroupStanding, grade: Grade, check: Check, what: str, fix: str | None = None) -> HealthFinding:
-    return HealthFinding(grade=grade, check=check, subject=standing.group, what=what, fix=fix)
+def _finding(standing: GroupStanding, grade: Grade, check: Check, what: str, fix: str | None = None) -> Finding:
+    return Finding(grade, check, Subject(SubjectKind.GROUP, standing.group), what, fix)
 
 
 def _ok_text(standing: GroupStanding) -> str:
-    members = counted(standing.clients.count, "member")
+    members = counted(standing.member_count or 0, "member")
     return f"{counted(standing.lag_count, 'message')} behind, {members} online"
 
 
-def _retention(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
+def _retention(standing: GroupStanding, now_ms: int) -> Iterator[Finding]:
     lost = [queue for queue in standing.queues if queue.lost_count]
     if lost:
-        count = sum(queue.lost_count for queue in lost)
-        what = f"{counted(count, 'message')} were deleted before it consumed them, of {_places(lost)}"
+        messages = counted(sum(queue.lost_count for queue in lost), "message")
+        what = f"{messages} were deleted before it consumed them, of {_places(lost)}"
         yield _finding(standing, Grade.ERROR, Check.RETENTION, what, f"Keep more: {_keep_longer(lost)}")
     near = [(left_ms, queue) for queue in standing.queues if (left_ms := queue.retention_near_ms(now_ms)) is not None]
     if near:
         left_ms = min(left_ms for left_ms, _ in near)
-        when = f"in {units.duration(left_ms)}" if left_ms > 0 else "at any time now"
         grade = Grade.WARNING if left_ms > 0 else Grade.ERROR
         queues = [queue for _, queue in near]
-        what = f"what it has not consumed may be deleted {when}: {_places(queues)}"
+        what = f"what it has not consumed may be {deletion_text(left_ms)}: {_places(queues)}"
         yield _finding(standing, grade, Check.RETENTION, what, f"Consume faster, or keep more: {_keep_longer(queues)}")
 
 
-def _unread(standing: GroupStanding) -> Iterator[HealthFinding]:
+def _unread(standing: GroupStanding) -> Iterator[Finding]:
     by_topic: dict[tuple[str, str], list[QueueStanding]] = {}
     for queue in standing.queues:
         if queue.is_unread:
@@ -107,30 +116,30 @@ def _keep_longer(queues: Sequence[QueueStanding]) -> str:
     return f"rmqadmin updateBrokerConfig -b {addr} -k fileReservedTime -v HOURS{now}, and make room for it."
 
 
-def members_findings(group: str, owners: QueueOwners) -> Iterator[HealthFinding]:
-    """What is wrong with how the group's members share its queues."""
-    ask = f"rmqadmin consumerStatus -g {group}"
-
-    def found(grade: Grade, check: Check, what: str, fix: str) -> HealthFinding:
-        return HealthFinding(grade=grade, check=check, subject=group, what=what, fix=fix)
-
+def members_findings(
+    group: str, owners: QueueOwners, waiting: Collection[MessageQueue] | None = None
+) -> Iterator[Finding]:
+    """What is wrong with how the group's members share its queues. A queue without an owner is worse if messages wait
+    in it: ``waiting`` has those queues, None if that is not known."""
+    ask, subject = f"rmqadmin consumerStatus -g {group}", Subject(SubjectKind.GROUP, group)
     if owners.unequal:
         what = f"its members have different subscriptions, and take each other's queues: {names_told(owners.unequal)}"
         fix = f"All members of a group need the same subscriptions: {ask}"
-        yield found(Grade.ERROR, Check.SUBSCRIPTIONS, what, fix)
+        yield Finding(Grade.WARNING, Check.SUBSCRIPTIONS, subject, what, fix)
     for state, text in ((QueueState.UNOWNED, "nobody consumes"), (QueueState.SHARED, "several members consume")):
         queues = [queue for queue in owners.queues if owners.state(queue) is state]
         if queues:
             names = names_told([f"{queue.topic}/{queue.broker_name}/{queue.queue_id}" for queue in queues])
-            what = f"{text} {counted(len(queues), 'queue')}: {names}"
+            is_lost = state is QueueState.UNOWNED and any(queue in (waiting or ()) for queue in queues)
+            what = f"{text} {counted(len(queues), 'queue')}{' with messages' if is_lost else ''}: {names}"
             fix = f"Members share queues out every 20 s: look again, then {ask}"
-            yield found(Grade.WARNING, Check.QUEUE_OWNERS, what, fix)
+            yield Finding(Grade.ERROR if is_lost else Grade.WARNING, Check.QUEUE_OWNERS, subject, what, fix)
     if owners.silent:
         what = f"{counted(len(owners.silent), 'member')} did not say what they consume: {owners.silent[0].error}"
-        yield found(Grade.WARNING, Check.MEMBERS, what, ask)
+        yield Finding(Grade.WARNING, Check.MEMBERS, subject, what, ask)
 
 
-def _uncommitted(standing: GroupStanding) -> Iterator[HealthFinding]:
+def _uncommitted(standing: GroupStanding) -> Iterator[Finding]:
     if standing.uncommitted:
         what = f"it has committed nothing in {uncommitted_words(standing)}: what waits there is not known"
         fix = f"Members commit within 30 s of their start: look again, then rmqadmin consumerStatus -g {standing.group}"
@@ -142,33 +151,73 @@ def uncommitted_words(standing: GroupStanding) -> str:
     return names_told([f"{topic} ({counted(count, 'message')})" for topic, count in standing.uncommitted.items()])
 
 
-def _stuck(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
+def _stuck(standing: GroupStanding, now_ms: int) -> Iterator[Finding]:
+    """Watched for minutes, a group is stuck as a whole; in two readings, some of its queues may be."""
+    see = f"See what its threads do: rmqadmin consumerStatus -g {standing.group}"
+    if standing.idle is not None:
+        idle, lag = standing.idle, count(standing.lag_count)
+        is_growing = idle.lag_grown_count > 0 and idle.for_ms >= STUCK_AFTER_MS
+        if (
+            standing.lag_count
+            and standing.member_count != 0
+            and (is_growing or (standing.member_count and idle.for_ms >= STUCK_STEADY_AFTER_MS))
+        ):
+            consumed = f"only {count(idle.consumed_count)}" if idle.consumed_count else "nothing"
+            lag = f"{at_least(lag) if standing.lacking else lag}{' and growing' if is_growing else ''}"
+            what = f"stuck: lag {lag}, {consumed} consumed for at least {elapsed(idle.for_ms)}"
+            yield _finding(standing, Grade.ERROR if is_growing else Grade.WARNING, Check.STUCK, what, f"{see} -s")
+        return
     stuck = [queue for queue in standing.queues if queue.is_stuck]
-    if stuck and standing.clients.count and standing.trend is not None:
-        moved = f"did not move in {units.duration(standing.trend.elapsed_s * 1000)} although messages wait"
+    if stuck and standing.member_count and standing.trend is not None:
+        moved = f"did not move in {duration(standing.trend.elapsed_s * 1000)} although messages wait"
         oldest_ms = min((one.oldest_waiting_ms for one in stuck if one.oldest_waiting_ms is not None), default=None)
-        moved += "" if oldest_ms is None else f", the oldest for {units.duration(now_ms - oldest_ms)}"
+        moved += "" if oldest_ms is None else f", the oldest for {duration(now_ms - oldest_ms)}"
         what = f"{counted(len(stuck), 'queue')} {moved}: {_places(stuck)}"
         owners = {owner for queue in stuck for owner in queue.owners}
         one = f" -i {min(owners)}" if len(owners) == 1 else ""
-        fix = f"See what its threads do: rmqadmin consumerStatus -g {standing.group}{one} -s"
-        yield _finding(standing, Grade.WARNING, Check.STUCK, what, fix)
+        yield _finding(standing, Grade.WARNING, Check.STUCK, what, f"{see}{one} -s")
 
 
-def _lag(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
+def _lag(standing: GroupStanding, now_ms: int) -> Iterator[Finding]:
     oldest_ms, trend = standing.oldest_waiting_ms, standing.trend
     if standing.lag_count == 0:
         return
-    waits = "" if oldest_ms is None else f", the oldest for {units.duration(now_ms - oldest_ms)}"
-    wait = f"{counted(standing.lag_count, 'message')} {'waits' if standing.lag_count == 1 else 'wait'}{waits}"
-    if not standing.clients.count:
+    messages = f"{counted(standing.lag_count, 'message')} {'waits' if standing.lag_count == 1 else 'wait'}"
+    if standing.member_count == 0:
         nobody = "nobody is known to be online" if standing.lacking else "nobody is online"
+        waits = "" if oldest_ms is None else f", the oldest for {duration(now_ms - oldest_ms)}"
+        grade = Grade.WARNING if standing.was_online else Grade.NOTE
         fix = f"Start its consumers; or, if nobody needs it: rmqadmin deleteSubGroup -g {standing.group} -c CLUSTER"
-        yield _finding(standing, Grade.NOTE, Check.LAG, f"{nobody}, and {wait}", fix)
+        yield _finding(standing, grade, Check.LAG, f"{nobody}, and {messages}{waits}", fix)
     elif oldest_ms is not None and now_ms - oldest_ms >= LAG_AGE_MS:
-        grows = trend is not None and trend.motion is not LagMotion.SHRINKING
-        grade = Grade.WARNING if grows or trend is None else Grade.NOTE
-        yield _finding(standing, grade, Check.LAG, f"{wait}{_course(standing)}", look_closer(standing.group))
+        grows = trend is None or trend.motion is not LagMotion.SHRINKING
+        what = f"{duration(now_ms - oldest_ms)} behind{_course(trend)}: {messages}"
+        yield _finding(standing, Grade.WARNING if grows else Grade.NOTE, Check.LAG, what, look_closer(standing.group))
+
+
+def deletion_text(left_ms: int) -> str:
+    """When messages are deleted, in words. ``left_ms`` is from ``retention.near_ms``."""
+    return f"deleted in {duration(left_ms)}" if left_ms > 0 else "deleted at any time now"
+
+
+def queue_findings(queue: QueueStanding, now_ms: int, *, has_members: bool) -> Iterator[Finding]:
+    """What is wrong with one queue of a group, in a few words."""
+    at = queue.queue
+    subject = Subject(SubjectKind.QUEUE, f"{at.topic}/{at.broker_name}/{at.queue_id}")
+    if queue.is_unread:
+        yield Finding(Grade.WARNING, Check.UNREAD_QUEUES, subject, "consumers do not read it")
+    if queue.lost_count:
+        yield Finding(Grade.ERROR, Check.RETENTION, subject, f"{queue.lost_count:,} deleted before")
+    if (left_ms := queue.retention_near_ms(now_ms)) is not None:
+        yield Finding(Grade.WARNING if left_ms > 0 else Grade.ERROR, Check.RETENTION, subject, deletion_text(left_ms))
+    if queue.state is QueueState.UNOWNED:
+        yield Finding(Grade.ERROR if queue.lag_count else Grade.WARNING, Check.QUEUE_OWNERS, subject, "no owner")
+    if queue.state is QueueState.SHARED:
+        yield Finding(Grade.WARNING, Check.QUEUE_OWNERS, subject, "several owners")
+    if queue.is_stuck and has_members:
+        is_long = (queue.idle_ms or 0) >= STUCK_AFTER_MS
+        for_long = "" if queue.idle_ms is None else f" for {elapsed(queue.idle_ms)}"
+        yield Finding(Grade.ERROR if is_long else Grade.WARNING, Check.STUCK, subject, f"stuck{for_long}")
 
 
 def look_closer(group: str) -> str:
@@ -176,15 +225,16 @@ def look_closer(group: str) -> str:
     return f"rmqadmin group lag {group}"
 
 
-def _course(standing: GroupStanding) -> str:
-    trend = standing.trend
+def _course(trend: LagTrend | None) -> str:
     if trend is None:
         return ""
+    if trend.motion is LagMotion.GROWING:
+        return f", growing by {rate((trend.lag_count - trend.lag_before_count) / trend.elapsed_s)}/s"
     if trend.drain_ms is None:
-        return f"; {trend.motion}: {trend.arrived_tps:.1f} come and {trend.consumed_tps:.1f} are consumed a second"
+        return ", not catching up"
     if trend.drain_ms < FORETOLD_FROM_MS:
-        return "; it has nearly caught up"
-    return f"; nothing is left in about {units.duration(trend.drain_ms)} if it goes on like this"
+        return ", nearly caught up"
+    return f", done in about {duration(trend.drain_ms)} if it goes on like this"
 
 
 def _places(queues: Sequence[QueueStanding]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rmqadmin.core import units
 from rmqadmin.core.health.facts import ClusterFacts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind, names_told
 from rmqadmin.core.servers.ha_sets import AskedControllers, HaFacts, HaMember, HaSet, KnownBroker
 from rmqproto.wording import counted
 
@@ -33,7 +33,11 @@ def registered_brokers(facts: ClusterFacts) -> list[KnownBroker]:
     ]  # fmt: skip
 
 
-def ha_findings(facts: HaFacts, now_ms: int) -> Iterator[HealthFinding]:
+def _subject(name: str) -> Subject:
+    return Subject(SubjectKind.BROKER_SET, name)
+
+
+def ha_findings(facts: HaFacts, now_ms: int) -> Iterator[Finding]:
     for group in facts.controllers:
         yield from controllers_findings(group)
     for name in _named_differently(facts.controllers):
@@ -41,7 +45,7 @@ def ha_findings(facts: HaFacts, now_ms: int) -> Iterator[HealthFinding]:
             group.addrs for group in facts.controllers if name in group.broker_names
         )
         fix = "Give all of them one controllerAddr in their settings, and restart those that had another."
-        yield HealthFinding(grade=Grade.ERROR, check=Check.CONTROLLERS, subject=name, what=what, fix=fix)
+        yield Finding(Grade.ERROR, Check.CONTROLLERS, _subject(name), what, fix)
     for one in facts.sets:
         yield from set_findings(one, now_ms)
         yield from behind_findings(one, now_ms)
@@ -59,7 +63,7 @@ def _named_differently(groups: Sequence[AskedControllers]) -> list[str]:
 # --- controllers -----------------------------------------------------------------------------------------------------
 
 
-def controllers_findings(group: AskedControllers) -> Iterator[HealthFinding]:
+def controllers_findings(group: AskedControllers) -> Iterator[Finding]:
     """``subject`` is the controller with the problem, or all of them."""
     silent = [one for one in group.controllers if one.meta is None]
     if not group.answering:
@@ -78,7 +82,7 @@ def controllers_findings(group: AskedControllers) -> Iterator[HealthFinding]:
         yield _controller_finding(group.addrs, Grade.OK, what)
 
 
-def _leaderless(group: AskedControllers) -> HealthFinding | None:
+def _leaderless(group: AskedControllers) -> Finding | None:
     """What keeps the controllers that answer from being led by one of them that reports its sets."""
     if disagreement := _disagreement(group):
         what = f"the controllers disagree: {disagreement}"
@@ -97,8 +101,8 @@ def _leaderless(group: AskedControllers) -> HealthFinding | None:
     return None
 
 
-def _controller_finding(subject: str, grade: Grade, what: str, fix: str | None = None) -> HealthFinding:
-    return HealthFinding(grade=grade, check=Check.CONTROLLERS, subject=subject, what=what, fix=fix)
+def _controller_finding(subject: str, grade: Grade, what: str, fix: str | None = None) -> Finding:
+    return Finding(grade, Check.CONTROLLERS, _subject(subject), what, fix)
 
 
 def _disagreement(group: AskedControllers) -> str | None:
@@ -119,7 +123,7 @@ def _disagreement(group: AskedControllers) -> str | None:
 # --- sets ------------------------------------------------------------------------------------------------------------
 
 
-def set_findings(one: HaSet, now_ms: int) -> Iterator[HealthFinding]:
+def set_findings(one: HaSet, now_ms: int) -> Iterator[Finding]:
     """All findings for a set except how far its slaves are behind."""
     yield from _masters(one)
     yield from _in_sync(one)
@@ -127,7 +131,7 @@ def set_findings(one: HaSet, now_ms: int) -> Iterator[HealthFinding]:
         yield from _following(one, slave, now_ms)
 
 
-def _masters(one: HaSet) -> Iterator[HealthFinding]:
+def _masters(one: HaSet) -> Iterator[Finding]:
     claiming, master, known = one.claiming, one.master, one.known
     if len(claiming) > 1:
         yield _several_masters(one, claiming)
@@ -143,7 +147,7 @@ def _masters(one: HaSet) -> Iterator[HealthFinding]:
         yield _finding(one, Grade.WARNING, Check.MASTERS, what, fix)
 
 
-def _several_masters(one: HaSet, claiming: Sequence[HaMember]) -> HealthFinding:
+def _several_masters(one: HaSet, claiming: Sequence[HaMember]) -> Finding:
     told = " and ".join(_with_epoch(member) for member in claiming)
     what = f"{counted(len(claiming), 'broker')} claim to be its master: {told}. "
     if len({member.last_epoch for member in claiming}) == 1:
@@ -166,7 +170,7 @@ def _with_epoch(member: HaMember) -> str:
     return member.broker_addr + ("" if member.last_epoch is None else f" (epoch {member.last_epoch})")
 
 
-def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
+def _in_sync(one: HaSet) -> Iterator[Finding]:
     count = one.in_sync_count
     if count is None:
         return
@@ -185,7 +189,7 @@ def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
         yield _finding(one, Grade.OK, Check.IN_SYNC, what)
 
 
-def _without_master(one: HaSet) -> HealthFinding:
+def _without_master(one: HaSet) -> Finding:
     in_sync = [member for member in one.members if member.in_sync]
     what = f"has no master: none that was in sync is alive ({_told(one, in_sync)})"
     fix = "Start one of them. enableElectUncleanMaster=true at the controller elects another one, and loses what "
@@ -193,7 +197,7 @@ def _without_master(one: HaSet) -> HealthFinding:
     return _finding(one, Grade.ERROR, Check.IN_SYNC, what, fix)
 
 
-def _short_of_copies(one: HaSet, count: int) -> HealthFinding:
+def _short_of_copies(one: HaSet, count: int) -> Finding:
     if one.known is not None:
         what = f"takes no messages: {count} in sync, and minInSyncReplicas={one.in_sync_needed}"
         fix = f"{_regain(one)} To go on with fewer: rmqadmin updateBrokerConfig -b {_master_addr(one)} "
@@ -205,7 +209,7 @@ def _short_of_copies(one: HaSet, count: int) -> HealthFinding:
     return _finding(one, Grade.ERROR, Check.IN_SYNC, what, fix)
 
 
-def _without_some(one: HaSet, count: int, missing: Sequence[HaMember]) -> HealthFinding:
+def _without_some(one: HaSet, count: int, missing: Sequence[HaMember]) -> Finding:
     what = f"{count} of {len(one.members)} are in sync, without {_told(one, missing)}"
     fix = _regain(one)
     if dead := [member for member in missing if not member.is_alive]:
@@ -245,7 +249,7 @@ def _master_addr(one: HaSet) -> str:
 # --- slaves ----------------------------------------------------------------------------------------------------------
 
 
-def _following(one: HaSet, slave: HaMember, now_ms: int) -> Iterator[HealthFinding]:
+def _following(one: HaSet, slave: HaMember, now_ms: int) -> Iterator[Finding]:
     check, name, behind_bytes = Check.REPLICA_LAG, one.name_of(slave), one.behind_bytes(slave)
     if slave.status is None or behind_bytes is None:
         return
@@ -258,18 +262,18 @@ def _following(one: HaSet, slave: HaMember, now_ms: int) -> Iterator[HealthFindi
         fix = "Remove its store and start it again; or make it the master, to keep what only it has."
         if one.has_controllers:
             fix = "It discards that when it follows. To keep it, stop the broker and copy its store before."
-        yield HealthFinding(grade=Grade.ERROR, check=check, subject=name, what=what, fix=fix)
+        yield Finding(Grade.ERROR, check, _subject(name), what, fix)
     elif not client.last_read_timestamp:
         what = f"has never reached its master {_master_addr(one)}"
         fix = "Is the master's haListenPort open to it, at the address that brokerIP2 names? Its log says what fails."
-        yield HealthFinding(grade=Grade.ERROR, check=check, subject=name, what=what, fix=fix)
+        yield Finding(Grade.ERROR, check, _subject(name), what, fix)
     elif (silent_ms := now_ms - client.last_read_timestamp) > SILENT_MS:
         what = f"has heard nothing of its master {_master_addr(one)} for {units.duration(silent_ms)}"
         fix = "Is the master's haListenPort open to it? Its log says what fails."
-        yield HealthFinding(grade=Grade.ERROR, check=check, subject=name, what=what, fix=fix)
+        yield Finding(Grade.ERROR, check, _subject(name), what, fix)
 
 
-def behind_findings(one: HaSet, now_ms: int) -> Iterator[HealthFinding]:
+def behind_findings(one: HaSet, now_ms: int) -> Iterator[Finding]:
     limit_bytes = one.number("haMaxGapNotInSync", BEHIND_BYTES)
     for slave in one.slaves:
         behind_bytes, behind_ms = one.behind_bytes(slave), one.behind_ms(slave, now_ms)
@@ -278,10 +282,13 @@ def behind_findings(one: HaSet, now_ms: int) -> Iterator[HealthFinding]:
         is_late = behind_bytes > limit_bytes or (behind_ms or 0) > BEHIND_MS
         fix = f"rmqadmin haStatus -b {_master_addr(one)} --watch shows whether it catches up; its network and its disk "
         fix += "decide how fast."
-        yield HealthFinding(
-            grade=Grade.WARNING if is_late else Grade.OK, check=Check.REPLICA_LAG, subject=one.name_of(slave),
-            what=behind_text(behind_bytes, behind_ms), fix=fix if is_late else None,
-        )  # fmt: skip
+        yield Finding(
+            Grade.WARNING if is_late else Grade.OK,
+            Check.REPLICA_LAG,
+            _subject(one.name_of(slave)),
+            behind_text(behind_bytes, behind_ms),
+            fix if is_late else None,
+        )
 
 
 def behind_text(behind_bytes: int, behind_ms: int | None) -> str:
@@ -291,5 +298,5 @@ def behind_text(behind_bytes: int, behind_ms: int | None) -> str:
     return f"is {units.size(behind_bytes)} behind its master{age}"
 
 
-def _finding(one: HaSet, grade: Grade, check: Check, what: str, fix: str | None = None) -> HealthFinding:
-    return HealthFinding(grade=grade, check=check, subject=one.broker_name, what=what, fix=fix)
+def _finding(one: HaSet, grade: Grade, check: Check, what: str, fix: str | None = None) -> Finding:
+    return Finding(grade, check, _subject(one.broker_name), what, fix)

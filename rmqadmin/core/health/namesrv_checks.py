@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqadmin.core import targets
 from rmqadmin.core.health.access_checks import namesrv_access
 from rmqadmin.core.health.facts import ClusterFacts, NamesrvFacts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind, names_told
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RefusedError, RocketMQError
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 
-def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterator[HealthFinding]:
+def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterator[Finding]:
     """``cluster``: the only cluster that is being checked; None for all."""
     for namesrv in facts.namesrvs:
-        yield _answer(namesrv)
-        yield from namesrv_access(namesrv.addr, namesrv.config)
+        yield answer_finding(namesrv)
+        yield from namesrv_access(namesrv.subject, namesrv.config)
     if cluster is not None and facts.answering and not facts.brokers:
         clusters = {
             name for namesrv in facts.answering if namesrv.cluster for name in namesrv.cluster.cluster_addr_table
         }
-        yield HealthFinding(
-            grade=Grade.ERROR,
-            check=Check.NAME_SERVER,
-            subject=cluster,
-            what="no name server knows a broker of this cluster",
-            fix=f"Start its brokers. Or was another cluster meant? There are: {names_told(sorted(clusters)) or None}.",
+        yield Finding(
+            Grade.ERROR,
+            Check.NAME_SERVER,
+            Subject(SubjectKind.CLUSTER, cluster),
+            "no name server knows a broker of this cluster",
+            f"Start its brokers. Or was another cluster meant? There are: {names_told(sorted(clusters)) or None}.",
         )
     if len(facts.answering) > 1:
         yield from _agreement(facts)
 
 
-def unasked_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
+def unasked_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[Finding]:
     """Asks the name servers that only brokers name: one that is down takes away half of a cluster's doors, and nobody
     who names the other one would notice."""
 
@@ -54,69 +54,64 @@ def unasked_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[Health
     addrs = sorted(facts.unasked)
     for addr, error in zip(addrs, targets.ask_each(error_of, addrs), strict=True):
         if error is not None:
-            yield HealthFinding(
-                grade=Grade.WARNING,
-                check=Check.NAME_SERVER,
-                subject=addr,
-                what=f"{names_told(facts.unasked[addr])} registers there too, but from here: {error}",
-                fix="Start it; or take it out of namesrvAddr in the brokers' settings.",
+            yield Finding(
+                Grade.WARNING,
+                Check.NAME_SERVER,
+                Subject(SubjectKind.NAME_SERVER, addr),
+                f"{names_told(facts.unasked[addr])} registers there too, but from here: {error}",
+                "Start it; or take it out of namesrvAddr in the brokers' settings.",
             )
 
 
-def _agreement(facts: ClusterFacts) -> Iterator[HealthFinding]:
+def _agreement(facts: ClusterFacts) -> Iterator[Finding]:
     """Whether the name servers that answer, two at least, know the same brokers and topics."""
     known = {key for namesrv in facts.answering for key in _brokers(namesrv)}
     topics = {topic for namesrv in facts.answering for topic in namesrv.topics}
     for namesrv in facts.answering:
         brokers = sorted({name for name, _, _ in known - _brokers(namesrv)} - _names(namesrv))
         if brokers:
-            yield HealthFinding(
-                grade=Grade.ERROR,
-                check=Check.AGREEMENT,
-                subject=namesrv.addr,
-                what=f"does not know {names_told(brokers)}, which other name servers know",
-                fix="Make each broker register with every name server (namesrvAddr in its settings; "
+            yield Finding(
+                Grade.ERROR,
+                Check.AGREEMENT,
+                namesrv.subject,
+                f"does not know {names_told(brokers)}, which other name servers know",
+                "Make each broker register with every name server (namesrvAddr in its settings; "
                 f"`rmqadmin getBrokerConfig -n {_other(facts, namesrv)} -b ADDRESS` shows it).",
             )
         lacking = sorted(topics - namesrv.topics)
         if lacking and not brokers:
-            yield HealthFinding(
-                grade=Grade.WARNING,
-                check=Check.AGREEMENT,
-                subject=namesrv.addr,
-                what=f"lacks {counted(len(lacking), 'topic')} that other name servers have: {names_told(lacking)}",
-                fix="Brokers report all topics every 30 s: look again. What remains was deleted on one side: "
+            yield Finding(
+                Grade.WARNING,
+                Check.AGREEMENT,
+                namesrv.subject,
+                f"lacks {counted(len(lacking), 'topic')} that other name servers have: {names_told(lacking)}",
+                "Brokers report all topics every 30 s: look again. What remains was deleted on one side: "
                 f"rmqadmin deleteTopic -n {_other(facts, namesrv)} -t {lacking[0]} -c CLUSTER",
             )
         if not brokers and not lacking:
-            yield HealthFinding(
-                grade=Grade.OK,
-                check=Check.AGREEMENT,
-                subject=namesrv.addr,
-                what="agrees with the other name servers that answer",
-            )
+            yield Finding(Grade.OK, Check.AGREEMENT, namesrv.subject, "agrees with the other name servers that answer")
 
 
-def _answer(namesrv: NamesrvFacts) -> HealthFinding:
+def answer_finding(namesrv: NamesrvFacts) -> Finding:
     if namesrv.cluster is None:
-        return HealthFinding(
-            grade=Grade.ERROR,
-            check=Check.NAME_SERVER,
-            subject=namesrv.addr,
-            what=namesrv.error or "does not answer",
-            fix="Start it, or name those that are up: -n HOST:PORT, or `rmqadmin context edit`.",
+        return Finding(
+            Grade.ERROR,
+            Check.NAME_SERVER,
+            namesrv.subject,
+            namesrv.error or "does not answer",
+            "Start it, or name those that are up: -n HOST:PORT, or `rmqadmin context edit`.",
         )
     if not namesrv.cluster.broker_addr_table:
-        return HealthFinding(
-            grade=Grade.ERROR,
-            check=Check.NAME_SERVER,
-            subject=namesrv.addr,
-            what="knows no broker",
-            fix=f"Start a broker that registers there: rmqserver broker --namesrv {namesrv.addr}",
+        return Finding(
+            Grade.ERROR,
+            Check.NAME_SERVER,
+            namesrv.subject,
+            "knows no broker",
+            f"Start a broker that registers there: rmqserver broker --namesrv {namesrv.addr}",
         )
     count = len(namesrv.cluster.broker_addr_table)
     what = f"answers, and knows {counted(count, 'broker')} and {counted(len(namesrv.topics), 'topic')}"
-    return HealthFinding(grade=Grade.OK, check=Check.NAME_SERVER, subject=namesrv.addr, what=what)
+    return Finding(Grade.OK, Check.NAME_SERVER, namesrv.subject, what)
 
 
 def _brokers(namesrv: NamesrvFacts) -> set[tuple[str, int, str]]:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from rmqadmin.core.health.health_finding import Grade
+from rmqadmin.core.health.finding import Grade
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.terminal_text import printable
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
+from rmqadmin.core.health.finding import Check, Finding, Grade, names_told
 from rmqproto.errors import RocketMQError
 from rmqproto.names import (
     REVIVE_GROUP,
@@ -26,14 +26,14 @@ _REVIVE_QUEUES, _REVIVE_QUEUES_DEFAULT, _REVIVE_QUEUES_MAX = "reviveQueueNum", 8
 _TIMER_BEHIND = "timerOffsetBehind"
 
 
-def position_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
+def position_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[Finding]:
     """One finding for each kind of position that a master has beyond an end. What a broker does not tell is left
     out."""
     for found in targets.ask_each(lambda master: list(_of_broker(admin, master)), facts.masters):
         yield from found
 
 
-def _of_broker(admin: AdminClient, master: BrokerFacts) -> Iterator[HealthFinding]:
+def _of_broker(admin: AdminClient, master: BrokerFacts) -> Iterator[Finding]:
     reads = (
         ("delayed messages come late or never", _delay_levels(admin, master)),
         ("half messages are not asked about", _transactions(admin, master)),
@@ -43,12 +43,12 @@ def _of_broker(admin: AdminClient, master: BrokerFacts) -> Iterator[HealthFindin
     for effect, found in reads:
         ahead = list(found)
         if ahead:
-            yield HealthFinding(
-                grade=Grade.ERROR,
-                check=Check.POSITIONS,
-                subject=master.name,
-                what=f"{effect}: it reads on from beyond the end of {names_told(ahead)}",
-                fix="Were its config files carried here from another store? Start rmqserver on the store: it sets such "
+            yield Finding(
+                Grade.ERROR,
+                Check.POSITIONS,
+                master.subject,
+                f"{effect}: it reads on from beyond the end of {names_told(ahead)}",
+                "Were its config files carried here from another store? Start rmqserver on the store: it sets such "
                 "positions back; `rmqadmin store verify DIR` shows them while no broker runs.",
             )
 

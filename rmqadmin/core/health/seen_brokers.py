@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from rmqadmin.core import units
+from rmqadmin.core.health.broker_checks import gone_finding
 from rmqadmin.core.health.facts import ClusterFacts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
+from rmqadmin.core.health.finding import Finding
 from rmqadmin.core.own_files import cache_dir, write_private
 
 MISSED_FOR_MS = 24 * 3_600_000
@@ -34,7 +34,7 @@ Seen = dict[str, ListedBroker]
 """``broker-a/0`` -> when it was last seen."""
 
 
-def missing_findings(facts: ClusterFacts, seen: Mapping[str, ListedBroker], now_ms: int) -> Iterator[HealthFinding]:
+def missing_findings(facts: ClusterFacts, seen: Mapping[str, ListedBroker], now_ms: int) -> Iterator[Finding]:
     """Those of ``seen`` that no name server lists. None while no name server answers: nothing is known then."""
     if not facts.answering:
         return
@@ -42,14 +42,7 @@ def missing_findings(facts: ClusterFacts, seen: Mapping[str, ListedBroker], now_
     addrs = {broker.replica.broker_addr for broker in facts.brokers}
     for name, one in sorted(seen.items()):
         if name not in listed and one.broker_addr not in addrs and now_ms - one.seen_ms < MISSED_FOR_MS:
-            yield HealthFinding(
-                grade=Grade.ERROR,
-                check=Check.REACHABLE,
-                subject=name,
-                what=f"no name server lists it any more; `doctor` last saw it {units.age(one.seen_ms, now_ms)}, "
-                f"at {one.broker_addr}",
-                fix="Start it again. If it was taken out on purpose, `doctor` forgets it a day after it last saw it.",
-            )
+            yield gone_finding(name, one.broker_addr, one.seen_ms, now_ms)
 
 
 def read_seen(namesrv_addrs: Sequence[str], cluster: str | None) -> Seen:

@@ -4,33 +4,22 @@ changed, and whether routes lead to brokers."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from rmqadmin.core import targets
-from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_route
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
+from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts, uneven_topics
+from rmqadmin.core.health.finding import Check, Finding, Grade, names_told
 from rmqadmin.core.topics.perms import perm_words
-from rmqadmin.core.topics.stored_queues import UnreadQueue, read_again, unread_queues, unread_text
+from rmqadmin.core.topics.stored_queues import read_again, unread_text
 from rmqproto.bodies.routes import TopicRoute
-from rmqproto.errors import RocketMQError
 from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
 from rmqproto.wording import counted
 
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
-ROUTES_MAX = 200
-"""How many topics' routes are asked for, from each name server; and how many topics, of all masters together, for
-queues past their counts, at 3 ms each."""
-
-
-def topic_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
+def topic_findings(facts: ClusterFacts) -> Iterator[Finding]:
     for master in facts.masters:
         yield from _permissions_left(master, facts)
         yield from _switched_off(master, facts)
-        yield from _unread(admin, master, facts)
+        yield from _unread(master, facts)
     by_cluster: dict[str, list[BrokerFacts]] = defaultdict(list)
     for master in facts.masters:
         if master.topics is not None:
@@ -38,91 +27,58 @@ def topic_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFi
     for cluster, masters in sorted(by_cluster.items()):
         yield from _missing(cluster, masters, facts)
     yield from _registered(facts)
-    yield from _routes(admin, facts)
+    yield from write_permission_findings(facts)
+    yield from _routes(facts)
 
 
-def write_permission_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
-    """Finds brokers whose write permission was wiped, by the routes of the topics that bear their names."""
-    names = {master.replica.broker_name for master in facts.masters}
-    for namesrv in facts.answering:
-        known = sorted(names & namesrv.topics)
-        try:
-            found = targets.ask_each(partial(read_route, admin, namesrv.addr), known)
-        except RocketMQError as error:
-            yield _unread_routes(namesrv.addr, error)
-            continue
-        routes = {topic: route for topic, route in zip(known, found, strict=True) if route is not None}
-        yield from _wiped(namesrv.addr, routes, facts)
-
-
-def _permissions_left(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
+def _permissions_left(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Finding]:
     by_perm: dict[int, list[str]] = defaultdict(list)
     for topic, config in sorted(facts.own_topics(master).items()):
         if config.perm & PERM_READ_WRITE != PERM_READ_WRITE:
             by_perm[config.perm].append(topic)
     for perm, topics in sorted(by_perm.items()):
-        yield HealthFinding(
-            grade=Grade.WARNING,
-            check=Check.PERMISSION,
-            subject=master.name,
-            what=f"permits only {perm_words(perm)} on {counted(len(topics), 'topic')}: {names_told(topics)}",
-            fix=f"rmqadmin updateTopicPerm -t {topics[0]} -b {master.replica.broker_addr} -p RW",
+        yield Finding(
+            Grade.WARNING,
+            Check.PERMISSION,
+            master.subject,
+            f"permits only {perm_words(perm)} on {counted(len(topics), 'topic')}: {names_told(topics)}",
+            f"rmqadmin updateTopicPerm -t {topics[0]} -b {master.replica.broker_addr} -p RW",
         )
 
 
-def _switched_off(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
+def _switched_off(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Finding]:
     off = sorted(group for group, config in facts.own_groups(master).items() if not config.consume_enable)
     if off:
-        yield HealthFinding(
-            grade=Grade.WARNING,
-            check=Check.PERMISSION,
-            subject=master.name,
-            what=f"lets {counted(len(off), 'group')} consume nothing: {names_told(off)}",
-            fix=f"rmqadmin updateSubGroup -g {off[0]} -b {master.replica.broker_addr} -s true",
+        yield Finding(
+            Grade.WARNING,
+            Check.PERMISSION,
+            master.subject,
+            f"lets {counted(len(off), 'group')} consume nothing: {names_told(off)}",
+            f"rmqadmin updateSubGroup -g {off[0]} -b {master.replica.broker_addr} -s true",
         )
 
 
-def _unread(admin: AdminClient, master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
-    """Finds messages that lie in queues that consumers do not read, in the first topics, and topics whose numbers of
-    queues will put some there."""
-    own, addr = facts.own_topics(master), master.replica.broker_addr
-    uneven = {name: config for name, config in sorted(own.items()) if config.write_queue_nums > config.read_queue_nums}
-    asked = [*uneven, *(name for name in sorted(own) if name not in uneven)][: unread_asked_count(facts, len(own))]
-    by_topic: dict[str, list[UnreadQueue]] = {}
-    try:
-        found = targets.ask_each(lambda name: unread_queues(admin, master.replica.broker_name, addr, own[name]), asked)
-        by_topic = {name: queues for name, queues in zip(asked, found, strict=True) if queues}
-    except RocketMQError as error:
-        what = f"not all topics could be asked for queues that consumers do not read: {error}"
-        yield HealthFinding(grade=Grade.WARNING, check=Check.UNREAD_QUEUES, subject=master.name, what=what)
-    for name, queues in by_topic.items():
-        yield HealthFinding(
-            grade=Grade.WARNING,
-            check=Check.UNREAD_QUEUES,
-            subject=master.name,
-            what=f"the topic {name} has {unread_text(queues)}",
-            fix=read_again(name, queues),
-        )
-    coming = [name for name in uneven if name not in by_topic]
+def _unread(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """Finds messages that lie in queues that consumers do not read, and topics whose numbers of queues will put some
+    there."""
+    if master.unread_error is not None:
+        what = f"not all topics could be asked for queues that consumers do not read: {master.unread_error}"
+        yield Finding(Grade.WARNING, Check.UNREAD_QUEUES, master.subject, what)
+    for name, queues in master.unread.items():
+        what = f"the topic {name} has {unread_text(queues)}"
+        yield Finding(Grade.WARNING, Check.UNREAD_QUEUES, master.subject, what, read_again(name, queues))
+    uneven = uneven_topics(facts.own_topics(master))
+    coming = [name for name in uneven if name not in master.unread]
     if coming:
         what = (
             f"{counted(len(coming), 'topic')} with fewer read than write queues: consumers miss what is sent past them"
         )
-        yield HealthFinding(
-            grade=Grade.WARNING,
-            check=Check.UNREAD_QUEUES,
-            subject=master.name,
-            what=f"{what}: {names_told(coming)}",
-            fix=f"rmqadmin updateTopic -t {coming[0]} -b {addr} -r {uneven[coming[0]].write_queue_nums}",
-        )
+        fix = f"rmqadmin updateTopic -t {coming[0]} -b {master.replica.broker_addr} "
+        fix += f"-r {uneven[coming[0]].write_queue_nums}"
+        yield Finding(Grade.WARNING, Check.UNREAD_QUEUES, master.subject, f"{what}: {names_told(coming)}", fix)
 
 
-def unread_asked_count(facts: ClusterFacts, topic_count: int) -> int:
-    """How many of a master's topics are asked for queues that consumers do not read: its share of ROUTES_MAX."""
-    return min(topic_count, max(1, ROUTES_MAX // max(1, len(facts.masters))))
-
-
-def _missing(cluster: str, masters: Sequence[BrokerFacts], facts: ClusterFacts) -> Iterator[HealthFinding]:
+def _missing(cluster: str, masters: Sequence[BrokerFacts], facts: ClusterFacts) -> Iterator[Finding]:
     """Finds topics and groups that some masters lack. A broker that joined later lacks those made before, until
     somebody makes them there too."""
     topics = {name for master in masters for name in facts.own_topics(master)}
@@ -141,12 +97,12 @@ def _missing(cluster: str, masters: Sequence[BrokerFacts], facts: ClusterFacts) 
         ):  # fmt: skip
             if lacking:
                 is_refused = check is Check.GROUPS_EVERYWHERE and effect != _MADE
-                yield HealthFinding(
-                    grade=Grade.WARNING if is_refused else Grade.NOTE,
-                    check=check,
-                    subject=master.name,
-                    what=f"lacks {counted(len(lacking), what)} of {cluster}, {effect}: {names_told(lacking)}",
-                    fix=f"rmqadmin {command} {lacking[0]} -b {addr}",
+                yield Finding(
+                    Grade.WARNING if is_refused else Grade.NOTE,
+                    check,
+                    master.subject,
+                    f"lacks {counted(len(lacking), what)} of {cluster}, {effect}: {names_told(lacking)}",
+                    f"rmqadmin {command} {lacking[0]} -b {addr}",
                 )
 
 
@@ -158,80 +114,73 @@ def _effect(master: BrokerFacts) -> str:
     return _MADE if makes_groups else "whose clients it refuses"
 
 
-def _registered(facts: ClusterFacts) -> Iterator[HealthFinding]:
+def _registered(facts: ClusterFacts) -> Iterator[Finding]:
     """Checks that name servers know the topics that masters have."""
     for master in facts.masters:
         own = facts.own_topics(master)
         for namesrv in facts.answering:
             unknown = sorted(own.keys() - namesrv.topics)
             if unknown:
-                yield HealthFinding(
-                    grade=Grade.ERROR,
-                    check=Check.ROUTES,
-                    subject=namesrv.addr,
-                    what=f"does not know {counted(len(unknown), 'topic')} of {master.name}: {names_told(unknown)}",
-                    fix="Brokers report all topics every 30 s: look again. What remains was deleted at the name server "
+                yield Finding(
+                    Grade.ERROR,
+                    Check.ROUTES,
+                    namesrv.subject,
+                    f"does not know {counted(len(unknown), 'topic')} of {master.name}: {names_told(unknown)}",
+                    "Brokers report all topics every 30 s: look again. What remains was deleted at the name server "
                     f"only: rmqadmin updateTopic -t {unknown[0]} -b {master.replica.broker_addr}",
                 )
 
 
-def _routes(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
-    asked = _asked_topics(facts)
+def _routes(facts: ClusterFacts) -> Iterator[Finding]:
     for namesrv in facts.answering:
-        known = [topic for topic in asked if topic in namesrv.topics]
-        try:
-            found = targets.ask_each(partial(read_route, admin, namesrv.addr), known)
-        except RocketMQError as error:
-            yield _unread_routes(namesrv.addr, error)
+        if namesrv.routes_error is not None:
+            what = f"not all routes could be read: {namesrv.routes_error}"
+            yield Finding(Grade.WARNING, Check.ROUTES, namesrv.subject, what)
             continue
-        routes = {topic: route for topic, route in zip(known, found, strict=True) if route is not None}
-        problems = [*_wiped(namesrv.addr, routes, facts), *_without_master(namesrv.addr, routes)]
+        problems = list(_without_master(namesrv))
         yield from problems
-        if routes and not problems:
-            what = f"the routes of {counted(len(routes), 'topic')} lead to writable masters"
-            yield HealthFinding(grade=Grade.OK, check=Check.ROUTES, subject=namesrv.addr, what=what)
+        if namesrv.routes and not problems:
+            what = f"the routes of {counted(len(namesrv.routes), 'topic')} lead to masters"
+            yield Finding(Grade.OK, Check.ROUTES, namesrv.subject, what)
 
 
-def _unread_routes(namesrv_addr: str, error: RocketMQError) -> HealthFinding:
-    what = f"not all routes could be read: {error}"
-    return HealthFinding(grade=Grade.WARNING, check=Check.ROUTES, subject=namesrv_addr, what=what)
-
-
-def _asked_topics(facts: ClusterFacts) -> list[str]:
-    """The topics to check: an equal share from each master, up to ROUTES_MAX together, and at least one that may be
-    written from each, even if it is a system topic."""
-    each_max = max(1, ROUTES_MAX // max(1, len(facts.masters)))
-    asked = {topic for master in facts.masters for topic in sorted(facts.own_topics(master))[:each_max]}
+def topics_to_route(facts: ClusterFacts, *, is_quick: bool) -> set[str]:
+    """The topics whose routes are worth asking for: with ``is_quick``, of each master the one that bears its name; else
+    an equal share of its topics, and at least one that may be written, even if it is a system topic."""
+    if is_quick:
+        return {master.replica.broker_name for master in facts.masters}
+    asked = {topic for master in facts.masters for topic in sorted(facts.own_topics(master))[: facts.share]}
     for master in facts.masters:
         writeable = [topic for topic, config in (master.topics or {}).items() if config.perm & PERM_WRITE]
         asked |= {min(writeable)} if writeable else set()
-    return sorted(asked)
+    return asked
 
 
-def _wiped(namesrv_addr: str, routes: Mapping[str, TopicRoute], facts: ClusterFacts) -> Iterator[HealthFinding]:
-    """Finds brokers whose write permission was wiped. ``wipeWritePerm`` removes W from routes, while the broker's own
+def write_permission_findings(facts: ClusterFacts) -> Iterator[Finding]:
+    """Finds masters whose write permission was wiped. ``wipeWritePerm`` removes W from routes, while the broker's own
     configuration keeps it. A broker whose own permission lacks W registers its topics without it, and is skipped."""
     for master in facts.masters:
-        name = master.replica.broker_name
-        permission = master.config.get("brokerPermission", "")
+        name, permission = master.replica.broker_name, master.config.get("brokerPermission", "")
         if permission.isdecimal() and not int(permission) & PERM_WRITE:
             continue
         wiped = {
-            topic
-            for topic, route in routes.items()
-            for queues in route.queue_datas
-            if queues.broker_name == name and _perm_of(master, topic) & PERM_WRITE & ~queues.perm
+            namesrv.addr: topics
+            for namesrv in facts.namesrvs
+            if (topics := {topic for topic, route in namesrv.routes.items() if _is_wiped(master, topic, route)})
         }
         if wiped:
-            own = sorted(wiped & facts.own_topics(master).keys())
+            own = sorted(set[str]().union(*wiped.values()) & facts.own_topics(master).keys())
             named = f" ({names_told(own)})" if own else ""
-            yield HealthFinding(
-                grade=Grade.WARNING,
-                check=Check.PERMISSION,
-                subject=namesrv_addr,
-                what=f"keeps producers from {name}: its write permission was wiped{named}",
-                fix=f"rmqadmin addWritePerm -b {name}",
+            what = (
+                f"no write permission at {names_told(sorted(wiped))}: it was wiped, and producers that ask there send"
             )
+            fix = f"rmqadmin addWritePerm -b {name}"
+            yield Finding(Grade.WARNING, Check.PERMISSION, master.subject, f"{what} it nothing{named}", fix)
+
+
+def _is_wiped(master: BrokerFacts, topic: str, route: TopicRoute) -> bool:
+    perm, name = _perm_of(master, topic), master.replica.broker_name
+    return any(queues.broker_name == name and perm & PERM_WRITE & ~queues.perm for queues in route.queue_datas)
 
 
 def _perm_of(master: BrokerFacts, topic: str) -> int:
@@ -241,18 +190,18 @@ def _perm_of(master: BrokerFacts, topic: str) -> int:
     return master.topics[topic].perm if topic in master.topics else 0
 
 
-def _without_master(namesrv_addr: str, routes: Mapping[str, TopicRoute]) -> Iterator[HealthFinding]:
+def _without_master(namesrv: NamesrvFacts) -> Iterator[Finding]:
     lost: dict[str, list[str]] = defaultdict(list)
-    for topic, route in routes.items():
+    for topic, route in namesrv.routes.items():
         up = {broker.broker_name for broker in route.broker_datas if broker.master_addr}
         for queues in route.queue_datas:
             if queues.broker_name not in up:
                 lost[queues.broker_name].append(topic)
     for name, topics in sorted(lost.items()):
-        yield HealthFinding(
-            grade=Grade.ERROR,
-            check=Check.ROUTES,
-            subject=namesrv_addr,
-            what=f"lists queues on {name}, which has no master there: {names_told(sorted(topics))}",
-            fix=f"Start the master of {name} again.",
+        yield Finding(
+            Grade.ERROR,
+            Check.ROUTES,
+            namesrv.subject,
+            f"lists queues on {name}, which has no master there: {names_told(sorted(topics))}",
+            f"Start the master of {name} again.",
         )

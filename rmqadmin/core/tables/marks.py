@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from rmqadmin.core.health.disk_limits import DISK_LIMITS_DEFAULT, DiskLimits
+from rmqadmin.core.health.finding import Grade
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqproto.names import is_system_group
 
@@ -28,6 +28,10 @@ class Mark(StrEnum):
     """Reverse, which is no colour: it also shows under NO_COLOR."""
 
 
+BY_GRADE = {Grade.ERROR: Mark.BAD, Grade.WARNING: Mark.WARN, Grade.NOTE: Mark.DIM, Grade.OK: Mark.GOOD}
+"""How a finding is highlighted."""
+
+
 def mark(field: str, value: Any) -> Mark | None:
     """The mark for the value of a field; None for most."""
     rule = _RULES.get(field)
@@ -36,24 +40,6 @@ def mark(field: str, value: Any) -> Mark | None:
 
 def styled(text: str, *styles: Mark) -> str:
     return f"\x1b[{';'.join(styles)}m{text}\x1b[0m" if styles else text
-
-
-def disk_mark(ratio: float, limits: DiskLimits = DISK_LIMITS_DEFAULT) -> Mark | None:
-    """The mark for how full a disk is, by its broker's limits as `doctor` knows them; Apache's where they are not
-    known."""
-    percent = ratio * 100
-    if percent <= limits.early:
-        return None
-    return Mark.BAD if percent > limits.forcible else Mark.WARN
-
-
-def sharing_mark(summary: str) -> Mark | None:
-    """The mark for how a group's queues are shared, in the words of ``QueueOwners.summary``."""
-    if summary == "balanced":
-        return Mark.GOOD
-    if summary in ("offline", "unknown"):
-        return None
-    return Mark.BAD if "unowned" in summary or "twice" in summary else Mark.WARN
 
 
 def _if_any(style: Mark) -> Callable[[Any], Mark | None]:
@@ -85,9 +71,6 @@ def _group(value: Any) -> Mark | None:
 _RULES: dict[str, Callable[[Any], Mark | None]] = {
     "active": _if_false,
     "alive": _if_false,
-    "disk_ratio": disk_mark,
-    "commit_log_disk_ratio": disk_mark,
-    "consume_queue_disk_ratio": disk_mark,
     "dropped": _if_any(Mark.WARN),
     "error": _if_any(Mark.BAD),
     "fail_count": _if_any(Mark.BAD),

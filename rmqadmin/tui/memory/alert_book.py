@@ -8,12 +8,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from rmqadmin.core.alerts.alert_rules import AlertRule, Condition
-from rmqadmin.core.alerts.alert_state import AlertState, Bounds
-from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, AlertState, Bounds
+from rmqadmin.core.health.facts import BrokerFacts
+from rmqadmin.core.health.finding import Finding, Grade, Subject, SubjectKind
+from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.core.units import count, duration
-from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
-from rmqadmin.tui.memory.trouble_list import TroubleLine
-from rmqadmin.tui.memory.troubles import Trouble
+from rmqadmin.tui.memory.changes import ChangeLog
+from rmqadmin.tui.memory.cluster import SeenBroker
+from rmqadmin.tui.memory.readings import GroupLag, GroupLags, WorstGroup, same_sum
+from rmqadmin.tui.memory.wrong_list import Wrong
 
 _KINDS = {"topic": SubjectKind.TOPIC, "group": SubjectKind.GROUP, "broker": SubjectKind.BROKER}
 
@@ -72,7 +75,7 @@ class AlertBook:
         if turned:
             subject = _subject(state.rule, name)
             text = _text(state.rule, value)
-            mark = _mark(state.rule) if state.is_on else Mark.GOOD
+            mark = BY_GRADE[_grade(state.rule)] if state.is_on else Mark.GOOD
             said = f"alert: {text}" if state.is_on else f"alert is over: {_what(state.rule)}"
             self._log.add(at_ms, subject, said, mark)
             self._news.append(AlertNews(subject, said, mark, state.is_on and state.rule.bell))
@@ -82,16 +85,58 @@ class AlertBook:
         news, self._news = self._news, []
         return news
 
-    def lines(self) -> list[TroubleLine]:
+    def lines(self) -> list[Wrong]:
         found = []
         for (number, name), (state, value) in self._states.items():
             if state.is_on:
-                trouble = Trouble(
-                    _subject(state.rule, name), f"alert {number + 1}", f"alert: {_text(state.rule, value)}",
-                    _mark(state.rule),
-                )  # fmt: skip
-                found.append(TroubleLine(trouble, state.since_ms))
+                subject, text = _subject(state.rule, name), f"alert: {_text(state.rule, value)}"
+                found.append(Wrong(Finding(_grade(state.rule), f"alert {number + 1}", subject, text), state.since_ms))
         return found
+
+    # --- what each reading says of the conditions --------------------------------------------------------------------
+
+    def look_at_brokers(self, at_ms: int, seen: Mapping[str, SeenBroker], facts: Mapping[str, BrokerFacts]) -> None:
+        """``facts`` of those that are not gone."""
+        ratios = {key: facts[key].disk_ratio if key in facts else None for key in seen}
+        percents = {key: Bounds.exactly(None if one is None else one * 100) for key, one in ratios.items()}
+        gone = {key: Bounds.exactly(float(one.gone_since_ms is not None)) for key, one in seen.items()}
+        self.look(at_ms, Condition.DISK, "broker", percents)
+        self.look(at_ms, Condition.BROKER_GONE, "broker", gone)
+        self.look_at_rates(at_ms, "broker", {key: facts[key].in_tps if key in facts else None for key in seen})
+
+    def look_at_rates(self, at_ms: int, about: str, rates: Mapping[str, float | None], *, are_all: bool = True) -> None:
+        values = {name: Bounds.exactly(_is_zero(one)) for name, one in rates.items()}
+        self.look(at_ms, Condition.ZERO_RATE, about, values, are_all=are_all)
+
+    def look_at_lags(self, at_ms: int, found: GroupLags, before: Mapping[str, GroupLag]) -> None:
+        """A sum that lacks a broker is a lower bound."""
+        lags = {
+            group: Bounds.at_least(lag.lag_count) if lag.lacking else Bounds.exactly(lag.lag_count)
+            for group, lag in found.groups.items()
+        }
+        self.look(at_ms, Condition.LAG, "group", lags, are_all=not found.lacks)
+        consumed = {
+            group: None if lag.lacking or known is None else float(lag.consumed - known.consumed)
+            for group, lag in found.groups.items()
+            for known in [same_sum(lag, before.get(group))]
+        }
+        self.look_at_rates(at_ms, "group", consumed, are_all=not found.lacks)
+
+    def look_at_lag_times(
+        self, at_ms: int, worst: Sequence[WorstGroup], lags: Mapping[str, GroupLag], *, are_all: bool
+    ) -> None:
+        """For a group whose waiting messages were not read, its bound is an upper limit."""
+        known = {one.group: one.oldest_waiting_ms for one in worst}
+
+        def bounds(group: str, lag: GroupLag) -> Bounds:
+            if (oldest_ms := known.get(group)) is not None:
+                return Bounds.at_least(at_ms - oldest_ms) if lag.lacking else Bounds.exactly(at_ms - oldest_ms)
+            if lag.lacking or group in known:
+                return UNKNOWN_VALUE
+            return Bounds.at_most(0 if lag.bound_ms is None else at_ms - lag.bound_ms)
+
+        values = {group: bounds(group, lag) for group, lag in lags.items()}
+        self.look(at_ms, Condition.LAG_TIME, "group", values, are_all=are_all)
 
 
 def _subject(rule: AlertRule, name: str) -> Subject:
@@ -99,8 +144,12 @@ def _subject(rule: AlertRule, name: str) -> Subject:
     return Subject(SubjectKind.DEAD_LETTERS if is_letters else _KINDS[rule.about], name)
 
 
-def _mark(rule: AlertRule) -> Mark:
-    return Mark.BAD if rule.is_critical else Mark.WARN
+def _grade(rule: AlertRule) -> Grade:
+    return Grade.ERROR if rule.is_critical else Grade.WARNING
+
+
+def _is_zero(value: float | None) -> float | None:
+    return None if value is None else float(value == 0)
 
 
 def _count(value: float) -> str:

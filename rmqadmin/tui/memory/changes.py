@@ -5,35 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 from contextlib import suppress
-from enum import StrEnum
 
 import msgspec
 
+from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.tables.marks import Mark
 
 CHANGES_MAX = 500
 NAMES_TOLD_MAX = 5
 """If more topics or groups come or go at once, one entry gives their number."""
-
-
-class SubjectKind(StrEnum):
-    """The kind of thing that a change, a trouble or samples are about."""
-
-    NAME_SERVER = "name server"
-    BROKER = "broker"
-    BROKER_SET = "set of brokers"
-    TOPIC = "topic"
-    GROUP = "group"
-    DEAD_LETTERS = "dead letters"
-    QUEUE = "queue"
-
-
-class Subject(msgspec.Struct, frozen=True):
-    """What something is about. ``name`` is ``NAME/ID`` for a broker; the name of a set of brokers, of its member, or
-    the addresses of its controllers; the group for dead letters; ``GROUP: TOPIC/BROKER/ID`` for a queue of a group."""
-
-    kind: SubjectKind
-    name: str
 
 
 class ChangeSeen(msgspec.Struct, frozen=True):

@@ -49,7 +49,7 @@ class ClusterMemory:
     def __init__(self, now_ms: Callable[[], int]):
         self.heads = KnownHeads()
         self.settings = KeptSettings()
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._seen: dict[str, SeenBroker] = {}
         self._last_ms: dict[str, int] = {}
         self._gone: dict[str, int] = {}
@@ -65,7 +65,7 @@ class ClusterMemory:
         """Takes the nameserver's latest list. A process that has taken another id, or another address under its old id,
         is not gone. One whose id another process of its set has taken is gone, unless it is listed under another: it
         stays as ``NAME/ID at ADDRESS``."""
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         present = {f"{one.broker_name}/{one.broker_id}": one for one in replicas_of(info, None)}
         addrs = {one.broker_addr for one in present.values()}
         with self._lock:
@@ -126,7 +126,7 @@ class ClusterMemory:
         """``gone 12 s ago``; None for a broker that is present or was never seen."""
         with self._lock:
             since_ms = self._gone.get(broker_name)
-        return None if since_ms is None else gone_text(since_ms, self._now_ms())
+        return None if since_ms is None else gone_text(since_ms, self.now_ms())
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class ClusterMemory:
         """Keeps the latest answer of a broker to a question."""
         with self._lock:
             self._answers[what, broker_name] = answer
-            self._answered_ms[what, broker_name] = self._now_ms()
+            self._answered_ms[what, broker_name] = self.now_ms()
 
     def young(self, what: str, broker_name: str, age_max_ms: int, ask: Callable[[], T]) -> T:
         """The latest answer of a broker to a question, or, if that is older than ``age_max_ms``, a new one, which is
@@ -142,7 +142,7 @@ class ClusterMemory:
         place = what, broker_name
         with self._lock:
             answered_ms = self._answered_ms.get(place)
-            is_young = answered_ms is not None and 0 <= self._now_ms() - answered_ms <= age_max_ms
+            is_young = answered_ms is not None and 0 <= self.now_ms() - answered_ms <= age_max_ms
             if is_young and place in self._answers:
                 young: T = self._answers[place]
                 return young
@@ -164,7 +164,7 @@ class ClusterMemory:
             known |= broker_names
             known |= {name for name in self._gone if self._had(name, topic)}
             lost = {name: self._gone[name] for name in known - broker_names if name in self._gone}
-        return {name: gone_text(since_ms, self._now_ms()) for name, since_ms in sorted(lost.items())}
+        return {name: gone_text(since_ms, self.now_ms()) for name, since_ms in sorted(lost.items())}
 
     def _had(self, broker_name: str, topic: str) -> bool:
         """By the broker's last answer, which has all of its topics."""

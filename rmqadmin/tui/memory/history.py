@@ -22,6 +22,11 @@ class Series(NamedTuple):
     field: str
 
 
+def cluster_series(field: str) -> Series:
+    """The series of a sum over the cluster: ``in_tps``, ``out_tps``, ``lag_count``."""
+    return Series("cluster", "", field)
+
+
 class NumberAt(NamedTuple):
     """A sample. ``value`` is None if it was asked for without an answer."""
 

@@ -10,6 +10,12 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import duration, rate
 from rmqadmin.tui.memory.history import NumberChange
 
+LINE_SAMPLES = 60
+"""The number of samples in a sparkline."""
+
+TREND_WITHIN_MS = 300_000
+"""How far back a trend looks."""
+
 Line = list[float | None]
 """The last values of a series, for a sparkline."""
 

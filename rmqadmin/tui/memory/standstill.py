@@ -8,6 +8,7 @@ from collections.abc import Container
 import msgspec
 
 from rmqadmin.core.groups.consumption import lag_of
+from rmqadmin.core.groups.lag_trend import Idle
 from rmqadmin.tui.memory.readings import GroupLag
 
 MOVES_MIN = 2
@@ -26,6 +27,10 @@ class Standstill(msgspec.Struct, frozen=True):
     lag_grown_count: int = 0
     consumed_count: int = 0
     moves: int = 0
+
+    @property
+    def idle(self) -> Idle:
+        return Idle(self.end_ms - self.begin_ms, self.lag_grown_count, self.consumed_count)
 
 
 class Standstills:

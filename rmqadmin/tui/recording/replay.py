@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
     from rmqadmin.core.alerts.alert_rules import AlertRule
-    from rmqadmin.tui.memory.changes import SubjectKind
+    from rmqadmin.core.health.finding import SubjectKind
     from rmqadmin.tui.memory.readings import RowReading
 
 

@@ -16,9 +16,9 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
+from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.tui.breakpoints import meet_breakpoints
 from rmqadmin.tui.filters import parse_filter
-from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rmqadmin.core.health.health_finding import Grade
+from rmqadmin.core.health.finding import Grade
 from rmqadmin.core.results import Shape
 from rmqadmin.core.servers.ha_sets import HaSet
 from rmqadmin.core.tables.marks import Mark
@@ -130,7 +130,7 @@ class BrokerSetsScreen(DashboardScreen):
                 lines.append(Content.styled(text, "bold $text-error"))
         for each in found.findings[:FINDINGS_SHOWN_MAX]:
             line: list[Any] = [
-                f"{each.subject} ",
+                f"{each.subject.name} ",
                 (each.what, "$text-error" if each.grade is Grade.ERROR else "$text-warning"),
             ]
             if each.fix:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from textual.binding import Binding, BindingType
 
+from rmqadmin.core.health.disk_limits import disk_grade
+from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.results import Shape
-from rmqadmin.core.tables.marks import Mark, disk_mark
-from rmqadmin.tui.memory.changes import Subject, SubjectKind
+from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.tui.screens.base import PLOT_KEY, TableScreen
 from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
 from rmqadmin.tui.screens.selected import of_replica
@@ -58,7 +59,8 @@ are kept."""
 
 
 def _disk_mark(state: BrokerState) -> Mark | None:
-    return None if state.row.disk_ratio is None else disk_mark(state.row.disk_ratio, state.disk_limits)
+    grade = None if state.row.disk_ratio is None else disk_grade(state.row.disk_ratio * 100, state.disk_limits)
+    return None if grade is None else BY_GRADE[grade]
 
 
 class BrokersScreen(TableScreen):

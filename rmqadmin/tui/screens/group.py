@@ -12,19 +12,19 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.consumption import GroupOffsets
-from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S, STUCK_AFTER_MS
+from rmqadmin.core.groups.group_standing import QueueStanding
+from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
 from rmqadmin.core.groups.standing_still import StandingStill
+from rmqadmin.core.health.finding import Finding, Subject, SubjectKind, in_order
+from rmqadmin.core.health.group_checks import queue_findings
 from rmqadmin.core.results import Shape
-from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.cluster import Lacks
 from rmqadmin.tui.memory.readings import RowReading
-from rmqadmin.tui.memory.troubles import deletion_text
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.group_state import STATE, group_reading, read_group_row, state_mark
@@ -218,31 +218,28 @@ class GroupScreen(DashboardScreen):
         found = {}
         for key in self.offsets.visible_keys():
             lines = sampler.pulse.over_time(self._queue_subject(key), ("lag_count",))
-            said = self._wrong(key)
-            text = ", ".join(text for text, _ in said) or None
-            mark = next((Mark.BAD for _, mark in said if mark is Mark.BAD), said[0][1] if said else None)
-            found[key] = msgspec.structs.replace(lines, wrong=text, mark=mark)
+            said = self._findings(key)
+            text = ", ".join(one.what for one in said) or None
+            found[key] = msgspec.structs.replace(lines, wrong=text, mark=BY_GRADE[said[0].grade] if said else None)
         self.offsets.put(OVER_TIME, found)
 
-    def _wrong(self, key: str) -> list[tuple[str, Mark]]:
-        """What is wrong with a queue, apart from its owners, by the rules of `group lag`."""
+    def _findings(self, key: str) -> list[Finding]:
+        """What is wrong with a queue, apart from its owners, as in `group lag`."""
         row, kept = self._known.get(key), self._kept.get(key)
-        if row is None or not row.lag_count:
+        if row is None or row.entry is None or not row.lag_count:
             return []
-        found = []
-        if kept is not None and kept.lost_count:
-            found.append((f"{count(kept.lost_count)} deleted before", Mark.BAD))
-        near_ms = retention.near_ms(
-            row.first_waiting_ms, None if kept is None else kept.reserved_ms, self.dashboard.now_ms()
+        owners, idle_s = self._state.owners if self._state else None, self._still_s.get(row.queue, 0.0)
+        standing = QueueStanding(
+            queue=row.queue,
+            entry=row.entry,
+            min_offset=None if kept is None else kept.min_offset,
+            oldest_waiting_ms=row.first_waiting_ms,
+            reserved_ms=None if kept is None else kept.reserved_ms,
+            is_stuck=idle_s >= SAMPLE_DEFAULT_S,
+            idle_ms=round(idle_s * 1000),
         )
-        if near_ms is not None:
-            found.append((deletion_text(near_ms), Mark.WARN if near_ms > 0 else Mark.BAD))
-        still_s = self._still_s.get(row.queue, 0.0)
-        owners = self._state.owners if self._state else None
-        if still_s >= SAMPLE_DEFAULT_S and owners is not None and owners.members:
-            is_long = still_s * 1000 >= STUCK_AFTER_MS
-            found.append((f"stuck for {elapsed(still_s * 1000)}", Mark.BAD if is_long else Mark.WARN))
-        return found
+        has_members = owners is not None and bool(owners.members)
+        return in_order(queue_findings(standing, self.dashboard.now_ms(), has_members=has_members))
 
     def _show_offsets(self) -> None:
         """Shows queues with offsets, and queues without an offset that members own or should own. Queues of brokers
@@ -307,7 +304,7 @@ class GroupScreen(DashboardScreen):
     def _course(self) -> str:
         """The course of the current rebalance, or of the last one."""
         sampler = self.dashboard.sampler
-        seen = None if sampler is None else sampler.pulse.rebalances(self.facts.group)
+        seen = None if sampler is None else sampler.pulse.groups.rebalances(self.facts.group)
         if seen is not None and seen.begun_ms is not None:
             return f"  ·  rebalancing for {elapsed(self.dashboard.now_ms() - seen.begun_ms)}"
         if seen is not None and seen.done:

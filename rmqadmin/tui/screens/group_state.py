@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.tables.marks import Mark, sharing_mark
+from rmqadmin.core.health.finding import in_order
+from rmqadmin.core.health.group_checks import members_findings
+from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.tui.memory.readings import RowReading
 from rmqproto.errors import NotFoundError
 
@@ -20,7 +22,10 @@ STATE_EVERY = 5
 
 
 def state_mark(state: GroupState) -> Mark | None:
-    return sharing_mark(state.summary())
+    if state.owners is None or not state.owners.members:
+        return None
+    worst = in_order(members_findings("", state.owners))
+    return BY_GRADE[worst[0].grade] if worst else Mark.GOOD
 
 
 def group_reading(numbers: GroupNumbers, now_ms: int) -> RowReading:

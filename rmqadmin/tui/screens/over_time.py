@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from textual.containers import Vertical
 from textual.widget import Widget
 
+from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.units import count, duration, percent, rate
-from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.history import Series
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.refresh import Feed

@@ -14,10 +14,10 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
+from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import clock
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.verdict import Verdict
 from rmqadmin.tui.screens import pulse_columns
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
@@ -124,12 +124,14 @@ class PulseScreen(DashboardScreen):
     def _show_numbers(self, sampler: Sampler) -> None:
         """Shows each part with the age of its reading."""
         pulse, unknown = sampler.pulse, "unknown" if sampler.error else "asking …"
-        not_behind = "no group is behind" + (f", but unknown on {', '.join(pulse.lacks)}" if pulse.lacks else "")
-        no_letters = unknown if pulse.letters_unread_count else "no dead letters"
+        not_behind = "no group is behind" + (
+            f", but unknown on {', '.join(pulse.groups.lacks)}" if pulse.groups.lacks else ""
+        )
+        no_letters = unknown if pulse.letters.unread_count else "no dead letters"
         for table, lines, asked_s, none in (
-            (self.brokers, pulse.broker_lines(), sampler.brokers_s, "no broker"),
-            (self.worst, pulse.worst_lines(), sampler.groups_s, not_behind),
-            (self.letters, pulse.letters_lines(), sampler.letters_s, no_letters),
+            (self.brokers, pulse.brokers.lines(), sampler.brokers_s, "no broker"),
+            (self.worst, pulse.groups.worst_lines(), sampler.groups_s, not_behind),
+            (self.letters, pulse.letters.lines(), sampler.letters_s, no_letters),
         ):
             was = f"{none} when last asked" if sampler.error and none != unknown else none
             table.say_when_empty(was if asked_s else unknown)
@@ -139,7 +141,7 @@ class PulseScreen(DashboardScreen):
     def _show_words(self, sampler: Sampler) -> None:
         pulse, unknown = sampler.pulse, "unknown" if sampler.error else "asking …"
         self.troubles.say_when_empty("nothing wrong was found" if pulse.is_complete and not sampler.error else unknown)
-        self.troubles.set_rows(pulse.trouble_lines().items())
+        self.troubles.set_rows((one.key, one) for one in pulse.wrong())
         away_since_ms = self.dashboard.away_since_ms
         self.changes.say_when_empty("nothing has changed" if pulse.is_complete else unknown)
         self.changes.set_rows(
@@ -231,7 +233,7 @@ class PulseScreen(DashboardScreen):
         if table in kinds:
             return Subject(kinds[table], key)
         found: Subject | None = (
-            table.part(key).trouble.subject if table is self.troubles else table.part(key).change.subject
+            table.part(key).finding.subject if table is self.troubles else table.part(key).change.subject
         )
         return found
 
@@ -256,7 +258,11 @@ class PulseScreen(DashboardScreen):
     def _reader(self, subject: Subject) -> ReadRow | None:
         """The function that reads more of a subject than the pulse does; None if there is nothing more."""
         sampler, memory, name = self.dashboard.sampler, self.dashboard.memory, subject.name
-        if subject.kind is SubjectKind.GROUP and sampler is not None and (lag := sampler.pulse.groups.get(name)):
+        if (
+            subject.kind is SubjectKind.GROUP
+            and sampler is not None
+            and (lag := (sampler.pulse.groups.lags or {}).get(name))
+        ):
             from rmqadmin.tui.screens.group_state import read_group_row
             from rmqadmin.tui.sources.groups import facts_of
 
@@ -282,7 +288,7 @@ class PulseScreen(DashboardScreen):
         if (
             subject.kind is SubjectKind.GROUP
             and sampler is not None
-            and (lag := sampler.pulse.groups.get(subject.name))
+            and (lag := (sampler.pulse.groups.lags or {}).get(subject.name))
         ):
             from rmqadmin.tui.screens.group import GroupScreen
             from rmqadmin.tui.sources.groups import facts_of

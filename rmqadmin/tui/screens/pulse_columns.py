@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqadmin.core.results import Shape
-from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.core.tables.sparkline import sparkline
 from rmqadmin.core.units import clock
 from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
@@ -86,15 +86,15 @@ def trouble_columns() -> list[Column]:
         Column(
             name="name",
             words="wrong",
-            value=lambda line: line.trouble.subject.name,
+            value=lambda line: line.finding.subject.name,
             importance=VITAL,
             width_max=NAME_WIDTH_MAX,
         ),
         Column(
             name="text",
             words="what",
-            value=lambda line: line.trouble.text,
-            mark=lambda line: line.trouble.mark,
+            value=lambda line: line.finding.what,
+            mark=lambda line: BY_GRADE[line.finding.grade],
             shape=Shape.PROSE,
             importance=VITAL,
             readable_width=30,

@@ -103,7 +103,7 @@ class RebalanceScreen(DashboardScreen):
         if sampler is None or owners is None:
             return
         sampler.take_members(self._facts.group, groups.members_reading(state))
-        seen = sampler.pulse.rebalances(self._facts.group)
+        seen = sampler.pulse.groups.rebalances(self._facts.group)
         rows = {
             groups.key_of(queue): OwnedRow(queue, owners.state(queue), tuple(sorted(names)), seen.queues.get(queue))
             for queue, names in owners.queues.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rmqadmin.tui.memory.changes import Subject, SubjectKind
+from rmqadmin.core.health.finding import Subject, SubjectKind
 
 if TYPE_CHECKING:
     from rmqadmin.core.servers.broker_state import Replica

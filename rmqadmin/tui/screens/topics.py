@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.topics.topic_status import QueueRow
 from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqadmin.tui.memory.changes import SubjectKind
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
 from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.health.finding import Finding, Grade, in_order
 from rmqadmin.core.health.ha_checks import ha_findings
-from rmqadmin.core.health.health_finding import Grade, HealthFinding, in_order
 from rmqadmin.core.servers.ha_reading import read_ha
 from rmqadmin.core.servers.ha_sets import HaMember, HaSet, KnownBroker
 from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
@@ -67,7 +67,7 @@ class ReadSets(msgspec.Struct, frozen=True):
 
     sets: list[HaSet]
     rows: dict[str, SetRow]
-    findings: list[HealthFinding]
+    findings: list[Finding]
 
 
 def read_sets(admin: AdminClient, memory: ClusterMemory, now_ms: int) -> ReadSets:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.health.disk_limits import DISK_LIMITS_DEFAULT, DiskLimits
+from rmqadmin.core.health.disk_limits import DiskLimits, disk_limits
 from rmqadmin.core.results import ResultColumn, columns
 from rmqadmin.core.servers.broker_properties import MEANINGS
 from rmqadmin.core.servers.broker_state import (
@@ -71,7 +71,7 @@ def read_states(admin: AdminClient, memory: ClusterMemory, brokers: Mapping[str,
     def ask(replica: Replica) -> BrokerState:
         asked = ask_replica(admin, replica)
         known = asked.error is None
-        limits = memory.settings.disk_limits(admin, replica.broker_addr) if known else DISK_LIMITS_DEFAULT
+        limits = disk_limits(memory.settings.of(admin, replica.broker_addr) if known else {})
         return BrokerState(broker_row(asked), limits, asked.today("Put"), asked.today("Get"))
 
     return dict(zip(here, targets.ask_each(ask, list(here.values())), strict=True))

@@ -10,8 +10,7 @@ import msgspec
 
 from rmqadmin.core.groups import consumption
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, lag_of
-from rmqadmin.core.groups.lag_time import first_waiting_ms, oldest_waiting_ms
-from rmqadmin.core.groups.lag_trend import lost_count
+from rmqadmin.core.groups.lag_time import first_waiting_ms, oldest_waiting
 from rmqadmin.core.groups.queue_owners import QueueOwners, read_queue_owners
 from rmqadmin.core.groups.retention import read_min_offsets
 from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
@@ -113,10 +112,10 @@ class QueueOffsets(msgspec.Struct, frozen=True):
 
 
 class QueueKept(msgspec.Struct, frozen=True):
-    """How much of a queue with lag is still kept. ``lost_count``: messages deleted before the group consumed them.
-    ``reserved_ms``: how long its broker keeps messages; None if it does not say."""
+    """How much of a queue with lag is still kept. ``min_offset``: of the first message that remains.
+    ``reserved_ms``: how long its broker keeps messages. None if it does not say."""
 
-    lost_count: int
+    min_offset: int | None
     reserved_ms: int | None
 
 
@@ -204,9 +203,10 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> Gr
     except RocketMQError as error:
         return GroupNumbers(error=str(error))
     without_offsets = may_lack(memory, facts.group, dict.fromkeys([*facts.lacking, *lacks]))
+    oldest = oldest_waiting(admin, addrs_of(facts.brokers), offsets, memory.heads)
     return GroupNumbers(
         lag_count=offsets.lag_count,
-        oldest_waiting_ms=oldest_waiting_ms(admin, addrs_of(facts.brokers), offsets, memory.heads),
+        oldest_waiting_ms=None if oldest is None else oldest[1],
         consume_tps=offsets.consume_tps,
         client_count=clients.count,
         message_model=clients.message_model,
@@ -269,9 +269,10 @@ def members_reading(state: GroupState) -> MembersReading:
     """The reading of a group's members that the pulse takes."""
     owners = state.owners
     if owners is None:
-        return MembersReading("unknown", None)
+        return MembersReading(None)
     ids = frozenset(member.client_id for member in owners.members)
-    return MembersReading(state.summary(), ids, None if state.lacks else owners)
+    is_part = bool(state.lacks)
+    return MembersReading(ids or None if is_part else ids, owners, is_part)
 
 
 # --- one group -------------------------------------------------------------------------------------------------------
@@ -313,8 +314,8 @@ def read_kept(
             continue
         if (addr, queue.topic) not in begins:
             begins[addr, queue.topic] = read_min_offsets(admin, addr, queue.topic)
-        lost = lost_count(entry, begins[addr, queue.topic].get(queue, 0))
-        found[key_of(queue)] = QueueKept(lost, memory.settings.reserved_ms(admin, addr))
+        min_offset = begins[addr, queue.topic].get(queue)
+        found[key_of(queue)] = QueueKept(min_offset, memory.settings.reserved_ms(admin, addr))
     return found
 
 

@@ -10,12 +10,11 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import GroupOffsets, lag_of
-from rmqadmin.core.groups.lag_time import oldest_waiting_ms
-from rmqadmin.core.health.disk_limits import DISK_LIMITS_DEFAULT
+from rmqadmin.core.groups.lag_time import oldest_waiting
+from rmqadmin.core.health.facts import BrokerFacts
 from rmqadmin.core.servers.broker_state import Replica, ask_replica
 from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory
 from rmqadmin.tui.memory.readings import (
-    BrokerReading,
     GroupLag,
     GroupLags,
     LettersReading,
@@ -42,7 +41,7 @@ WORST_LOOKED_AT = 16
 
 class BrokersRead(msgspec.Struct, frozen=True):
     cluster: Cluster
-    readings: dict[str, BrokerReading]
+    facts: dict[str, BrokerFacts]
 
 
 def read_brokers(admin: AdminClient, memory: ClusterMemory) -> BrokersRead:
@@ -50,11 +49,10 @@ def read_brokers(admin: AdminClient, memory: ClusterMemory) -> BrokersRead:
     cluster = read_cluster(admin, memory)
     here = {key: one.replica for key, one in cluster.seen.items() if one.gone_since_ms is None}
 
-    def ask(replica: Replica) -> BrokerReading:
-        asked = ask_replica(admin, replica)
-        known = asked.error is None
-        limits = memory.settings.disk_limits(admin, replica.broker_addr) if known else DISK_LIMITS_DEFAULT
-        return BrokerReading.of(asked, limits)
+    def ask(replica: Replica) -> BrokerFacts:
+        asked_ms, asked = memory.now_ms(), ask_replica(admin, replica)
+        config = memory.settings.of(admin, replica.broker_addr) if asked.failure is None else {}
+        return BrokerFacts(replica=asked, asked_ms=asked_ms, answered_ms=memory.now_ms(), config=config)
 
     return BrokersRead(cluster, dict(zip(here, targets.ask_each(ask, list(here.values())), strict=True)))
 
@@ -107,10 +105,14 @@ def read_worst(admin: AdminClient, memory: ClusterMemory, lags: Mapping[str, Gro
     waiting = sorted((lag.bound_ms, group) for group, lag in lags.items() if lag.bound_ms is not None)
     found = []
     for _, group in waiting[:WORST_LOOKED_AT]:
-        oldest_ms = oldest_waiting_ms(admin, addrs, GroupOffsets(lags[group].behind, 0.0), memory.heads)
-        mine = [addrs[name] for name in lags[group].broker_names if name in addrs]
-        known = [one for addr in mine if (one := memory.settings.reserved_ms(admin, addr)) is not None]
-        found.append(WorstGroup(group, lags[group].lag_count, oldest_ms, min(known, default=None)))
+        oldest = oldest_waiting(admin, addrs, GroupOffsets(lags[group].behind, 0.0), memory.heads)
+        if oldest is None:
+            found.append(WorstGroup(group, lags[group].lag_count, None))
+            continue
+        queue, stored_ms = oldest
+        addr = addrs[queue.broker_name]
+        reserved_ms = memory.settings.reserved_ms(admin, addr)
+        found.append(WorstGroup(group, lags[group].lag_count, stored_ms, reserved_ms, queue, addr))
     found.sort(key=lambda one: (one.oldest_waiting_ms is None, one.oldest_waiting_ms or 0, -one.lag_count))
     return found
 
@@ -158,6 +160,6 @@ def read_members(admin: AdminClient, memory: ClusterMemory, group: str, lag: Gro
     they may know more members."""
     state = groups.read_state(admin, memory, groups.facts_of(memory, group, lag.broker_names))
     reading = groups.members_reading(state)
-    if not lag.lacking and not state.lacks:
+    if not lag.lacking:
         return reading
-    return msgspec.structs.replace(reading, member_ids=reading.member_ids or None, owners=None, is_part=True)
+    return msgspec.structs.replace(reading, member_ids=reading.member_ids or None, is_part=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.finding import Grade
 from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
-from rmqadmin.core.health.health_finding import Grade
 from rmqadmin.core.servers.ha_reading import read_ha
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
@@ -52,7 +52,7 @@ class Mixed:
         found = read_ha(self.admin, registered_brokers(read_facts(self.admin, None, with_tables=False)))
         now_ms = time.time_ns() // 1_000_000
         return [
-            f"{one.grade} {one.check} {one.subject}: {one.what}"
+            f"{one.grade} {one.check} {one.subject.name}: {one.what}"
             for one in ha_findings(found, now_ms)
             if one.grade is not Grade.OK
         ]

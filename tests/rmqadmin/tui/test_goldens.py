@@ -89,7 +89,7 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def pulse(driver: Driver) -> None:
     """The pulse after a while."""
-    await driver.until_shown("192.0.2.11:10911", "owned twice", "1,5", f"{DEAD_COUNT}")
+    await driver.until_shown("192.0.2.11:10911", "several members", "1,5", f"{DEAD_COUNT}")
     sampler = driver.app.sampler
     assert sampler is not None
     await driver.until(lambda: sampler.letters_s > 0)

@@ -131,7 +131,7 @@ def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(
             admin.update_consumer_offset(addr, mine, f"{mine}-topic", 0, 0)
 
     async def test(driver: Driver) -> None:
-        await driver.until_shown("nobody is online, lag 1", "here", "lost")
+        await driver.until_shown("furthest behind", "here", "lost")
         sampler = driver.app.sampler
         assert sampler is not None
         await driver.until(lambda: len(sampler._placed) == len(pair.brokers))

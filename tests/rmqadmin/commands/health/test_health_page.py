@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqadmin import registry
-from rmqadmin.core.health.health_finding import Check
+from rmqadmin.core.health.finding import Check
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

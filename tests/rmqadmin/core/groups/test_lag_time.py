@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rmqadmin.core.groups.consumption import GroupOffsets
-from rmqadmin.core.groups.lag_time import oldest_waiting_ms
+from rmqadmin.core.groups.lag_time import oldest_waiting
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqclient.pull import PullResult
@@ -52,7 +52,7 @@ def test_the_oldest_of_all_queues_and_no_queue_read_that_cannot_hold_it(
             queues[2]: ConsumeOffset(broker_offset=1, consumer_offset=0, last_timestamp=late_ms),
         }
         addrs = {"broker-a": server.broker_addr}
-        assert oldest_waiting_ms(admin, addrs, GroupOffsets(offsets, 0.0)) == stored[1]
+        assert oldest_waiting(admin, addrs, GroupOffsets(offsets, 0.0)) == (queues[1], stored[1])
         assert admin.pulled == [1], "what was consumed of queue 2 is newer than what waits in queue 1"
 
 
@@ -63,5 +63,5 @@ def test_no_lag_has_no_age_and_an_unknown_broker_none_that_is_known(admin: Count
             ConsumeOffset(broker_offset=5, consumer_offset=5),
             ConsumeOffset(broker_offset=5, consumer_offset=1),
         ):
-            assert oldest_waiting_ms(admin, {}, GroupOffsets({queue: entry}, 0.0)) is None
+            assert oldest_waiting(admin, {}, GroupOffsets({queue: entry}, 0.0)) is None
     assert admin.pulled == []

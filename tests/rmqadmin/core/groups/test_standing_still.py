@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rmqadmin.core.groups import retention
-from rmqadmin.core.groups.lag_trend import STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS, Stuck, stuck
 from rmqadmin.core.groups.retention import KeptSettings
 from rmqadmin.core.groups.standing_still import StandingStill
 from rmqclient.admin import AdminClient
@@ -21,20 +18,6 @@ def test_a_queue_stands_still_from_the_last_reading_at_which_it_was_there() -> N
     assert still.look(reading(a=(12, 1), b=(9, 2)), 110.0) == {A: 10.0, B: 8.0}
     assert still.look(reading(a=(12, 5), b=(9, 2)), 111.0) == {B: 9.0}
     assert still.look(reading(a=(12, 5)), 112.0) == {A: 1.0}, "it had moved, and b is gone"
-
-
-@pytest.mark.parametrize(
-    ("grown", "idle_ms", "has_members", "how"),
-    [
-        (1, STUCK_AFTER_MS, False, Stuck.GROWING),
-        (1, STUCK_AFTER_MS - 1, True, None),
-        (0, STUCK_STEADY_AFTER_MS, True, Stuck.STEADY),
-        (0, STUCK_STEADY_AFTER_MS, False, None),
-        (-5, STUCK_STEADY_AFTER_MS - 1, True, None),
-    ],
-)
-def test_when_a_group_is_stuck(grown: int, idle_ms: int, has_members: bool, how: Stuck | None) -> None:
-    assert stuck(lag_grown_count=grown, idle_ms=idle_ms, has_members=has_members) is how
 
 
 def test_what_is_near_to_being_deleted() -> None:

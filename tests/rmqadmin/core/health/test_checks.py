@@ -9,13 +9,18 @@ import msgspec
 import pytest
 
 from rmqadmin.core.groups.group_standing import NOBODY, GroupStanding, QueueStanding
-from rmqadmin.core.groups.lag_trend import LagTrend
+from rmqadmin.core.groups.lag_trend import Idle, LagTrend
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners
 from rmqadmin.core.health.broker_checks import broker_findings, is_loopback_addr
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
-from rmqadmin.core.health.group_checks import group_findings, groups_findings
-from rmqadmin.core.health.health_finding import Grade, HealthFinding, names_told
+from rmqadmin.core.health.finding import Finding, Grade, names_told
+from rmqadmin.core.health.group_checks import (
+    STUCK_AFTER_MS,
+    STUCK_STEADY_AFTER_MS,
+    group_findings,
+    groups_findings,
+)
 from rmqadmin.core.health.namesrv_checks import namesrv_findings
 from rmqadmin.core.servers.broker_state import Replica
 from rmqproto.bodies.base import MessageQueue
@@ -67,7 +72,7 @@ def facts(*brokers: BrokerFacts, namesrvs: Iterable[NamesrvFacts] = (NamesrvFact
     return ClusterFacts(namesrvs=list(namesrvs), brokers=list(brokers))
 
 
-def bad(findings: Iterable[HealthFinding]) -> list[tuple[str, str, str]]:
+def bad(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
     return [(one.grade, one.check, one.what) for one in findings if one.grade is not Grade.OK]
 
 
@@ -201,7 +206,7 @@ def test_name_servers_that_do_not_answer_know_nobody_or_tell_different_things() 
 def test_whether_a_name_server_asks_who_somebody_is(config: dict[str, str], grade: str, said: str) -> None:
     one = msgspec.structs.replace(namesrv("n1:1", a="h:1"), config=config)
     (found,) = (each for each in namesrv_findings(facts(namesrvs=[one])) if each.check == "access")
-    assert (found.grade, found.subject) == (grade, "n1:1")
+    assert (found.grade, found.subject.name) == (grade, "n1:1")
     assert said in found.what
     assert (found.fix is None) is (grade == "ok")
 
@@ -211,7 +216,7 @@ def standing(entry: ConsumeOffset, *, owners: QueueOwners | None = None, **queue
     clients = NOBODY if owners is None else type(NOBODY)({"1": one}, {"1": ["broker-a"]}, {}, None, None, None)
     return GroupStanding(
         group="g", queues=[QueueStanding(queue=QUEUE, entry=entry, **queue)], clients=clients, owners=owners,
-        trend=LagTrend(6.0, 5, 5, 0),
+        trend=LagTrend(6.0, 5, 5, 0), member_count=clients.count,
     )  # fmt: skip
 
 
@@ -242,19 +247,43 @@ def one_member(*queues: MessageQueue) -> QueueOwners:
             "error",
             "may be deleted at any time now",
         ),
-        (standing(BEHIND, owners=one_member()), "warning", "nobody consumes 1 queue: t/broker-a/0"),
+        (standing(BEHIND, owners=one_member()), "error", "nobody consumes 1 queue with messages: t/broker-a/0"),
         (standing(BEHIND, owners=one_member(QUEUE), is_stuck=True), "warning", "1 queue did not move in 6 s"),
         (standing(BEHIND), "note", "nobody is online, and 5 messages wait"),
         (
             standing(BEHIND, owners=one_member(QUEUE), oldest_waiting_ms=NOW_MS - HOUR_MS),
             "warning",
-            "5 messages wait, the oldest for 1h00m; steady: 0.0 come and 0.0 are consumed a second",
+            "1h00m behind, not catching up: 5 messages wait",
         ),
     ],
 )
 def test_what_is_wrong_with_a_group(one: GroupStanding, grade: str, said: str) -> None:
     found = [(each.grade, each.what) for each in group_findings(one, NOW_MS)]
     assert any(each == grade and said in what for each, what in found), found
+
+
+@pytest.mark.parametrize(
+    ("grown", "idle_ms", "member_count", "grade"),
+    [
+        (1, STUCK_AFTER_MS, None, "error"),
+        (1, STUCK_AFTER_MS - 1, 1, None),
+        (0, STUCK_STEADY_AFTER_MS, 1, "warning"),
+        (0, STUCK_STEADY_AFTER_MS, None, None),
+        (-5, STUCK_STEADY_AFTER_MS - 1, 1, None),
+        (1, STUCK_AFTER_MS, 0, None),
+    ],
+)
+def test_when_a_group_that_is_watched_is_stuck(
+    grown: int, idle_ms: int, member_count: int | None, grade: str | None
+) -> None:
+    one = msgspec.structs.replace(standing(BEHIND), idle=Idle(idle_ms, grown), member_count=member_count)
+    assert [each.grade for each in group_findings(one, NOW_MS) if each.check == "stuck"] == ([grade] if grade else [])
+
+
+@pytest.mark.parametrize(("was_online", "grade"), [(False, Grade.NOTE), (True, Grade.WARNING)])
+def test_members_that_are_gone_are_missed_by_who_saw_them(was_online: bool, grade: Grade) -> None:
+    (found,) = group_findings(msgspec.structs.replace(standing(BEHIND), was_online=was_online), NOW_MS)
+    assert (found.grade, found.check) == (grade, "lag")
 
 
 def test_who_is_told_to_keep_more_is_told_where() -> None:
@@ -272,7 +301,7 @@ def test_what_is_the_same_of_many_groups_is_told_once() -> None:
     offline = [msgspec.structs.replace(standing(BEHIND), group=f"g{at}") for at in range(7)]
     unknown = [GroupStanding(group=f"u{at}", clients=NOBODY, error=ConnectError("no way")) for at in range(9)]
     lost = standing(BEHIND, min_offset=7)
-    found = {one.subject: one for one in groups_findings([*offline, *unknown, lost], NOW_MS)}
+    found = {one.subject.name: one for one in groups_findings([*offline, *unknown, lost], NOW_MS)}
     assert set(found) == {"g", "7 groups", "9 groups"}
     assert found["7 groups"].what == "nobody is online, and messages wait: g0, g1, g2, g3, g4 and 2 more"
     assert found["9 groups"].what == "where they stand is not known (no way): u0, u1, u2, u3, u4 and 4 more"

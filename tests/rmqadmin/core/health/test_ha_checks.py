@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from rmqadmin.commands.check.check_ha import checked_set
+from rmqadmin.core.health.finding import Check, Grade
 from rmqadmin.core.health.ha_checks import behind_findings, controllers_findings, ha_findings, set_findings
-from rmqadmin.core.health.health_finding import Check, Grade
 from rmqadmin.core.health.plugin_text import PluginState
 from rmqadmin.core.servers.ha_sets import AskedController, AskedControllers, HaFacts, HaMember, HaSet, KnownBroker
 from rmqproto.bodies.master import HaClient, HaStatus

@@ -13,8 +13,8 @@ import pytest
 
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.finding import Check, Grade
 from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
-from rmqadmin.core.health.health_finding import Check, Grade
 from rmqadmin.core.servers.ha_reading import read_ha
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
@@ -52,7 +52,7 @@ def until_found(admin: AdminClient, *parts: str, controllers: Sequence[str] = ()
         now_ms = time.time_ns() // 1_000_000
         twice = [one for one in cluster_findings(facts) if one.check is Check.BROKER_NAMES]
         said = [
-            f"{one.grade} {one.check} {one.subject}: {one.what} fix: {one.fix}"
+            f"{one.grade} {one.check} {one.subject.name}: {one.what} fix: {one.fix}"
             for one in [*ha_findings(found, now_ms), *twice]
             if one.grade is not Grade.OK
         ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from rmqadmin.core.health.facts import BrokerFacts
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
-from rmqadmin.tui.memory.readings import BrokerReading
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 
 ONE, TWO = "127.0.0.1:1", "127.0.0.1:2"
@@ -28,7 +29,11 @@ class Watched:
         table = {"a": BrokerData(broker_addrs=broker_addrs, broker_name="a", cluster="C")} if broker_addrs else {}
         seen = self.memory.see(ClusterInfo(broker_addr_table=table, cluster_addr_table={"C": list(table)})).seen
         readings = {
-            key: BrokerReading(active=True, boot_ms=int(one.replica.broker_addr[-1]))
+            key: BrokerFacts(
+                replica=msgspec.structs.replace(one.replica, info={"bootTimestamp": one.replica.broker_addr[-1]}),
+                asked_ms=self.now_ms,
+                answered_ms=self.now_ms,
+            )
             for key, one in seen.items()
             if one.gone_since_ms is None
         }
@@ -59,10 +64,10 @@ def test_a_master_that_dies_stays_in_the_list_though_its_slave_has_its_id(watche
     lost = f"a/0 at {ONE}"
     assert watched.look({0: TWO}) == {"a/0": TWO, lost: f"{ONE} 10000"}
     assert watched.look({0: TWO}) == {"a/0": TWO, lost: f"{ONE} 20000"}
-    assert [line.trouble.subject.name for line in watched.pulse.trouble_lines().values()] == [lost]
+    assert [one.finding.subject.name for one in watched.pulse.wrong()] == [lost]
     assert watched.told() == [f"a/0 is {TWO} now, was {ONE}", f"{lost} is gone"]
     assert watched.look({0: TWO, 1: ONE}) == {"a/0": TWO, "a/1": ONE}
-    assert not watched.pulse.trouble_lines()
+    assert not watched.pulse.wrong()
 
 
 def test_nor_is_it_forgotten_if_nobody_was_master_meanwhile(watched: Watched) -> None:

@@ -6,34 +6,52 @@ import msgspec
 import pytest
 
 from rmqadmin.core.alerts.alert_rules import Condition, parse_alert_rules
-from rmqadmin.core.health.disk_limits import DiskLimits
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
+from rmqadmin.core.groups.queue_owners import Member, QueueOwners
+from rmqadmin.core.health.facts import BrokerFacts, NamesrvFacts
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.servers.ha_sets import HaMember, HaSet
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.cluster import SeenBroker
 from rmqadmin.tui.memory.history import NumberChange, Series
 from rmqadmin.tui.memory.pulse_lines import growth_text, trend_text
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.memory.readings import (
-    BrokerReading,
     GroupLag,
     GroupLags,
     LettersReading,
     MembersReading,
-    NameServerReading,
     RowReading,
     WorstGroup,
 )
-from rmqadmin.tui.memory.troubles import of_broker
 from rmqadmin.tui.memory.verdict import Verdict
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.replication import ReplicaSet
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicRoute
 from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.errors import ConnectError
 
 A, B = "broker-a/0", "broker-b/0"
-WELL = BrokerReading(in_tps=10.0, out_tps=5.0, disk_ratio=0.3, put_ms=1.0, active=True, boot_ms=1)
+
+
+def says(error: str | None = None, config: dict[str, str] | None = None, **info: object) -> BrokerFacts:
+    failure = None if error is None else ConnectError(error)
+    replica = Replica("C", "broker-a", 0, "h:1", {key: str(value) for key, value in info.items()}, failure)
+    return BrokerFacts(replica=replica, asked_ms=1, answered_ms=1, config=config or {})
+
+
+WELL = says(
+    putTps=10.0, getTransferredTps=5.0, commitLogDiskRatio=0.3, putLatency99=1.0, brokerActive="true", bootTimestamp=1
+)
+
+
+def answers(addr: str, *, wiped: str | None = None) -> NamesrvFacts:
+    """A name server that knows broker-a. ``wiped``: the broker that nobody may write by what it says."""
+    table = {"broker-a": BrokerData(broker_addrs={0: "h:1"}, broker_name="broker-a", cluster="C")}
+    names = [] if wiped is None else [wiped]
+    queues = [QueueData(broker_name=name, read_queue_nums=1, write_queue_nums=1, perm=4) for name in names]
+    routes = {one.broker_name: TopicRoute(queue_datas=[one]) for one in queues}
+    return NamesrvFacts(addr=addr, cluster=ClusterInfo(broker_addr_table=table), routes=routes)
 
 
 class Clock:
@@ -61,7 +79,17 @@ def seen(*keys: str, gone: dict[str, int] | None = None) -> dict[str, SeenBroker
 
 
 def lag(count: int, consumed: int = 0, *, lacking: tuple[str, ...] = ()) -> GroupLag:
-    return GroupLag(count, consumed, 1 if count else None, {}, ("broker-a",), lacking)
+    queue = MessageQueue("T", "broker-a", 0)
+    behind = {queue: ConsumeOffset(broker_offset=consumed + count, consumer_offset=consumed)} if count else {}
+    return GroupLag(count, consumed, 1 if count else None, behind, ("broker-a",), lacking)
+
+
+def owned(**queues: list[int]) -> MembersReading:
+    """What members say who own these queues of topic T; queue 0 is to be owned."""
+    of = {name: frozenset(MessageQueue("T", "broker-a", id) for id in ids) for name, ids in queues.items()}
+    members = [Member(name, "h:1", "JAVA", 1, mine, {}) for name, mine in of.items()]
+    owners = {MessageQueue("T", "broker-a", 0): [name for name, mine in of.items() if mine]}
+    return MembersReading(frozenset(of), QueueOwners(members, owners, False))
 
 
 def changes(pulse: PulseMemory) -> list[str]:
@@ -70,22 +98,25 @@ def changes(pulse: PulseMemory) -> list[str]:
 
 
 def wrong(pulse: PulseMemory) -> list[str]:
-    return [f"{line.trouble.subject.name}: {line.trouble.text}" for line in pulse.trouble_lines().values()]
+    """What is wrong. With a ~: as last known."""
+    return [f"{one.finding.subject.name}: {'~' * one.is_old}{one.finding.what}" for one in pulse.wrong()]
 
 
 def test_a_broker_that_goes_and_comes_back(pulse: PulseMemory, clock: Clock) -> None:
     pulse.take_brokers(seen(A, B), {A: WELL, B: WELL})
     clock.now_ms += 12_000
     pulse.take_brokers(seen(A, B, gone={B: 1_000_000}), {A: WELL})
-    assert wrong(pulse) == [f"{B}: gone 12 s ago"]
-    assert pulse.broker_lines()[B].error == "gone 12 s ago"
+    assert wrong(pulse) == [f"{B}: gone 12 s ago: no name server lists it any more, at {B}:1"]
+    assert pulse.brokers.lines()[B].error == "gone 12 s ago"
     clock.now_ms += 40_000
-    assert wrong(pulse) == [f"{B}: gone 52 s ago"], "also while nobody can be asked"
-    assert pulse.broker_lines()[B].in_line == [10.0, None]
+    assert wrong(pulse) == [f"{B}: gone 52 s ago: no name server lists it any more, at {B}:1"], (
+        "also while nobody can be asked"
+    )
+    assert pulse.brokers.lines()[B].in_line == [10.0, None]
     assert pulse.cluster_values("in_tps", 9) == [20.0, None, 10.0], "a gap: the sum over the rest is another sum"
     assert pulse.is_part("in_tps")
     assert pulse.verdict().mark is Mark.BAD
-    pulse.take_brokers(seen(A, B), {A: WELL, B: BrokerReading(in_tps=0.0, active=True, boot_ms=2)})
+    pulse.take_brokers(seen(A, B), {A: WELL, B: says(putTps=0.0, brokerActive="true", bootTimestamp=2)})
     assert wrong(pulse) == []
     assert changes(pulse) == [f"{B}: is gone", f"{B}: was restarted", f"{B}: is back"]
 
@@ -93,12 +124,12 @@ def test_a_broker_that_goes_and_comes_back(pulse: PulseMemory, clock: Clock) -> 
 def test_while_the_name_server_cannot_be_asked_the_log_does_not_know_what_changes(
     pulse: PulseMemory, clock: Clock
 ) -> None:
-    pulse.take_silence("cannot connect to ns:1")
+    pulse.brokers.take_silence("cannot connect to ns:1")
     assert changes(pulse) == [], "it was so when the dashboard was started"
     pulse.take_brokers(seen(A), {A: WELL})
     for _ in range(3):
         clock.now_ms += 10_000
-        pulse.take_silence("cannot connect to ns:1")
+        pulse.brokers.take_silence("cannot connect to ns:1")
     clock.now_ms += 4_000
     pulse.take_brokers(seen(A), {A: WELL})
     pulse.take_brokers(seen(A), {A: WELL})
@@ -108,36 +139,42 @@ def test_while_the_name_server_cannot_be_asked_the_log_does_not_know_what_change
     ]
 
 
-def test_what_is_found_at_the_first_look_is_no_change(pulse: PulseMemory) -> None:
-    own = BrokerReading(disk_ratio=0.86, active=True, disk_limits=DiskLimits(90, 95, 97))
-    assert not list(of_broker(A, own, None)), "this broker does nothing about its disk yet"
-    full = BrokerReading(disk_ratio=0.86, active=True)
+def test_what_is_found_at_the_first_look_is_no_change(pulse: PulseMemory, clock: Clock) -> None:
+    own = says(commitLogDiskRatio=0.8, config={"diskMaxUsedSpaceRatio": "90"})
+    other = PulseMemory(clock)
+    other.take_brokers(seen(A), {A: own})
+    assert wrong(other) == [], "this broker does nothing about its disk yet"
+    full = says(commitLogDiskRatio=0.86, brokerActive="true")
     pulse.take_brokers(seen(A), {A: full})
     pulse.take_lags(GroupLags({"billing": lag(7)}, {}))
-    pulse.take_members("billing", MembersReading("2 unowned", frozenset({"x"})))
-    assert wrong(pulse) == [f"{A}: disk 86.0% full", "billing: queues 2 unowned"]
+    pulse.groups.take_members("billing", owned(x=[]))
+    assert wrong(pulse) == [
+        f"{A}: the disk of its commit log is 86% full: above 85% it deletes messages whatever their age",
+        "billing: nobody consumes 1 queue with messages: T/broker-a/0",
+    ]
     assert changes(pulse) == []
-    pulse.take_members("billing", MembersReading("balanced", frozenset({"x", "y"})))
-    pulse.take_members("billing", MembersReading("1 owned twice", frozenset({"y"})))
+    pulse.groups.take_members("billing", owned(x=[0], y=[]))
+    pulse.groups.take_members("billing", owned(y=[]))
     assert changes(pulse) == [
         "billing: member y joined",
-        "billing: queues balanced",
+        "billing: queues went to other members between two looks: x gained 1",
+        "billing: each queue has one owner again",
         "billing: member x left",
-        "billing: queues 1 owned twice",
+        "billing: nobody consumes 1 queue with messages: T/broker-a/0",
     ]
 
 
 @pytest.mark.parametrize(
     ("reading", "text"),
     [
-        (BrokerReading(error="cannot connect to broker-a:1: Connection refused"), "cannot connect"),
-        (BrokerReading(active=False), "not active"),
-        (BrokerReading(log_held_ms=1500), "a put has held the commit log for 1 s: sends are refused"),
-        (BrokerReading(send_wait_ms=201), "sends have waited for 201 ms: some are refused"),
-        (BrokerReading(put_ms=300.0), "1 % of puts take more than 300 ms"),
+        (says(error="cannot connect to broker-a:1: Connection refused"), "cannot connect"),
+        (says(brokerActive="false"), "reports that it does not serve"),
+        (says(pageCacheLockTimeMills=1500), "a put has held the commit log for 1 s: sends are refused"),
+        (says(sendThreadPoolQueueHeadWaitTimeMills=201), "sends have waited for 201 ms: some are refused"),
+        (says(putLatency99=300.0), "1 % of puts take more than 300 ms"),
     ],
 )
-def test_what_is_wrong_with_a_broker(pulse: PulseMemory, reading: BrokerReading, text: str) -> None:
+def test_what_is_wrong_with_a_broker(pulse: PulseMemory, reading: BrokerFacts, text: str) -> None:
     pulse.take_brokers(seen(A), {A: reading})
     assert len(wrong(pulse)) == 1
     assert text in wrong(pulse)[0]
@@ -194,7 +231,7 @@ def test_a_group_that_is_stuck_stays_so_when_a_broker_is_lost(pulse: PulseMemory
     if lost == "broker-b":
         assert wrong(pulse) == ["billing: stuck: lag ≥107 and growing, nothing consumed for at least 3m30s"]
     else:
-        assert wrong(pulse) == ["billing: was stuck when last asked: how much waits is not known now"]
+        assert wrong(pulse) == ["billing: ~stuck: lag 103 and growing, nothing consumed for at least 1m30s"]
     assert len(changes(pulse)) == 1, "that it was stuck"
 
 
@@ -204,13 +241,13 @@ def test_a_group_that_is_far_behind_and_does_not_catch_up_is_wrong(pulse: PulseM
         pulse.take_lags(GroupLags({"billing": lag(600 + 60 * at, consumed=100 * at)}, {}))
         pulse.take_worst([WorstGroup("billing", 600 + 60 * at, clock.now_ms - 45 * 60_000)])
         clock.now_ms += 30_000
-    assert wrong(pulse) == ["billing: 45m00s behind and growing, 2.0/s"]
+    assert wrong(pulse) == ["billing: 45m00s behind, growing by 2.0/s: 780 messages wait"]
     for at in range(30):
         pulse.take_lags(GroupLags({"billing": lag(700 - 20 * at, consumed=500 + 100 * at)}, {}))
         pulse.take_worst([WorstGroup("billing", 700 - 20 * at, clock.now_ms - 45 * 60_000)])
         clock.now_ms += 30_000
     assert wrong(pulse) == []
-    assert changes(pulse) == ["billing: 45m30s behind and growing, 2.0/s", "billing: catches up"]
+    assert changes(pulse) == ["billing: catches up, or has nothing to consume"]
 
 
 def test_a_server_that_is_lost_comes_before_what_is_on_it(pulse: PulseMemory, clock: Clock) -> None:
@@ -221,20 +258,22 @@ def test_a_server_that_is_lost_comes_before_what_is_on_it(pulse: PulseMemory, cl
         clock.now_ms += 30_000
     assert pulse.verdict().text.startswith("billing: stuck")
     pulse.take_brokers(seen(A, B, gone={B: clock.now_ms}), {A: WELL})
-    assert pulse.verdict() == Verdict(f"{B}: gone 0 s ago, and 1 more", Mark.BAD)
+    assert pulse.verdict() == Verdict(
+        f"{B}: gone 0 s ago: no name server lists it any more, at {B}:1, and 1 more", Mark.BAD
+    )
 
 
 def test_a_group_with_members_that_consumes_nothing_for_minutes_is_stuck_too(pulse: PulseMemory, clock: Clock) -> None:
     """A message that keeps failing holds up an orderly consumer, even if no more messages are sent."""
     pulse.take_lags(GroupLags({"billing": lag(3, consumed=40), "left over": lag(9)}, {}))
-    pulse.take_members("billing", MembersReading("balanced", frozenset({"x"})))
+    pulse.groups.take_members("billing", MembersReading(frozenset({"x"})))
     for _ in range(8):
         assert wrong(pulse) == []
         clock.now_ms += 30_000
         pulse.take_lags(GroupLags({"billing": lag(3, consumed=40), "left over": lag(9)}, {}))
     assert wrong(pulse) == ["billing: stuck: lag 3, nothing consumed for at least 4m00s"]
     pulse.take_lags(
-        GroupLags({"billing": lag(1, consumed=20, lacking=("broker-b",))}, {"broker-b": "gone 1 s ago"}, ("broker-b",))
+        GroupLags({"billing": lag(1, consumed=40, lacking=("broker-b",))}, {"broker-b": "gone 1 s ago"}, ("broker-b",))
     )
     assert changes(pulse) == ["billing: stuck: lag 3, nothing consumed for at least 4m00s"], (
         "what is unknown is not over"
@@ -243,39 +282,43 @@ def test_a_group_with_members_that_consumes_nothing_for_minutes_is_stuck_too(pul
 
 def test_of_a_group_whose_only_broker_is_lost_nothing_is_over(pulse: PulseMemory) -> None:
     pulse.take_lags(GroupLags({"billing": lag(3), "mailer": lag(7)}, {}))
-    pulse.take_members("billing", MembersReading("offline", frozenset()))
-    pulse.take_members("mailer", MembersReading("balanced", frozenset({"x", "y"})))
+    pulse.groups.take_members("billing", MembersReading(frozenset({"z"})))
+    pulse.groups.take_members("billing", MembersReading(frozenset()))
+    pulse.groups.take_members("mailer", MembersReading(frozenset({"x", "y"})))
+    told = ["billing: member z left", "billing: nobody is online, and 3 messages wait"]
+    assert changes(pulse) == told
     lost = {"billing": lag(0, lacking=("broker-b",)), "mailer": lag(7)}
     pulse.take_lags(GroupLags(lost, {"broker-b": "gone 1 s ago"}, ("broker-b",)))
-    pulse.take_members("billing", MembersReading("offline", None, is_part=True))
-    pulse.take_members("mailer", MembersReading("balanced", frozenset({"x"}), is_part=True))
-    assert changes(pulse) == []
-    assert wrong(pulse) == ["billing: nobody was online when last asked, lag unknown"]
+    pulse.groups.take_members("billing", MembersReading(None, is_part=True))
+    pulse.groups.take_members("mailer", MembersReading(frozenset({"x"}), is_part=True))
+    assert changes(pulse) == told
+    assert wrong(pulse) == ["billing: ~nobody is online, and 3 messages wait"]
     assert pulse.history.values(Series("group", "billing", "lag_count"), 9)[-1] is None, "0 would be a lie"
     pulse.take_worst([WorstGroup("mailer", 7, 1)])
-    assert pulse.worst_lines()["mailer"].lacking == (), "the lost broker had nothing of it"
+    assert pulse.groups.worst_lines()["mailer"].lacking == (), "the lost broker had nothing of it"
 
 
 def test_what_depends_on_members_stays_while_nobody_can_be_asked_for_them(pulse: PulseMemory, clock: Clock) -> None:
     """When the last broker died, "nobody is online" turned into "stuck", and a group that was stuck no longer was."""
     members = {
-        "billing": MembersReading("offline", frozenset()),
-        "mailer": MembersReading("balanced", frozenset({"x"})),
+        "billing": MembersReading(frozenset()),
+        "mailer": MembersReading(frozenset({"x"})),
     }
+    pulse.groups.take_members("billing", MembersReading(frozenset({"y"})))
     for at in range(9):
         pulse.take_lags(GroupLags({"billing": lag(100 + at, consumed=40), "mailer": lag(3, consumed=40)}, {}))
         for group, reading in members.items():
-            pulse.take_members(group, reading)
+            pulse.groups.take_members(group, reading)
         clock.now_ms += 30_000
     for group in members:
-        pulse.take_members(group, MembersReading("unknown", None))
+        pulse.groups.take_members(group, MembersReading(None))
     told = [
-        "billing: nobody was online when last asked, lag 108",
+        "billing: nobody is online, and 108 messages wait",
         "mailer: stuck: lag 3, nothing consumed for at least 4m00s",
     ]
     assert wrong(pulse) == told
-    pulse.take_members("billing", MembersReading("balanced", frozenset({"y"})))
-    assert "billing: is online, or has nothing to consume" in changes(pulse)
+    pulse.groups.take_members("billing", MembersReading(frozenset({"y"})))
+    assert wrong(pulse)[0].startswith("billing: stuck: lag 108 and growing")
 
 
 def test_offsets_that_go_back_are_told(pulse: PulseMemory) -> None:
@@ -288,17 +331,17 @@ def test_offsets_that_go_back_are_told(pulse: PulseMemory) -> None:
 
 def test_a_broker_is_silent_then_gone_then_taken_off_the_list(pulse: PulseMemory, clock: Clock) -> None:
     """The log used to say that a dead broker answered again, and that one taken off the list was back."""
-    pulse.take_brokers(seen(A, B), {A: WELL, B: BrokerReading(disk_ratio=0.9)})
-    pulse.take_brokers(seen(A, B), {A: WELL, B: BrokerReading(error="cannot connect")})
+    pulse.take_brokers(seen(A, B), {A: WELL, B: says(commitLogDiskRatio=0.9)})
+    pulse.take_brokers(seen(A, B), {A: WELL, B: says(error="cannot connect")})
     pulse.take_brokers(seen(A, B, gone={B: clock.now_ms}), {A: WELL})
     pulse.take_brokers(seen(A), {A: WELL})
-    assert changes(pulse) == [f"{B}: cannot connect", f"{B}: is gone"]
+    assert changes(pulse) == [f"{B}: registered h:1, but: cannot connect", f"{B}: is gone"]
     assert wrong(pulse) == []
 
 
 def test_all_is_well_is_said_of_what_was_looked_at(pulse: PulseMemory) -> None:
     assert pulse.verdict().text == "asking …"
-    pulse.take_name_servers({"ns:1": NameServerReading()})
+    pulse.brokers.take_name_servers([answers("ns:1")])
     pulse.take_brokers(seen(A), {A: WELL})
     pulse.take_lags(GroupLags({"billing": lag(0), "mailer": lag(0)}, {}))
     assert pulse.verdict().mark is None, "nobody has told of dead letters"
@@ -311,10 +354,10 @@ def test_all_is_well_is_said_of_what_was_looked_at(pulse: PulseMemory) -> None:
     pulse.take_set_findings([], [])
     assert pulse.verdict().text == f"{well}dead letters unknown; members of 2 groups unknown"
     pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(2)})
-    pulse.take_members("billing", MembersReading("offline", frozenset()))
-    pulse.take_members("mailer", MembersReading("unknown", None))
+    pulse.groups.take_members("billing", MembersReading(frozenset()))
+    pulse.groups.take_members("mailer", MembersReading(None))
     assert pulse.verdict().text == f"{well}2 dead letters; members of 1 group unknown"
-    pulse.take_members("mailer", MembersReading("offline", frozenset()))
+    pulse.groups.take_members("mailer", MembersReading(frozenset()))
     pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(2, ("broker-b",))})
     assert pulse.verdict().text == f"{well}≥2 dead letters"
     pulse.take_lags(GroupLags({}, {"broker-a": "no permission"}))
@@ -330,7 +373,7 @@ def test_a_slave_does_not_count_what_its_master_takes_once_more(pulse: PulseMemo
     assert pulse.cluster_values("in_tps", 1) == [10.0]
     assert pulse.cluster_values("out_tps", 1) == [10.0], "but messages are read from it, too"
     clock.now_ms += 1000
-    pulse.take_brokers({**seen(A, old, gone={old: 1_000_000}), slave: of_slave}, {A: WELL, slave: BrokerReading()})
+    pulse.take_brokers({**seen(A, old, gone={old: 1_000_000}), slave: of_slave}, {A: WELL, slave: says()})
     assert pulse.cluster_values("in_tps", 1) == [10.0]
     assert not pulse.is_part("in_tps"), "neither slaves nor the master before are missed"
 
@@ -341,7 +384,7 @@ def test_what_a_set_knows_of_a_slave_that_was_lost_before(pulse: PulseMemory) ->
         cluster="C", broker_name="broker-a", members=[HaMember(broker_id=2, broker_addr="a:2")], has_controllers=True,
         known=ReplicaSet(), controller_addrs="c:1",
     )  # fmt: skip
-    lost = HealthFinding(grade=Grade.WARNING, check=Check.IN_SYNC, subject="broker-a", what="1 of 2 are in sync")
+    lost = Finding(Grade.WARNING, Check.IN_SYNC, Subject(SubjectKind.BROKER_SET, "broker-a"), "1 of 2 are in sync")
     pulse.take_brokers(seen(A), {A: WELL})
     pulse.take_lags(GroupLags({}, {}))
     pulse.take_letters([], {})
@@ -375,12 +418,12 @@ def test_the_lag_of_fewer_brokers_is_no_less_lag(pulse: PulseMemory, clock: Cloc
         GroupLags({"billing": lag(500, lacking=("broker-b",))}, {"broker-b": "gone 11 s ago"}, ("broker-b",))
     )
     pulse.take_worst([WorstGroup("billing", 500, clock.now_ms - 60_000)])
-    line = pulse.worst_lines()["billing"]
+    line = pulse.groups.worst_lines()["billing"]
     assert (line.lag_ms, line.trend, line.lacking) == (60_000, "+10.0/s", ("broker-b",))
     assert pulse.is_part("lag_count"), "nor is the lag of all groups"
     assert line.lag_line == [1000, None, 400, 500]
     clock.now_ms += 300_000
-    assert pulse.worst_lines()["billing"] == line, "nobody was asked since, so nobody knows that it still waits"
+    assert pulse.groups.worst_lines()["billing"] == line, "nobody was asked since, so nobody knows that it still waits"
 
 
 def test_a_fall_that_is_over_does_not_foretell_when_nothing_will_be_left(pulse: PulseMemory, clock: Clock) -> None:
@@ -390,7 +433,7 @@ def test_a_fall_that_is_over_does_not_foretell_when_nothing_will_be_left(pulse: 
         pulse.take_lags(GroupLags({"billing": lag(lag_count)}, {}))
         pulse.take_worst([WorstGroup("billing", lag_count, clock.now_ms - 1000)])
         clock.now_ms += 30_000
-    assert pulse.worst_lines()["billing"].trend == "+1.0/s"
+    assert pulse.groups.worst_lines()["billing"].trend == "+1.0/s"
     assert pulse.over_time(Subject(SubjectKind.GROUP, "billing"), ()).trend == "+1.0/s"
 
 
@@ -399,10 +442,10 @@ def test_what_waits_may_be_deleted_soon(pulse: PulseMemory, clock: Clock) -> Non
     clock.now_ms = 100 * hour_ms
     pulse.take_lags(GroupLags({"billing": lag(5)}, {}))
     pulse.take_worst([WorstGroup("billing", 5, 29 * hour_ms, 72 * hour_ms)])
-    assert wrong(pulse) == ["billing: what it has not consumed may be deleted in 1h00m"]
+    assert wrong(pulse) == ["billing: what it has not consumed may be deleted in 1h00m: T/broker-a/0"]
     clock.now_ms += 2 * hour_ms
     pulse.take_worst([WorstGroup("billing", 5, 29 * hour_ms, 72 * hour_ms)])
-    assert wrong(pulse) == ["billing: what it has not consumed may be deleted at any time now"]
+    assert wrong(pulse) == ["billing: what it has not consumed may be deleted at any time now: T/broker-a/0"]
     pulse.take_lags(GroupLags({"billing": lag(0)}, {}))
     assert wrong(pulse) == []
 
@@ -429,7 +472,7 @@ def test_dead_letters_grow(pulse: PulseMemory, clock: Clock) -> None:
     pulse.take_letters(["billing", "mailer"], {"billing": LettersReading(5), "mailer": LettersReading(1)})
     assert changes(pulse) == ["billing: 2 new dead letters", "mailer: 1 new dead letter"]
     assert wrong(pulse) == ["billing: 2 new dead letters in 1m00s, 5 in all"]
-    assert {group: line.growth for group, line in pulse.letters_lines().items()} == {
+    assert {group: line.growth for group, line in pulse.letters.lines().items()} == {
         "billing": "+2 in 1m00s",
         "mailer": "",
     }
@@ -525,14 +568,14 @@ def news(pulse: PulseMemory) -> list[str]:
 
 def test_alerts_begin_and_end_and_are_news_once(clock: Clock) -> None:
     pulse = PulseMemory(clock, RULES)
-    pulse.take_brokers(seen(A), {A: BrokerReading(disk_ratio=0.6)})
+    pulse.take_brokers(seen(A), {A: says(commitLogDiskRatio=0.6)})
     assert news(pulse) == [f"{A}: alert: disk 60.0%, more than 50.0% *"]
     assert news(pulse) == []
     assert wrong(pulse) == [f"{A}: alert: disk 60.0%, more than 50.0%"]
     pulse.take_brokers(seen(A, gone={A: clock.now_ms}), {})
     assert news(pulse) == [f"{A}: alert: gone"], "and of the disk nothing is known"
     assert f"{A}: alert: disk 60.0%, more than 50.0%" in wrong(pulse)
-    pulse.take_brokers(seen(A), {A: BrokerReading(disk_ratio=0.4)})
+    pulse.take_brokers(seen(A), {A: says(commitLogDiskRatio=0.4)})
     assert news(pulse) == [f"{A}: alert is over: disk", f"{A}: alert is over: gone"]
     assert changes(pulse)[-3:] == [f"{A}: is back", f"{A}: alert is over: disk", f"{A}: alert is over: gone"]
 
@@ -562,17 +605,17 @@ def test_alerts_of_groups_know_what_a_sum_lacks(clock: Clock) -> None:
 
 
 def test_redriven_letters_are_not_shown_as_left(pulse: PulseMemory) -> None:
-    pulse.take_name_servers({"ns:1": NameServerReading()})
+    pulse.brokers.take_name_servers([answers("ns:1")])
     pulse.take_brokers(seen(A), {A: WELL})
     pulse.take_set_findings([], [])
     pulse.take_lags(GroupLags({}, {}))
     pulse.take_letters(["billing", "mailer"], {"billing": LettersReading(5, redriven_count=5)})
     pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(4, redriven_count=1)})
     assert pulse.verdict().text == "all is well: 1 broker, 0 groups, 3 dead letters"
-    assert {group: line.depth_count for group, line in pulse.letters_lines().items()} == {"mailer": 3}
+    assert {group: line.depth_count for group, line in pulse.letters.lines().items()} == {"mailer": 3}
     pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(4, redriven_count=4)})
     assert pulse.verdict().text == "all is well: 1 broker, 0 groups, no dead letters left"
-    assert pulse.letters_lines() == {}
+    assert pulse.letters.lines() == {}
 
 
 def test_dead_letters_that_have_come_are_not_over_because_a_broker_is_gone(clock: Clock) -> None:
@@ -616,7 +659,7 @@ def test_alerts_of_dead_letters_and_topics(clock: Clock) -> None:
 
 def test_a_deleted_topic_has_no_alert_any_more_but_one_of_a_lost_broker_has(clock: Clock) -> None:
     pulse = PulseMemory(clock, RULES)
-    brokers = {"a/0": BrokerReading(active=True), "b/0": BrokerReading(active=True)}
+    brokers = {"a/0": says(brokerActive="true"), "b/0": says(brokerActive="true")}
     pulse.take_brokers(seen(*brokers), brokers)
     pulse.take_topics(["flights", "orders"], ["a", "b"])
     pulse.take_rows(SubjectKind.TOPIC, {"orders": RowReading({"in_tps": 0.0})})
@@ -631,14 +674,14 @@ def test_a_deleted_topic_has_no_alert_any_more_but_one_of_a_lost_broker_has(cloc
 
 
 def test_a_name_server_that_is_silent_and_a_wiped_permission_are_wrong(pulse: PulseMemory) -> None:
-    pulse.take_brokers(seen(A, B), {A: WELL, B: WELL})
-    pulse.take_name_servers({"ns:1": NameServerReading(), "ns:2": NameServerReading()})
-    pulse.take_name_servers({"ns:1": NameServerReading({"broker-a"}), "ns:2": NameServerReading(error="no answer")})
-    pulse.take_brokers(seen(A, B), {A: WELL, B: WELL})
-    closed = f"{A}: no write permission at ns:1: clients that ask there send it nothing"
+    pulse.take_brokers(seen(A), {A: WELL})
+    pulse.brokers.take_name_servers([answers("ns:1"), answers("ns:2")])
+    pulse.brokers.take_name_servers([answers("ns:1", wiped="broker-a"), NamesrvFacts(addr="ns:2", error="no answer")])
+    pulse.take_brokers(seen(A), {A: WELL})
+    closed = f"{A}: no write permission at ns:1: it was wiped, and producers that ask there send it nothing"
     assert wrong(pulse) == ["ns:2: no answer", closed]
-    pulse.take_name_servers({"ns:1": NameServerReading(), "ns:2": NameServerReading()})
-    pulse.take_brokers(seen(A, B), {A: WELL, B: WELL})
+    pulse.brokers.take_name_servers([answers("ns:1"), answers("ns:2")])
+    pulse.take_brokers(seen(A), {A: WELL})
     assert wrong(pulse) == []
     assert changes(pulse) == ["ns:2: no answer", closed, "ns:2: answers again", f"{A}: has its write permission again"]
 
