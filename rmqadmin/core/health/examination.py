@@ -145,6 +145,7 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         yield from ha_findings(sets, self.now_ms())
         answering = [one.addr for group in sets.controllers for one in group.answering]
         yield from controllers_access(self.admin, answering)
+        self.say("asking for topics and routes")
         facts = with_routes(self.admin, facts, topics_to_route(facts, is_quick=self.is_quick))
         if self.is_quick:
             left_out.append("topics (--quick)")
