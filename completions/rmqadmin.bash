@@ -891,7 +891,7 @@ _rmqadmin() {
         "snapshot restore") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --address-map --timeout --parallel -o --output --json --jq --columns --no-header --dry-run --yes --unlock --confirm -h --help" ;;
         "server reset") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --address-map --timeout --parallel -o --output --json --jq --columns --no-header --dry-run --yes --unlock --confirm -h --help" ;;
         "man") words="-o --output --json --jq --columns --no-header -h --help" ;;
-        "completion") words="--install -o --output --json --jq --columns --no-header -h --help" ;;
+        "completion") words="bash zsh fish --install -o --output --json --jq --columns --no-header -h --help" ;;
         "explain") words="-o --output --json --jq --columns --no-header -h --help" ;;
     esac
     if [[ $cur != -* ]]; then  # names, where there are any; options follow a dash

@@ -61,8 +61,10 @@ def run(shell: str, *, installs: bool, commands: Commands) -> int:
     return 0
 
 
-def _names(options: list[argparse.Action]) -> list[str]:
-    return [option.option_strings[-1] for option in options]
+def _words(name: str, options: list[argparse.Action]) -> str:
+    """What can follow a command."""
+    shells = SHELLS if name == "completion" else ()
+    return " ".join((*shells, *(option.option_strings[-1] for option in options)))
 
 
 def _choices(options: list[argparse.Action]) -> dict[str, list[str]]:
@@ -78,7 +80,7 @@ def _bash(commands: Commands) -> str:
         )
         cases.append(
             f"    {name}) case $prev in\n{values}        esac\n"
-            f"        COMPREPLY=($(compgen -W '{' '.join(_names(options))}' -- \"$cur\")) ;;\n"
+            f"        COMPREPLY=($(compgen -W '{_words(name, options)}' -- \"$cur\")) ;;\n"
         )
     return (
         "_rmqserver() {\n"
@@ -101,21 +103,29 @@ def _zsh(commands: Commands) -> str:
             f"    {option}) compadd -- {' '.join(words)}; return ;;\n" for option, words in _choices(options).items()
         )
         cases.append(
-            f"  {name}) case $words[CURRENT-1] in\n{values}    esac\n    compadd -- {' '.join(_names(options))} ;;\n"
+            f"  {name}) case $words[CURRENT-1] in\n{values}    esac\n    compadd -- {_words(name, options)} ;;\n"
         )
     return (
         "#compdef rmqserver\n"
-        "case $words[CURRENT-1] in\n"
+        "_rmqserver() {\n"
+        "  case $words[CURRENT-1] in\n"
         f"  {'|'.join(sorted(_FILES))}) _files; return ;;\n"
         f"  {'|'.join(sorted(_DIRECTORIES))}) _files -/; return ;;\n"
-        "esac\n"
-        f"if ((CURRENT == 2)); then compadd -- {' '.join(commands)}; return; fi\n"
-        "case $words[2] in\n" + "".join(cases) + "esac\n"
+        "  esac\n"
+        f"  if ((CURRENT == 2)); then compadd -- {' '.join(commands)}; return; fi\n"
+        "  case $words[2] in\n" + "".join(cases) + "  esac\n}\n"
+        "if [[ ${zsh_eval_context[-1]} == loadautofunc ]]; then  # from a file on fpath, at the first TAB\n"
+        '  _rmqserver "$@"\n'
+        "else  # by eval or source\n"
+        "  (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"
+        "  compdef _rmqserver rmqserver\n"
+        "fi\n"
     )
 
 
 def _fish(commands: Commands) -> str:
     lines = ["complete -c rmqserver -f", f"complete -c rmqserver -n __fish_use_subcommand -a '{' '.join(commands)}'"]
+    lines.append(f"complete -c rmqserver -n '__fish_seen_subcommand_from completion' -a '{' '.join(SHELLS)}'")
     for name, options in commands.items():
         for option in options:
             long = option.option_strings[-1]

@@ -90,7 +90,7 @@ def bash(commands: Sequence[CommandInfo], root: list[OptionInfo]) -> str:
         name = f'"{command.entry.name.lower()}"'
         value_cases += _bash_value_cases(name, own_options(command))
         kind, others = word_choices(command)
-        first = [f"$(_rmqadmin_names {kind})", *others] if kind else []
+        first = [*([f"$(_rmqadmin_names {kind})"] if kind else []), *others]
         word_cases.append(f'        {name}) words="{" ".join([*first, names_of([*command.options, HELP])])}" ;;')
     value_cases += _bash_value_cases("*", shared_options(commands))
     return _BASH.format(

@@ -88,8 +88,8 @@ def fish(commands: Sequence[CommandInfo], root: list[OptionInfo]) -> str:
         lines += [_fish_line(noun, f"-a {name} -d {quoted(summary)}") for name, summary in summaries(noun)]
     for command in commands:
         kind, others = word_choices(command)
-        if kind is not None:
-            words = " ".join([f"(__rmqadmin_names {kind})", *others])
+        if kind is not None or others:
+            words = " ".join([*([f"(__rmqadmin_names {kind})"] if kind else []), *others])
             lines.append(_fish_line(command.entry.name, f"-a '{words}'"))
         lines += [_fish_line(command.entry.name, _fish_option(option)) for option in own_options(command)]
     for option in shared_options(commands):

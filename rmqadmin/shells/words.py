@@ -54,13 +54,15 @@ def live_kind(metavar: str) -> str | None:
 
 
 def word_choices(command: CommandInfo, at: int = 0) -> tuple[str | None, list[str]]:
-    """What a positional word after a command can be: the kind of names, and other words. ``at`` counts positional words
-    from 0."""
+    """What a positional word after a command can be: the kind of names, and other words, which metavars write in small
+    letters. ``at`` counts positional words from 0."""
     if at >= len(command.arguments):
         return None, []
-    name, *others = command.arguments[at].strip("[].").split("|")
-    kind = names_kind(name)
-    return kind, others if kind is not None else []
+    words = command.arguments[at].strip("[].").split("|")
+    kind = names_kind(words[0])
+    if kind is not None:
+        return kind, words[1:]
+    return None, [word for word in words if word.islower()]
 
 
 def nouns() -> list[str]:

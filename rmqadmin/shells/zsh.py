@@ -65,7 +65,12 @@ _rmqadmin() {{
     esac
 }}
 
-_rmqadmin "$@"
+if [[ ${{zsh_eval_context[-1]}} == loadautofunc ]]; then  # from a file on fpath, at the first TAB
+    _rmqadmin "$@"
+else  # by eval or source
+    (( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit; }}
+    compdef _rmqadmin rmqadmin
+fi
 """
 
 
@@ -100,6 +105,8 @@ def _zsh_command(name: str, command: CommandInfo) -> list[str]:
     if kind is not None:
         names = f"_rmqadmin_names {kind}"
         specs.append(f"'1:{kind}:{{{names}; compadd -- {' '.join(others)}}}'" if others else f"'1:{kind}:{names}'")
+    elif others:
+        specs.append(f"'1:word:({' '.join(others)})'")
     return [
         f"{name.lower()})",
         "    _arguments \\",

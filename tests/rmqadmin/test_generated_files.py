@@ -18,6 +18,7 @@ from rmqadmin.manual.__main__ import write
 from rmqadmin.manual.man_page import ManPage, Prose, section, terms
 from rmqadmin.shells import completions, names_cache
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.zsh import assert_zsh_completes
 
 ROOT = Path(__file__).parent.parent.parent
 NAMES = {"topic": ["OrderTopic", "OtherTopic"], "group": ["OrderGroup"], "broker": ["127.0.0.1:10911"]}
@@ -110,6 +111,7 @@ def complete(*words: str, **environment: str) -> list[str]:
         (("msg", "cat", "OrderTopic", "--sin"), ["--since"]),
         (("dlq", "show", "Ord"), ["OrderGroup"]),
         (("topicList", "Ord"), []),
+        (("completion", ""), ["bash", "zsh", "fish"]),
     ],
 )
 def test_bash_offers_commands_options_values_and_names(words: tuple[str, ...], offered: list[str]) -> None:
@@ -195,6 +197,22 @@ def test_fish_offers_names_behind_a_command_in_any_case_and_no_error_without_con
     assert fish("rmqadmin --context ") == []
     ContextStore().add("live", {"namesrv_addr": "h:1"})
     assert fish("rmqadmin --context ") == ["live"]
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_offers_the_shells_to_complete_for() -> None:
+    assert fish("rmqadmin completion ") == ["bash", "fish", "zsh"]
+
+
+@pytest.mark.parametrize("way", ["eval", "fpath"])
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes_after_eval_and_from_fpath(tmp_path: Path, way: str) -> None:
+    """`eval "$(rmqadmin completion zsh)"` registered nothing."""
+    assert_zsh_completes(
+        "rmqadmin", (ROOT / "completions/_rmqadmin").read_text(), way, tmp_path,
+        {"rmqadmin topicRou": "rmqadmin topicRoute", "rmqadmin completion z": "rmqadmin completion zsh"},
+    )  # fmt: skip
 
 
 def test_fish_shows_no_help_beside_each_choice() -> None:

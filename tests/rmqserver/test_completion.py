@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from rmqserver.completion import SHELLS, completion
 from rmqserver.program import _parser, run
+from tests.support.zsh import assert_zsh_completes
 
 
 def offered(tmp_path: Path, *words: str) -> list[str]:
@@ -30,6 +32,7 @@ def test_bash_offers_commands_options_choices_and_files(tmp_path: Path) -> None:
     assert offered(tmp_path, "rmqserver", "standalone", "--allow") == ["--allow-unknown"]
     assert offered(tmp_path, "rmqserver", "broker", "--flush", "") == ["sync", "async"]
     assert offered(tmp_path, "rmqserver", "broker", "--config", "bro") == ["broker.conf"]
+    assert offered(tmp_path, "rmqserver", "completion", "") == ["bash", "zsh", "fish", "--install"]
     assert "--etcd" not in offered(tmp_path, "rmqserver", "broker", "--")
 
 
@@ -52,3 +55,23 @@ def test_it_is_printed_and_installed(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
     assert run(["completion", shell, "--install"]) == 2
     assert f"hint: rmqserver completion {shell} prints it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("way", ["eval", "fpath"])
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes_after_eval_and_from_fpath(tmp_path: Path, way: str) -> None:
+    """After `eval` nothing was registered: the file only ran."""
+    assert_zsh_completes(
+        "rmqserver", completion("zsh", _parser().options_by_command), way, tmp_path,
+        {"rmqserver stand": "rmqserver standalone", "rmqserver completion z": "rmqserver completion zsh"},
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_offers_commands_and_shells(tmp_path: Path) -> None:
+    file = tmp_path / "rmqserver.fish"
+    file.write_text(completion("fish", _parser().options_by_command))
+    for line, words in (("rmqserver stand", ["standalone"]), ("rmqserver completion ", ["bash", "fish", "zsh"])):
+        script = f"source {file}; complete -C {shlex.quote(line)}"
+        done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True)
+        assert (done.stdout.split(), done.stderr) == (words, "")
