@@ -7,17 +7,15 @@ defaults.
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from types import UnionType
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from rmqadmin.core.changes import FieldChange, Step, WayBack
 from rmqadmin.core.groups.group_config import group_fields
-from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.known_fields import check_nested, unknown_field
 from rmqadmin.core.topics.perms import parse_perm, perm_of_letters
 from rmqadmin.core.topics.topic_config import changed_attributes, topic_fields
 from rmqadmin.core.user_files import read_text
@@ -88,37 +86,6 @@ def checked_entry(kind: ListKind[C], entry: Mapping[str, Any]) -> dict[str, Any]
         except UsageError as error:
             raise UsageError(f"{found[kind.name_field]}: {error}", hint=error.hint) from None
     return found
-
-
-def unknown_field(where: str, field: str, known: Sequence[str]) -> UsageError:
-    advice = did_you_mean(field, known) or f"The fields are {', '.join(known)}."
-    return UsageError(f"{where}: there is no field {field}", hint=advice)
-
-
-_MEMBERS: dict[str, tuple[str, ...]] = {
-    "customizedRetryPolicy": ("next",),
-    "exponentialRetryPolicy": ("initial", "max", "multiplier"),
-}
-"""The names in objects for which we have no Struct."""
-
-
-def check_nested(where: str, value: Any, kind: Any) -> None:
-    """UsageError for a field that a Struct of ours does not have, at any depth."""
-    if isinstance(kind, UnionType):
-        kind = next((part for part in typing.get_args(kind) if part is not type(None)), kind)
-    if typing.get_origin(kind) is list and isinstance(value, list):
-        for at, each in enumerate(value):
-            check_nested(f"{where}[{at}]", each, typing.get_args(kind)[0])
-    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, Mapping)):
-        return
-    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-    for field, each in value.items():
-        if field not in types:
-            raise unknown_field(where, field, [*types])
-        for member in each if field in _MEMBERS and isinstance(each, Mapping) else ():
-            if member not in _MEMBERS[field]:
-                raise unknown_field(f"{where}.{field}", member, _MEMBERS[field])
-        check_nested(f"{where}.{field}", each, types[field])
 
 
 def _configured(kind: ListKind[C], values: Mapping[str, Any]) -> C:

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from rmqadmin.core.config_lists import unknown_field
+from rmqadmin.core.known_fields import unknown_field
 from rmqadmin.core.manifests.documents import read_documents
 from rmqadmin.core.manifests.kinds import KINDS, ObjectKind
 from rmqproto.errors import UsageError

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from rmqadmin.core.known_fields import check_nested
 from rmqadmin.core.offsets.reset import QueueReset
 from rmqadmin.core.own_files import state_dir, write_private
 from rmqproto.bodies.base import MessageQueue
@@ -86,11 +87,13 @@ def _part(name: str) -> str:
 
 
 def read_untrusted(path: Path) -> Undo:
-    """Reads an undo file. UsageError if it cannot be read or is not an undo file."""
+    """Reads an undo file. UsageError if it cannot be read, is not an undo file, or has a name that no undo
+    file has."""
     try:
         if path.stat().st_size > SIZE_MAX_BYTES:
             raise UsageError(f"{path} is too large for an undo file")
-        undo = msgspec.json.decode(path.read_bytes(), type=Undo)
+        data = path.read_bytes()
+        undo = msgspec.json.decode(data, type=Undo)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -99,4 +102,5 @@ def read_untrusted(path: Path) -> Undo:
         raise UsageError(
             f"{path} is not an undo file of this program", hint=f"kind {undo.kind!r}, version {undo.version}"
         )
+    check_nested(str(path), msgspec.json.decode(data), Undo)
     return undo

@@ -12,6 +12,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import ChangeRow, FieldChange, action, differences
+from rmqadmin.core.known_fields import check_nested
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
 from rmqadmin.core.user_files import without_mark
 from rmqproto.bodies.base import MessageQueue
@@ -182,13 +183,16 @@ def write_mapping(plan: TopicRemappingDetail, *, after: bool) -> str:
 
 
 def load_mapping(path: str, topic: str) -> TopicRemappingDetail:
-    """Reads and checks a file of ``write_mapping``. StorageError, MappingError."""
+    """Reads and checks a file of ``write_mapping``. StorageError, MappingError; UsageError for a name that no mapping
+    has."""
     try:
-        plan = fastjson.loads_untrusted(without_mark(Path(path.strip()).read_bytes()), TopicRemappingDetail)
+        data = without_mark(Path(path.strip()).read_bytes())
+        plan = fastjson.loads_untrusted(data, TopicRemappingDetail)
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from None
     except ProtocolError as error:
         raise StorageError(f"{path} is not a mapping of a static topic: {error}") from None
+    check_nested(path.strip(), fastjson.loads_untrusted(data, dict), TopicRemappingDetail)
     if not plan.broker_config_map:
         raise MappingError(f"{path} names no broker")
     epoch_of(topic, plan.broker_config_map)

@@ -329,6 +329,17 @@ def test_what_is_no_undo_file_is_refused(tmp_path: Path, text: str) -> None:
         undo.read_untrusted(tmp_path / "missing")
 
 
+def test_a_name_that_no_undo_file_has_is_refused(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
+    """`reset_ofset` was left out: the undo could not see that the group had gone on."""
+    made = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "end").document["summary"]
+    path = Path(made["undo_file"])
+    path.write_text(path.read_text().replace('"reset_offset"', '"reset_ofset"'))
+    ran = rmqadmin("resetOffset", "--undo", str(path), "--yes")
+    assert ran.status == 2
+    assert "queues[0]: there is no field reset_ofset" in ran.err
+    assert "Did you mean reset_offset?" in ran.err
+
+
 def test_a_destructive_command_says_which_instant_it_understood(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
     ran = rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "2026-01-31T12:00:00Z", "--dry-run")
     assert "--to 2026-01-31T12:00:00Z is 2026-01-31 12:00:00.000+00:00 UTC (" in ran.err

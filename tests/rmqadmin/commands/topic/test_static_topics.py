@@ -185,6 +185,22 @@ def test_a_file_puts_a_mapping_back(
     assert (ran.status, "not match for broker" in ran.err) == (1, True)
 
 
+def test_a_name_that_no_mapping_has_is_refused(call: Rmqadmin, tmp_path: Path) -> None:
+    """It was left out, and the default in its place was written to the brokers."""
+    assert call("updateStaticTopic", "-t", "NamedStatic", "-qn", "2", "-b", "broker-a").status == 0
+    (after,) = tmp_path.glob("NamedStatic-*.after")
+    text = after.read_text()
+    for name, wrong, told in (
+        ("brokerConfigMap", "brokerConfigMapp", "there is no field brokerConfigMapp"),
+        ("readQueueNums", "readQueuesNum", "brokerConfigMap.broker-a: there is no field readQueuesNum"),
+        ("logicOffset", "logicalOffset", "there is no field logicalOffset"),
+    ):
+        after.write_text(text.replace(f'"{name}"', f'"{wrong}"'))
+        for command in ("updateStaticTopic", "remappingStaticTopic"):
+            ran = call(command, "-t", "NamedStatic", "-b", "broker-a", "-mf", str(after))
+            assert (ran.status, told in ran.err, f"Did you mean {name}?" in ran.err) == (2, True, True), ran.err
+
+
 def refused(ran: Ran) -> tuple[int, str]:
     return ran.status, ran.err.partition("\n")[0].removeprefix("rmqadmin: error: ")
 
