@@ -15,13 +15,13 @@ from rmqadmin.core.config_lists import (
     GROUPS,
     TOPICS,
     ListKind,
-    check_nested,
     checked_entry,
     entry_back,
     entry_of,
     wanted,
     without_none,
 )
+from rmqadmin.core.known_fields import check_nested
 from rmqadmin.core.metadata.user_tables import user_groups, user_topics
 from rmqadmin.core.topics.perms import perm_letters
 from rmqadmin.core.topics.shrinking import shrink_warnings
