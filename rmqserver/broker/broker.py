@@ -92,7 +92,6 @@ from rmqserver.store.timers.timer_store import TimerStore
 log = logging.getLogger(__name__)
 
 CLIENT_SCAN_EVERY_S = 10.0
-FILTERS_SAVE_EVERY_S = 10.0
 PUT_EXPIRY_EVERY_S = 0.5
 DISPATCH_EVERY_S = 0.02
 """How long the broker waits for more messages before it does the work that the store has postponed. A busy store does
@@ -175,7 +174,7 @@ class Broker(Service):
         self.mappings = QueueMappings(config, self.files, clock_ms)
         self.groups = GroupTable(config, self.files, clock_ms)
         self.offsets = ConsumerOffsets(self.files, clock_ms, has_light_queues=config.has_light_queues)
-        self.consumer_filters = ConsumerFilters(config, self.files, clock_ms)
+        self.consumer_filters = ConsumerFilters(clock_ms)
 
     def _make_senders(self) -> None:
         """Makes the parts between a message and its acknowledgement."""
@@ -321,7 +320,6 @@ class Broker(Service):
         if self.slave is None:  # a slave gets its master's tables later
             tell_lost_queues(self.offsets, self.store)
             tell_unlisted_topics(self.topics, self.store)
-        self.consumer_filters.load()
         # Offsets may be ahead of the log, after a clean stop, too: config/ may come from another store, or from a copy
         # that was made after the log's; after a promotion, from a broker whose log went further. A slave's offsets are
         # those of its master, whose log may be ahead of its own.
@@ -378,7 +376,6 @@ class Broker(Service):
         if keeps_progress:
             self.transactions.save()
         self.offsets.save()
-        self.consumer_filters.save()
         self.topics.close()
         self.mappings.close()
         self.groups.close()
@@ -470,7 +467,6 @@ class Broker(Service):
             nursery.start_soon(self._expire_puts)
             nursery.start_soon(self._scan_clients)
             nursery.start_soon(self._save_offsets)
-            nursery.start_soon(self._save_filters)
             nursery.start_soon(self._clean_store)
 
     async def _dispatch_behind(self) -> None:
@@ -500,11 +496,6 @@ class Broker(Service):
             await trio.sleep(self.config.flush_consumer_offset_interval_ms / 1000)
             self.offsets.save()
             self.files.try_again()  # other tables, too: the disk may have room again
-
-    async def _save_filters(self) -> None:
-        while True:
-            await trio.sleep(FILTERS_SAVE_EVERY_S)
-            self.consumer_filters.save()
 
     async def _clean_store(self) -> None:
         while True:

@@ -110,6 +110,7 @@ FAMILIES = (
         accessMessageInMemoryHotRatio dataReadAheadEnable maxConsumeQueueScan travelCqFileNum.* sample.*
         pullBatchMaxMessageCount bitMapLength.* enableCalcFilterBitMap enableConsumeQueueExt
         searchBcqByCacheEnable maxMessageFilterNumForNotification iterator.*
+        expectConsumerNumUseFilter maxErrorRateOfBloomFilter filterDataCleanTimeSpan
         """,
     ),
     Family(

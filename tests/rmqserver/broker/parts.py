@@ -31,7 +31,7 @@ from rmqserver.store.timers.timer_store import TimerStore
 def parts_on(store: MessageStore, files: ConfigFiles, settings: str = "") -> BrokerParts:
     """The parts of a broker on an open ``store``. The caller closes ``store`` and ``files``."""
     config, clock_ms = BrokerConfig.from_properties(settings), store.clock_ms
-    consumer_filters = ConsumerFilters(config, files, clock_ms)
+    consumer_filters = ConsumerFilters(clock_ms)
     topics = TopicTable(config, files, clock_ms)
     root = store.directory.root
     timer_store = TimerStore(

@@ -15,8 +15,6 @@ from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import Refused
-from rmqserver.store.disk.config_files import ConfigFiles
-from rmqserver.store.disk.disk import OsDisk
 
 
 @pytest.fixture
@@ -34,8 +32,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def made(settings: str = "") -> Filters:
-    config, files = BrokerConfig.from_properties(settings), ConfigFiles("", OsDisk())
-    return Filters(config, ConsumerFilters(config, files, lambda: 0))
+    config = BrokerConfig.from_properties(settings)
+    return Filters(config, ConsumerFilters(lambda: 0))
 
 
 def subscribe(clients: Clients, expression: str, version: int) -> ConsumerGroup:
@@ -83,8 +81,8 @@ def test_subscription_is_compiled_anew_when_it_is_replaced(compiled: list[str | 
 
 def test_setting_is_asked_at_every_pull() -> None:
     """The setting may change while subscriptions exist."""
-    config, files = BrokerConfig.from_properties("enablePropertyFilter=true"), ConfigFiles("", OsDisk())
-    registered = ConsumerFilters(config, files, lambda: 0)
+    config = BrokerConfig.from_properties("enablePropertyFilter=true")
+    registered = ConsumerFilters(lambda: 0)
     some, clients = Filters(config, registered), Clients(lambda: 0)
     group = subscribe(clients, "a > 1", 1)
     subscription = group.subscriptions["T"]
@@ -120,11 +118,8 @@ def test_pull_with_tags_that_are_only_separators_is_refused(expression: str) -> 
 
 
 def test_retries_are_asked_what_their_first_topic_asks_where_the_setting_says_so() -> None:
-    config, files = (
-        BrokerConfig.from_properties("enablePropertyFilter=true\nfilterSupportRetry=true"),
-        ConfigFiles("", OsDisk()),
-    )
-    registered = ConsumerFilters(config, files, lambda: 0)
+    config = BrokerConfig.from_properties("enablePropertyFilter=true\nfilterSupportRetry=true")
+    registered = ConsumerFilters(lambda: 0)
     subscriptions = [
         SubscriptionData(topic=topic, sub_string=expression, sub_version=1, expression_type="SQL92")
         for topic, expression in (("T", "a > 5"), ("%RETRY%G", "TRUE"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from tests.rmqserver.broker.golden_state import consume, create_topic, ok
 from tests.rmqserver.broker.messaging import bodies, hold_pull, pull, send, text
+from tests.rmqserver.store import golden
 from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
@@ -103,12 +105,16 @@ def test_look_at_a_queue_shows_the_filter(wire: Wire) -> None:
     )
 
 
-def test_filter_is_kept_over_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("kept")
-    for _ in range(2):
-        settings = ("--set", "enablePropertyFilter=true")
-        with servers.standalone(folder, *settings) as server, Wire(server.broker_addr) as wire:
-            subscribe(wire, "Kept", "a > 5")
-    (file,) = folder.rglob("consumerFilter.json")
-    data = json.loads(file.read_text())["filterDataByTopic"]["Kept"]["groupFilterData"][GROUP]
-    assert (data["expression"], data["clientVersion"]) == ("a > 5", 1)
+def test_the_file_of_filters_of_an_apache_store_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "apache").mkdir()
+    of_apache = (golden.unpack("clean", tmp_path / "apache") / "config/consumerFilter.json").read_bytes()
+    settings = ("--set", "enablePropertyFilter=true")
+    with servers.standalone(tmp_path / "ours", *settings) as server:
+        file = Path(server.store_dir, "config/consumerFilter.json")
+    assert not file.exists()
+    file.write_bytes(of_apache)
+    with servers.standalone(tmp_path / "ours", *settings) as server, Wire(server.broker_addr) as wire:
+        fill(wire, "Kept")
+        subscribe(wire, "Kept", "a = 5")
+        assert bodies(pull(wire, "Kept", **BY_HEARTBEAT)) == [b"5"]
+    assert file.read_bytes() == of_apache
