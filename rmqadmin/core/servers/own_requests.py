@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_NAMES_MAX = 8
+
 _HINTS: dict[int, str] = {
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "Only rmqserver serves this, and nothing was changed: is this one of"
     " Apache's brokers?",
@@ -31,11 +33,18 @@ def meant_brokers(admin: AdminClient, broker_addr: str | None, cluster_name: str
     """Like ``targets.masters``; if nothing is named, the only broker that the name server knows. With ``broker_addr``
     no server is asked, because a fault rule may make any request fail."""
     if broker_addr is None and cluster_name is None:
-        known = targets.selected_addrs(targets.all_brokers(admin.cluster_info()))
-        if len(known) == 1:
-            return known
-        names = ", ".join(known) or "none"
-        raise UsageError("Missing required option: -b or -c", hint=f"The name server knows the brokers {names}.")
+        info = admin.cluster_info()
+        brokers = targets.by_selected_addr(targets.all_brokers(info))
+        if len(brokers) == 1:
+            return [*brokers]
+        hint = targets.NO_BROKER_HINT
+        if brokers:
+            names = [f"-b {broker.broker_name}" for broker in brokers.values()]
+            shown = names[:_NAMES_MAX] + ["another"] * (len(names) > _NAMES_MAX)
+            clusters = " or ".join(f"-c {name}" for name in sorted(info.cluster_addr_table))
+            options = f"{', '.join(shown[:-1])} or {shown[-1]}"
+            hint = f"There are {len(brokers)} brokers: add {options}; {clusters} means every master."
+        raise UsageError("Missing required option: -b or -c", hint=hint)
     return targets.masters(admin, broker_addr, cluster_name)
 
 

@@ -202,11 +202,20 @@ def test_of_several_clusters_or_none_the_error_names_them(run: Rmqadmin) -> None
         assert "The name server knows the clusters C, D." in run("updateTopic", "-t", "T", "-n", namesrv.address).err
 
 
-def test_of_several_brokers_one_is_named_before_it_is_reset(run: Rmqadmin) -> None:
-    """The only cluster is not enough here: it would reset all of its brokers."""
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("server", "reset"), ("fault", "ls"), ("fault", "clear"), ("fault", "set", "*:drop"),
+        ("snapshot", "ls"), ("snapshot", "save", "s"), ("snapshot", "restore", "s"),
+    ],
+)  # fmt: skip
+def test_of_several_brokers_the_error_says_how_each_is_named(run: Rmqadmin, words: tuple[str, ...]) -> None:
+    """The only cluster is not enough here: it would reset all of its brokers. Only addresses were told."""
     with Replayed(answers=[_answer]) as namesrv:
-        ran = run("server", "reset", "-n", namesrv.address)
-    assert (ran.status, "Missing required option: -b or -c" in ran.err) == (2, True)
+        ran = run(*words, "-n", namesrv.address)
+        assert (ran.status, "Missing required option: -b or -c" in ran.err) == (2, True)
+        said = "There are 3 brokers: add -b broker-a, -b broker-b or -b node1.example; -c C means every master."
+        assert said in ran.err
 
 
 def test_a_server_of_another_kind_is_named(rmqadmin: Rmqadmin, server: Server) -> None:
