@@ -213,8 +213,8 @@ class Call:
         )
 
     def _where(self) -> tuple[str | None, str]:
-        """The context and the name servers."""
-        context = self.settings.context
+        """The context, if it counts, and the name servers."""
+        context = self.settings.counting_context()
         return None if context is None else context.name, self._namesrv_text
 
     def end_trail(self, result: Result | None, error: BaseException | None = None) -> None:

@@ -1,5 +1,5 @@
 """Fills in what a command line leaves to the program: the address behind a broker's name, the port behind a host, the
-only cluster."""
+only cluster. Refuses several names where a command takes one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from rmqadmin.options.command_options import (
     A_BROKER_NAME,
     INSTEAD_OF_CLUSTER,
     OR_THE_ONLY,
+    SEVERAL_NAMES,
     spellings_of,
 )
+from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.call import Call
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
 
 def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a command's own options, as the command needs them. Errors as of ``core.servers.meant_brokers`` and
-    of ``targets.only_cluster``. No server is asked if nothing is left open."""
+    of ``targets.only_cluster``. No server is asked if nothing is left open. UsageError for names joined by commas."""
     found = dict(values)
+    _require_one_name(call.command, own, values)
     for parameter in own:
         marks = typing.get_args(parameter.annotation)
         value = values.get(parameter.name)
@@ -37,6 +40,32 @@ def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Map
 
             found[parameter.name] = only_cluster(call.admin.cluster_info(), _missing(own, parameter))
     return found
+
+
+_FOR_SEVERAL = {
+    "deleteTopic": "topic delete",
+    "updateTopic": "topic create",
+    "topicClusterList": "topic describe",
+    "consumerProgress": "group describe",
+    "group lag": "group describe",
+}
+"""Commands that do for several names what these do for one."""
+
+
+def _require_one_name(command: str, own: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> None:
+    """No topic or group has a comma in its name, so that such a name is a list."""
+    for parameter in own:
+        marks, value = typing.get_args(parameter.annotation), values.get(parameter.name)
+        metavar = getattr(marks[-1], "metavar", None) if marks else None
+        if not isinstance(value, str) or "," not in value or SEVERAL_NAMES in marks or metavar not in _NAMES:
+            continue
+        names = [part.strip() for part in value.split(",") if part.strip()]
+        several = _FOR_SEVERAL.get(command)
+        told = "Run it once for each." if several is None else f"For several: rmqadmin {several} {' '.join(names)}"
+        raise UsageError(f"{command} takes one {_NAMES[metavar]}, and {value!r} is a list", hint=told)
+
+
+_NAMES = {"TOPIC": "topic", "GROUP": "group"}
 
 
 def _is_other_said(own: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> bool:

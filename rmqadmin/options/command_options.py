@@ -50,6 +50,9 @@ LONG = "a whole number of 64 bits"
 TEXTS = "texts that may be anything"
 """Marks words of a command that are bodies: such a text may begin with any dash."""
 
+SEVERAL_NAMES = "names joined by commas"
+"""Marks an option for one name of a topic or group that also takes several."""
+
 INSTEAD_OF_CLUSTER = frozenset({"--brokerAddr", "--brokerName", "--all-clusters"})
 """Options that replace a marked one."""
 
@@ -111,6 +114,11 @@ AskedBroker = Annotated[
 ]
 BrokerName = Annotated[str, A_BROKER_NAME, typer.Option("-b", "--brokerName", metavar="BROKER", help="Broker name.")]
 Topic = Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")]
+Topics = Annotated[
+    str,
+    SEVERAL_NAMES,
+    typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name, or several joined by commas."),
+]
 TopicOnly = Annotated[str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")]
 LmqParent = Annotated[
     str | None,

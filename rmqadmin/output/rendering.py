@@ -157,12 +157,13 @@ def _tsv(result: Result, asked: AskedColumns) -> Iterator[str]:
 
 
 def _names(result: Result) -> Iterator[str]:
-    """Each distinct row key, its parts joined by a slash."""
+    """Each distinct row key, its parts joined by a slash; a sparse one is left out where it is unknown."""
     keys = [column for column in columns(result.row_type) if column.is_key]
     assert keys, f"{result.row_type.__name__} marks no field as its key"
     seen: set[str] = set()
     for rows in result.batches():
-        names = ["/".join(_cell(row, column) for column in keys).translate(_TSV_ESCAPES) for row in rows]
+        parts = ([text for one in keys if (text := _cell(row, one)) or not one.is_sparse] for row in rows)
+        names = ["/".join(part).translate(_TSV_ESCAPES) for part in parts]
         new = [name for name in dict.fromkeys(names) if name not in seen]
         seen.update(new)
         yield "".join(name + "\n" for name in new)

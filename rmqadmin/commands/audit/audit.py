@@ -11,7 +11,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.audit.audit_log import AuditedCommand, read_commands_untrusted
 from rmqadmin.core.changes import FieldChange
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, Result, ResultColumn, Row, doc
 from rmqadmin.options.command_options import LONG
 from rmqadmin.registry import find
 from rmqproto.times import time_range
@@ -24,7 +24,7 @@ class AuditRow(Row, frozen=True):
     time_ms: Annotated[int, TIME, doc("when the command began to change something")]
     user: Annotated[str | None, doc("who: the user of the process", minor=True)]
     host: Annotated[str | None, doc("on which machine", wide=True)]
-    context: Annotated[str | None, doc("the context; none without one", minor=True)]
+    context: Annotated[str | None, doc("the context; tables show the name servers if none counted", minor=True)]
     namesrv_addr: Annotated[str | None, doc("the name servers", wide=True)]
     command: Annotated[str | None, doc("the command", vital=True)]
     arguments: Annotated[dict[str, Any], doc("its options, but for free text")]
@@ -34,6 +34,11 @@ class AuditRow(Row, frozen=True):
     outcome: Annotated[str, doc("done, failed, partly failed, interrupted; unfinished: running or killed", vital=True)]
     error: Annotated[str | None, doc("why it failed", sparse=True)]
     id: Annotated[str, doc("of the command", key=True, wide=True)]
+
+    def shown(self, column: ResultColumn) -> Any:
+        if column.name == "context" and self.context is None:
+            return self.namesrv_addr
+        return super().shown(column)
 
 
 class Audited(Result, frozen=True):

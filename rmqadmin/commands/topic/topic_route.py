@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -11,7 +11,8 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_map
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import Topic
+from rmqadmin.options.command_options import Topics
+from rmqadmin.options.topic_options import topic_names
 from rmqproto.bodies.routes import TopicRoute
 
 
@@ -22,22 +23,27 @@ class RouteRow(Row, frozen=True):
     read_queue_nums: Annotated[int, doc("queues that consumers read")]
     write_queue_nums: Annotated[int, doc("queues that producers write")]
     perm: Annotated[int, doc("4 read, 2 write, 1 inherit, added up", vital=True)]
+    topic: Annotated[str | None, doc("topic name, where several are shown", key=True, sparse=True)] = None
 
 
 class Route(Result, frozen=True):
-    """Where a topic lives."""
+    """Where topics live, by their names."""
 
     row_type: ClassVar[type[Row]] = RouteRow
-    route: TopicRoute
+    routes: Mapping[str, TopicRoute]
     as_list: bool
 
     def rows(self) -> Sequence[RouteRow]:
-        brokers = {broker.broker_name: broker for broker in self.route.broker_datas}
+        return [row for topic, route in self.routes.items() for row in self._rows(topic, route)]
+
+    def _rows(self, topic: str, route: TopicRoute) -> list[RouteRow]:
+        brokers = {broker.broker_name: broker for broker in route.broker_datas}
         found = []
-        for queues in sorted(self.route.queue_datas, key=lambda queues: queues.broker_name):
+        for queues in sorted(route.queue_datas, key=lambda queues: queues.broker_name):
             broker = brokers.get(queues.broker_name)
             found.append(
                 RouteRow(
+                    topic=topic if len(self.routes) > 1 else None,
                     cluster=broker.cluster if broker else None,
                     broker_name=queues.broker_name,
                     broker_addrs=broker.broker_addrs if broker else {},
@@ -49,20 +55,22 @@ class Route(Result, frozen=True):
         return found
 
     def mqadmin_text(self) -> str:
-        if self.as_list:
-            return self._mqadmin_list()
+        texts = self._mqadmin_list if self.as_list else self._mqadmin_json
+        return "".join(texts(topic, route) for topic, route in self.routes.items())
+
+    def _mqadmin_json(self, _topic: str, route: TopicRoute) -> str:
         mappings = {
             broker: {**mapping, "currIdMap": {int(queue_id): at for queue_id, at in mapping["currIdMap"].items()}}
-            for broker, mapping in (self.route.topic_queue_mapping_by_broker or {}).items()
+            for broker, mapping in (route.topic_queue_mapping_by_broker or {}).items()
         }
-        route = msgspec.structs.replace(self.route, topic_queue_mapping_by_broker=mappings or None)
+        route = msgspec.structs.replace(route, topic_queue_mapping_by_broker=mappings or None)
         return fastjson_pretty(route) + "\n"
 
-    def _mqadmin_list(self) -> str:
+    def _mqadmin_list(self, topic: str, route: TopicRoute) -> str:
         def line(*texts: Any) -> str:
             return "{:45} {:32} {:50} {:10} {:11} {:5}\n".format(*map(str, texts))
 
-        rows = self.rows()
+        rows = self._rows(topic, route)
         text = line("#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm")
         for row in rows:
             addrs = java_map({str(broker_id): addr for broker_id, addr in row.broker_addrs.items()})
@@ -74,13 +82,13 @@ class Route(Result, frozen=True):
 
 def topic_route(
     call: Call,
-    topic: Topic,
+    topic: Topics,
     as_list: Annotated[bool, typer.Option("-l", "--list", help="With --output mqadmin: a table, not JSON.")] = False,
 ) -> Route:
     """One row a broker. The route is what the name server tells producers and consumers.
 
     Examples:
-      rmqadmin topicRoute -t OrderTopic
+      rmqadmin topicRoute -t OrderTopic,RefundTopic
       rmqadmin topicRoute -t OrderTopic -l --output mqadmin
     """
-    return Route(call.admin.topic_route(topic.strip()), as_list)
+    return Route({name: call.admin.topic_route(name) for name in topic_names([topic])}, as_list)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.core.topics.topic_status import TopicStatus
-from rmqadmin.options.command_options import LmqParent, Topic
+from rmqadmin.core.topics.topic_status import TopicStatus, joined_status
+from rmqadmin.options.command_options import LmqParent, Topics
+from rmqadmin.options.topic_options import topic_names
 from rmqadmin.shared.topic_ends import read_status
 
 
 def topic_status(
     call: Call,
-    topic: Topic,
+    topic: Topics,
     cluster: LmqParent = None,
 ) -> TopicStatus:
     """One row a queue. Queues that keep messages although consumers do not read them are marked. A static topic also
@@ -18,8 +19,12 @@ def topic_status(
 
     Examples:
       rmqadmin topicStatus -t OrderTopic
+      rmqadmin topicStatus -t OrderTopic,RefundTopic
       rmqadmin topicStatus -t OrderTopic --watch 5
     """
-    topic = topic.strip()
-    route = call.admin.topic_route((cluster or topic).strip())
-    return read_status(call, topic, route, with_unread=cluster is None and not call.as_mqadmin)
+    with_unread = cluster is None and not call.as_mqadmin
+
+    def read(name: str) -> TopicStatus:
+        return read_status(call, name, call.admin.topic_route((cluster or name).strip()), with_unread=with_unread)
+
+    return joined_status([read(name) for name in topic_names([topic])])

@@ -229,16 +229,26 @@ class EffectiveSettings:
         except FileNotFoundError:
             return None
 
+    def counting_context(self) -> Context | None:
+        """The context in use, unless a flag or a variable names other name servers in its place."""
+        return None if self._overrules(Level.FLAG, Level.ENVIRONMENT) else self.context
+
     def overruled_context(self) -> tuple[Context, EffectiveSetting] | None:
         """The context in use and what names other name servers in its place: a variable of the environment. None if
         the context's count. A flag is not told of: whoever types it knows."""
+        context = self.context
+        if context is None or not self._overrules(Level.ENVIRONMENT):
+            return None
+        return context, self.setting("namesrv_addr")
+
+    def _overrules(self, *levels: Level) -> bool:
+        """Whether one of the levels names other name servers than the context in use."""
         from rmqadmin.core.contexts.addresses import addresses_of
 
         said, context = self.setting("namesrv_addr"), self.context
-        if said.level is not Level.ENVIRONMENT or context is None:
-            return None
-        is_same = addresses_of(said.value) == addresses_of(context.settings.namesrv_addr or "")
-        return None if is_same else (context, said)
+        if said.level not in levels or context is None:
+            return False
+        return addresses_of(said.value) != addresses_of(context.settings.namesrv_addr or "")
 
     # --- what they mean together -------------------------------------------------------------------------------------
 

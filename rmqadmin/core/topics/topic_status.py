@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Annotated, ClassVar
 
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
@@ -22,6 +23,7 @@ class QueueRow(Row, frozen=True):
         bool | None, doc("true: consumers do not read it, the topic has fewer read queues", sparse=True, vital=True)
     ]
     last_updated_ms: Annotated[int | None, TIME, doc("when the newest message was stored; unknown if there is none")]
+    topic: Annotated[str | None, doc("topic name, where several are shown", key=True, sparse=True)] = None
 
 
 class TopicTotals(Row, frozen=True):
@@ -31,7 +33,7 @@ class TopicTotals(Row, frozen=True):
 
 
 class TopicStatus(Result, frozen=True):
-    """Where a topic's queues begin and end. ``unread``: those that consumers do not read."""
+    """Where a topic's queues begin and end, or those of several. ``unread``: those that consumers do not read."""
 
     row_type: ClassVar[type[Row]] = QueueRow
     offsets: dict[MessageQueue, TopicOffset]
@@ -39,8 +41,10 @@ class TopicStatus(Result, frozen=True):
     unread: dict[MessageQueue, StoredQueue] = {}
 
     def rows(self) -> Sequence[QueueRow]:
+        is_several = len({queue.topic for queue in self.offsets}) > 1
         return [
             QueueRow(
+                topic=queue.topic if is_several else None,
                 broker_name=queue.broker_name,
                 queue_id=queue.queue_id,
                 min_offset=ends.min_offset,
@@ -70,7 +74,9 @@ class TopicStatus(Result, frozen=True):
         unread = self._unread()
         if not unread:
             return None
-        return f"{unread_text(unread)}; to let them be read: {read_again(unread[0].queue.topic, unread)}"
+        by_topic = groupby(sorted(unread, key=lambda one: one.queue), lambda one: one.queue.topic)
+        again = "; ".join(read_again(topic, list(of_topic)) for topic, of_topic in by_topic)
+        return f"{unread_text(unread)}; to let them be read: {again}"
 
     def mqadmin_text(self) -> str:
         from rmqproto.times import mqadmin_time
@@ -81,3 +87,12 @@ class TopicStatus(Result, frozen=True):
             name = cut(row.broker_name, BROKER_NAME_WIDTH)
             text += f"{name:32}  {row.queue_id:<4}  {row.min_offset:<20}  {row.max_offset:<20}    {moment}\n"
         return text + "\nTopic Put TPS: 0.0\n"  # mqadmin never adds up the brokers' rates
+
+
+def joined_status(found: Sequence[TopicStatus]) -> TopicStatus:
+    """Several topics in one."""
+    return TopicStatus(
+        {queue: ends for one in found for queue, ends in one.offsets.items()},
+        round(sum(one.put_tps for one in found), 2),
+        {queue: stored for one in found for queue, stored in one.unread.items()},
+    )

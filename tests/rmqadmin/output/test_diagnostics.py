@@ -118,7 +118,7 @@ def test_an_option_behind_its_command_that_stands_before_it_is_told_so(run: Rmqa
     ("args", "said"),
     [
         ("topicList -o", "Missing argument for option: output\nhint: -o FORMAT: table, wide, json"),
-        ("topicRoute -t", "Missing argument for option: topic\nhint: -t TOPIC: Topic name."),
+        ("topicRoute -t", "Missing argument for option: topic\nhint: -t TOPIC: Topic name"),
         ("-o", "Missing argument for option: output\nhint: -o FORMAT: table, wide, json"),
         ("--color", "Missing argument for option: color\nhint: --color <auto|always|never>: "),
         ("-o topicList", "--output: 'topicList' is not an output format\nhint: The formats are table"),

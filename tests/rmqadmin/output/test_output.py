@@ -134,7 +134,7 @@ def test_the_keys_of_a_map_are_text_in_yaml_as_in_json() -> None:
         queue_datas=[QueueData(broker_name="broker-a", perm=6, read_queue_nums=4, write_queue_nums=4)],
         broker_datas=[BrokerData(broker_addrs={0: "127.0.0.1:10911"}, broker_name="broker-a", cluster="c")],
     )
-    result = Route(route, as_list=False)
+    result = Route({"T": route}, as_list=False)
     from_yaml = yaml.safe_load(render(result, "c", Format.YAML))
     assert from_yaml["items"][0]["broker_addrs"] == {"0": "127.0.0.1:10911"}
     assert from_yaml == json.loads(render(result, "c", Format.JSON))

@@ -60,6 +60,24 @@ def test_a_change_is_written_down_with_who_where_what_and_how_it_went(
     assert stat.S_IMODE(audit_log.log_path().stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("by_variable", [True, False])
+def test_a_context_that_did_not_count_is_not_named(
+    run: Rmqadmin, server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, by_variable: bool
+) -> None:
+    """The table named the context in use, though NAMESRV_ADDR had sent the change elsewhere."""
+    ContextStore().add("elsewhere", {"namesrv_addr": "127.0.0.1:1"})
+    ContextStore().use("elsewhere")
+    if by_variable:
+        monkeypatch.setenv("NAMESRV_ADDR", server.namesrv_addr)
+    there = [] if by_variable else ["-n", server.namesrv_addr]
+    assert run("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"), *there).status == 0
+    (written,) = run("audit", "-o", "json").items
+    assert (written["context"], written["namesrv_addr"]) == (None, server.namesrv_addr)
+    table = run("audit", "--output", "wide").out
+    assert "elsewhere" not in table
+    assert table.split("\n")[1].count(server.namesrv_addr) == 2
+
+
 def test_it_is_listed_by_time_context_and_command(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
     topic = fresh("AuditTopic")
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic)

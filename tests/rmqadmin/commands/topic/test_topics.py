@@ -40,7 +40,7 @@ def test_a_topic_is_created_listed_routed_changed_and_deleted(
     (route,) = rmqadmin("-o", "json", "topicRoute", "-t", name).items
     assert route == {
         "cluster": CLUSTER, "broker_name": "broker-a", "broker_addrs": {"0": server.broker_addr},
-        "read_queue_nums": 2, "write_queue_nums": 3, "perm": 6,
+        "read_queue_nums": 2, "write_queue_nums": 3, "perm": 6, "topic": None,
     }  # fmt: skip
     assert rmqadmin("topicStatus", "-t", name, "--output", "name").out == "broker-a/0\nbroker-a/1\nbroker-a/2\n"
     deleted = rmqadmin("-o", "json", "deleteTopic", "-c", CLUSTER, "-t", name)
@@ -49,6 +49,40 @@ def test_a_topic_is_created_listed_routed_changed_and_deleted(
         (server.namesrv_addr, "delete", True),
     ]
     assert {"topic": name} not in rmqadmin("-o", "json", "topicList").items
+
+
+def test_several_topics_are_shown_where_a_list_is_given(
+    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
+) -> None:
+    """`-t a,b` was taken for the name of one topic, which nobody knew."""
+    other = fresh("AdminTopic")
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", other, "-r", "1", "-w", "1").status == 0
+    both = f"{topic}, {other}"
+    routes = rmqadmin("-o", "json", "topicRoute", "-t", both).items
+    assert [(row["topic"], row["read_queue_nums"]) for row in routes] == [(topic, 3), (other, 1)]
+    queues = rmqadmin("-o", "json", "topicStatus", "-t", both).items
+    assert [(row["topic"], row["queue_id"]) for row in queues] == [(topic, 0), (topic, 1), (topic, 2), (other, 0)]
+    assert rmqadmin("topicStatus", "-t", both, "--output", "name").out.endswith(f"broker-a/0/{other}\n")
+    assert rmqadmin("topicStatus", "-t", f"{topic},{other}-none").status == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("deleteTopic -t a,b --yes", "rmqadmin topic delete a b\n"),
+        ("updateTopic -t a,b", "rmqadmin topic create a b\n"),
+        ("topicClusterList -t a,b", "rmqadmin topic describe a b\n"),
+        ("updateTopicPerm -t a,b -p R", "once for each"),
+        ("deleteSubGroup -g a,b", "once for each"),
+        ("consumerProgress -g a,b", "rmqadmin group describe a b\n"),
+        ("msg cat a,b", "once for each"),
+    ],
+)
+def test_a_list_where_one_name_is_taken_is_refused(rmqadmin: Rmqadmin, words: str, hint: str) -> None:
+    ran = rmqadmin(*words.split())
+    assert ran.status == 2
+    assert "'a,b' is a list" in ran.err
+    assert hint in ran.err
 
 
 def test_what_is_not_given_stays_as_it_is(rmqadmin: Rmqadmin, topic: str) -> None:
