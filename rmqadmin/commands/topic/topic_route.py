@@ -88,7 +88,7 @@ def topic_route(
     """One row a broker. The route is what the name server tells producers and consumers.
 
     Examples:
-      rmqadmin topicRoute -t OrderTopic,RefundTopic
+      rmqadmin topicRoute -t OrderTopic,CopyTopic
       rmqadmin topicRoute -t OrderTopic -l --output mqadmin
     """
     return Route({name: call.admin.topic_route(name) for name in topic_names([topic])}, as_list)

@@ -19,7 +19,7 @@ def topic_status(
 
     Examples:
       rmqadmin topicStatus -t OrderTopic
-      rmqadmin topicStatus -t OrderTopic,RefundTopic
+      rmqadmin topicStatus -t OrderTopic,CopyTopic
       rmqadmin topicStatus -t OrderTopic --watch 5
     """
     with_unread = cluster is None and not call.as_mqadmin
