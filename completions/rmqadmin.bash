@@ -614,7 +614,7 @@ _rmqadmin() {
         "wipewriteperm":-b|"wipewriteperm":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "addwriteperm":-b|"addwriteperm":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "doctor":-c|"doctor":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
-        "doctor":--ignore) mapfile -t COMPREPLY < <(compgen -W "name-server agreement reachable serving permission clock disk flush versions roles in-sync replica-lag masters controllers broker-names access routes topics-everywhere groups-everywhere dead-letters retention subscriptions queue-owners members stuck lag unread-queues offsets positions" -- "$cur"); return ;;
+        "doctor":--ignore) mapfile -t COMPREPLY < <(compgen -W "name-server agreement reachable serving permission puts clock disk flush versions roles in-sync replica-lag masters controllers broker-names access routes topics-everywhere groups-everywhere dead-letters retention subscriptions queue-owners members stuck lag unread-queues offsets positions" -- "$cur"); return ;;
         "doctor":--sample) mapfile -t COMPREPLY < <(:); return ;;
         "doctor":--controllers) mapfile -t COMPREPLY < <(:); return ;;
         "check lag":-g|"check lag":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
