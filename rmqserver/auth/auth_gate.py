@@ -13,8 +13,7 @@ from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.authentication import Authentication
 from rmqserver.auth.authorization import Authorization
-from rmqserver.auth.gate_shortcut import GateShortcut
-from rmqserver.auth.needs import HOT_NAMES
+from rmqserver.auth.gate_shortcut import HOT_NAMES, GateShortcut
 from rmqserver.logs import Seldom
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request

@@ -2,8 +2,8 @@
 starts. Settings that would guard less than they say are refused.
 
 Two keys are ours: ``authorizationStrictEnabled`` requires a permission where Apache requires only a known user
-(``needs.py``), and ``namesrvAuthEnabled`` makes the nameserver of the same process check requests as the broker does.
-Apache's nameserver checks none.
+(``request_table.py``), and ``namesrvAuthEnabled`` makes the nameserver of the same process check requests as the broker
+does. Apache's nameserver checks none.
 """
 
 from __future__ import annotations

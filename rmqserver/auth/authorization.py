@@ -14,9 +14,11 @@ from rmqproto.headers.base import NoFields
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
-from rmqserver.auth.needs import HOT_NAMES, NEEDS, Pair, PairsOf, nothing
+from rmqserver.auth.gate_shortcut import HOT_NAMES
+from rmqserver.auth.needs import Pair, PairsOf, nothing
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
+from rmqserver.request_table import SERVED
 
 _DECISIONS_MAX = 10_000
 _NO_USER = "Authorization failed. Please verify your access rights and try again."
@@ -102,7 +104,7 @@ class Authorization:
     def _pairs_of(self, request: Request[Any]) -> PairsOf | None:
         """Returns None for a code that the service does not serve and will refuse itself."""
         code = request.code
-        need = NEEDS.get(code)
+        need = SERVED.get(code)
         if need is None:
             if code not in self._served:
                 return None

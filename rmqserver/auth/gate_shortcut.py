@@ -9,14 +9,17 @@ use from this address. A change of users or policies clears all of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
+from rmqproto.headers.base import ext_names
+from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.wire.command import HeaderCodec
 from rmqproto.wire.signed_fields import OTHER_FIELDS, Cut, SignedFields, has_signed_fields
 from rmqproto.wire.signing import SigningKey
-from rmqserver.auth.needs import HotNames
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
+from rmqserver.request_table import SERVED
 
 _SHAPES_MAX = 256
 """Limit of sets of names with a decoder. Real clients use about twenty. Further ones take the full path."""
@@ -35,6 +38,19 @@ class _Known(NamedTuple):
     names: Callable[[Any], object]
     allowed: Container[object] | None
     """The results of ``names`` that are allowed; None if all are."""
+
+
+class HotNames:
+    """The header fields on which the decision about a hot request depends besides user and address: ``of`` reads them
+    from the typed header; ``ext_names`` are their names on the wire, in the same order."""
+
+    def __init__(self, code: int, fields: tuple[str, ...]):
+        written = {field: name for name, field in ext_names(REQUEST_HEADERS[code])}
+        self.of: Callable[[Any], object] = attrgetter(*fields)
+        self.ext_names = [written[field] for field in fields]
+
+
+HOT_NAMES = {int(code): HotNames(code, row.names) for code, row in SERVED.items() if row.names}
 
 
 class GateShortcut:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, Protocol
 
-from rmqproto.codes import SEND_CODES, RequestCode, ResponseCode
+from rmqproto.codes import ResponseCode
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.limits.rates import Meter, NamedRates
@@ -15,11 +15,10 @@ from rmqserver.limits.refusals import REJECTED, Refusals
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import TakeOver
+from rmqserver.request_table import SERVED, CountsAs
 
-SENDS = frozenset(SEND_CODES)
-PULLS = frozenset({
-    RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.POP_MESSAGE, RequestCode.POP_LITE_MESSAGE,
-})  # fmt: skip
+SENDS = frozenset(code for code, row in SERVED.items() if row.counts_as is CountsAs.SEND)
+PULLS = frozenset(code for code, row in SERVED.items() if row.counts_as is CountsAs.PULL)
 
 
 class RateLimits(Protocol):

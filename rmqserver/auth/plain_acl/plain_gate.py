@@ -1,5 +1,5 @@
 """The gate of ACL 1.0 (``PlainPermissionManager.validate``, 5.3.2). It admits a white address, or else checks the
-account, its signature and its permissions. What a request needs is in ``needs.py``, as for users and policies.
+account, its signature and its permissions. What a request needs is in ``request_table.py``, as for users and policies.
 
 A refusal is 1 SYSTEM_ERROR with the class and text of Apache's ``AclException``; Apache also adds the line of its
 source.
@@ -20,7 +20,6 @@ from rmqproto.headers.base import NoFields
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.wire.signing import ACCESS_KEY
-from rmqserver.auth.needs import NEEDS
 from rmqserver.auth.plain_acl.accounts import Account, Perm
 from rmqserver.auth.plain_acl.plain_files import PlainFiles
 from rmqserver.file_stamps import WATCH_INTERVAL_S
@@ -29,6 +28,7 @@ from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import TakeOver
+from rmqserver.request_table import SERVED
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class PlainGate:
 
     def _missing(self, request: Request[Any], account: Account) -> str | None:
         code = request.code
-        need = NEEDS.get(code)
+        need = SERVED.get(code)
         is_admins = need.is_admins if need is not None else code in self._served or code in DROPPED_CODES
         if is_admins:
             return f"Need admin permission for request code={code}, but accessKey={account.access_key} is not"

@@ -21,17 +21,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import trio
 
-from rmqproto.codes import FORWARDED_FLAG, RequestCode, ResponseCode
+from rmqproto.codes import FORWARDED_FLAG, ResponseCode
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.consuming import PullAnswer, PullHeader
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
-from rmqserver.broker.replicas.slave import ENDINGS, READS, REJECTED_TEXT, WRITES, Slave
+from rmqserver.broker.replicas.slave import REJECTED_TEXT, Slave
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, answer_frame, refusal, send_answer
 from rmqserver.remoting.connection import OnAnswer
 from rmqserver.remoting.outward import Outward, connect
 from rmqserver.remoting.pump import PLAIN
 from rmqserver.remoting.service import Service
+from rmqserver.request_table import OnSlave, on_slave
 
 if TYPE_CHECKING:
     from rmqserver.broker.controlled.set_state import SetState
@@ -52,10 +53,8 @@ WAITING_MAX = 1000
 WAITING_MAX_BYTES = 16 << 20
 """Limits on one client's requests that wait for a connection to the master; more are refused as by a busy broker."""
 
-_OF_THE_MASTER = frozenset(
-    (*WRITES, *ENDINGS, RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
-)
-_READS = frozenset(READS)
+_OF_THE_MASTER = on_slave(OnSlave.REFUSED, OnSlave.ENDS_NOTHING, OnSlave.SERVED_WITHOUT_MASTER)
+_READS = on_slave(OnSlave.READ)
 
 RELIABLE_AFTER_S = 0.5
 """A connection to the master that ends sooner will likely end again. Then pulls are refused, too, or clients would

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.replication import EpochCache, EpochEntry
-from rmqproto.codes import REPLY_CODES, SEND_CODES, RequestCode, ResponseCode
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers.table import RequestKind, codes_of
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.sending.send_checks import unavailable_text
 from rmqserver.operation import Refused
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
-_PUTS = (
-    *SEND_CODES, *REPLY_CODES, RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.END_TRANSACTION,
-    RequestCode.RECALL_MESSAGE,
-)  # fmt: skip
+_PUTS = codes_of(RequestKind.PUT)
 
 
 class MemberHandlers:

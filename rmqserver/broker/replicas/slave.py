@@ -12,7 +12,7 @@ import trio
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import DelayOffsets
-from rmqproto.codes import REPLY_CODES, SEND_CODES, RequestCode, ResponseCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError, StorageError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
@@ -28,6 +28,7 @@ from rmqserver.broker.replicas.slave_note import SlaveNote
 from rmqserver.broker.tables.config_table import from_file
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, success
+from rmqserver.request_table import OnSlave, on_slave
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 
 if TYPE_CHECKING:
@@ -44,13 +45,7 @@ REJECTED_TEXT = "[REJECTREQUEST]system busy, start flow control for a while"
 NO_RESET_TEXT = "Can not reset offset in slave broker"
 OTHER_LOG_TEXT = "the log of this slave is not its master's"
 
-READS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-WRITES = (
-    *SEND_CODES, *REPLY_CODES, RequestCode.CONSUMER_SEND_MSG_BACK,
-    RequestCode.POP_MESSAGE, RequestCode.POP_LITE_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
-    RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
-)  # fmt: skip
-ENDINGS = (RequestCode.END_TRANSACTION, RequestCode.RECALL_MESSAGE)
+READS, WRITES, ENDINGS = on_slave(OnSlave.READ), on_slave(OnSlave.REFUSED), on_slave(OnSlave.ENDS_NOTHING)
 
 
 class Slave:

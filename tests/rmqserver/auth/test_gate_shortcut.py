@@ -20,10 +20,10 @@ from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, sign
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
-from rmqserver.auth.needs import NEEDS
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Service
+from rmqserver.request_table import SERVED
 
 NATIVE = sys.modules.get("rmqproto.wire._signed_fields")
 ALICE, BOB = Credentials("alice", "alice-secret"), Credentials("bob", "bob-secret")
@@ -53,8 +53,8 @@ class Guarded(Service):
         self.allow(ALICE, "Topic:mine*", "Group:mine*")
         self.allow(BOB, "*")
         self.full = self.served = 0
-        super().__init__("guarded", dict.fromkeys(NEEDS, self._serve))
-        self.gate = AuthGate(settings, self.table, "C", NEEDS)
+        super().__init__("guarded", dict.fromkeys(SERVED, self._serve))
+        self.gate = AuthGate(settings, self.table, "C", SERVED)
         admit = self.gate.admit
 
         def counted(*args: Any) -> None:

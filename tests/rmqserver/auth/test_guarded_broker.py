@@ -19,7 +19,8 @@ from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import sign
-from rmqserver.auth.needs import NEEDS, nothing
+from rmqserver.auth.needs import nothing
+from rmqserver.request_table import SERVED
 from tests.docs.compatibility import dispatch_tables
 from tests.support import servers
 from tests.support.auth_walk import (
@@ -118,7 +119,7 @@ def test_requests_of_one_user_have_a_rate_and_who_only_claims_the_name_takes_non
         assert wire.receive().code == 0
 
 
-NEEDS_NOTHING = {code for code, need in NEEDS.items() if need.pairs is nothing}
+NEEDS_NOTHING = {code for code, need in SERVED.items() if need.pairs is nothing}
 
 
 BROKER = sorted(dispatch_tables()[0] | set(OwnRequestCode))

@@ -15,8 +15,9 @@ from rmqproto.bodies.groups import ConsumerData, Heartbeat, LockRequest, Subscri
 from rmqproto.codes import OwnRequestCode, RequestCode
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.wire import fastjson
-from rmqserver.auth.needs import NEEDS, PairsOf, nothing
+from rmqserver.auth.needs import PairsOf, nothing
 from rmqserver.remoting.answer import Request
+from rmqserver.request_table import SERVED
 from tests.docs.compatibility import dispatch_tables
 from tests.support.auth_walk import ASKED_OF_HERE
 
@@ -34,7 +35,7 @@ NOT_OURS = {326}
 
 def asked(code: int, header: object = None, body: bytes = b"", strict: bool = False) -> list[tuple[str, str]]:
     """The needs of a request as pairs, such as ``Topic:T`` and ``Sub,Get``."""
-    need = NEEDS[code]
+    need = SERVED[code]
     pairs_of: PairsOf = need.strict if strict and need.strict else need.pairs
     request: Any = SimpleNamespace(code=code, header=header, body=body)
     return [(pair.resource.key, ",".join(action.value for action in pair.actions)) for pair in pairs_of(request, "C")]
@@ -51,11 +52,11 @@ def header_of(code: int, **texts: str | None) -> Any:
 
 
 def test_every_known_code_is_in_it() -> None:
-    assert {*RequestCode, *OwnRequestCode} <= NEEDS.keys()
+    assert {*RequestCode, *OwnRequestCode} <= SERVED.keys()
 
 
 def test_every_served_code_is_in_it() -> None:
-    assert set.union(*dispatch_tables()) <= NEEDS.keys()
+    assert set.union(*dispatch_tables()) <= SERVED.keys()
 
 
 @pytest.mark.parametrize("code", sorted(set(map(int, ANNOTATIONS)) - BY_SWITCH - NOT_OURS))
@@ -81,7 +82,7 @@ def test_it_asks_what_the_annotations_ask(code: int) -> None:
 
 
 def test_all_other_codes_of_apache_need_only_a_name_there() -> None:
-    asks_here = {code for code, need in NEEDS.items() if need.pairs is not nothing}
+    asks_here = {code for code, need in SERVED.items() if need.pairs is not nothing}
     apache_asks = set(map(int, ANNOTATIONS)) | BY_SWITCH
     namesrv_config = {318, 319}  # Apache's nameserver authorizes nothing, and these have no annotation
     assert asks_here - apache_asks - set(OwnRequestCode) - namesrv_config == ASKED_OF_HERE
@@ -162,7 +163,7 @@ def test_strictly_whatever_changes_the_broker_needs_the_cluster() -> None:
 
 def test_requests_are_typed_as_the_table_takes_them() -> None:
     """A row that names a field which its header lacks would fail at the first request."""
-    for code, need in NEEDS.items():
+    for code, need in SERVED.items():
         header: Any = header_of(code) if code in REQUEST_HEADERS else None
         request = Request(
             code=code, opaque=1, header=header, body=b'{"clientID":"c","clientId":"c","consumerGroup":"g"}'
