@@ -1,5 +1,5 @@
 """What can stand at the cursor: commands, options, values, names. ``shells.words`` knows which option takes which
-names, for this and for the completion files of other shells; here the names are those of the live cluster."""
+names. ``rmqadmin shell`` asks the live cluster for names, other shells take those that commands have seen."""
 
 from __future__ import annotations
 
@@ -74,6 +74,18 @@ def offer(before_cursor: str, ask: AskNames) -> Offer:
     return _offer(read_words(done), current, ask)
 
 
+def offer_line(line: str, ask: AskNames) -> list[Candidate]:
+    """What can follow ``line`` of another shell, each in place of the line's whole last word."""
+    found = offer(line, ask)
+    last_word = len(line) - len(line.rsplit(maxsplit=1)[-1]) if line and not line[-1].isspace() else len(line)
+    begun = line[last_word : found.start]
+    return [
+        msgspec.structs.replace(each, text=begun + each.text)
+        for each in found.candidates
+        if each.text not in LAST_WORDS
+    ]
+
+
 def read_words(words: list[str]) -> LineSoFar:
     """The meaning of whole words. The last one may be waiting for a value."""
     found = LineSoFar()
@@ -145,7 +157,8 @@ def _can_follow(option: OptionInfo, text: str, given: Iterable[str]) -> bool:
 def _of_option(option: OptionInfo, text: str) -> Candidate:
     """An option by its longest name, or by the short one that the user began."""
     fitting = [name for name in option.names if name.lower().startswith(text.lower())]
-    written = option.names[-1] if option.names[-1] in fitting else fitting[-1]
+    long = [name for name in fitting if name.startswith("--") and not name.startswith("--no-")]
+    written = (long or fitting)[-1]
     return Candidate(written, f"{option.metavar} {option.help}".strip())
 
 

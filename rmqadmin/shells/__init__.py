@@ -1,1 +1,1 @@
-"""Completion files, one module per shell; ``completions`` writes them."""
+"""What completes command lines: a short file for each shell, which asks the program, and what they all share."""

@@ -1,8 +1,8 @@
 """Names for completion: topics, groups, clusters and brokers, as commands last saw them. One file per kind, one name
 per line.
 
-The shell reads the files itself: TAB starts no program and asks no server. Each name server has its own folder. A
-command does not fail if the cache cannot be written.
+TAB reads them and asks no server. Each name server has its own folder. A command does not fail if the cache cannot be
+written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from rmqadmin.core.own_files import cache_dir, make_private_dir
 
 NAMES_MAX = 10_000
-"""A shell takes a tenth of a second to offer this many."""
+"""More than anybody looks through."""
 
 _PLAIN = r"[%|a-zA-Z0-9_.:-]+"
 """Letters, digits, and marks that mean nothing to a shell between quotes."""

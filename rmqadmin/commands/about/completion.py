@@ -1,10 +1,11 @@
-"""``completion``: the file that a shell completes this program's lines with."""
+"""``completion``: the file that a shell completes this program's lines with, and the words that it then asks for."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -12,7 +13,8 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.shells.completions import generate
+from rmqadmin.prompt.candidates import offer_line
+from rmqadmin.prompt.remembered_names import remembered_names
 from rmqproto.errors import UsageError
 
 
@@ -44,20 +46,47 @@ class Completion(Result, frozen=True):
         return iter([self.row.text] if self.row.path is None else [f"{self.row.path}\n"])
 
 
+class OfferedWord(Row, frozen=True):
+    text: Annotated[str, doc("what can stand at the end of the line, in place of its last word", key=True)]
+    help: Annotated[str, doc("what it means")]
+
+
+class OfferedWords(Result, frozen=True):
+    """What can stand at the end of a line."""
+
+    row_type: ClassVar[type[Row]] = OfferedWord
+    words: list[OfferedWord]
+
+    def rows(self) -> Sequence[OfferedWord]:
+        return self.words
+
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
+        return (f"{word.text}\t{word.help}\n" for word in self.words)
+
+
 def completion(
     call: Call,
-    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Whose completion.")],
+    shell: Annotated[Shell | None, typer.Argument(metavar="bash|zsh|fish", help="Whose completion.")] = None,
     install: Annotated[
         bool, typer.Option("--install", help="Write it where the shell looks for it, for this user.")
     ] = False,
-) -> Completion:
-    """Prints the completion, or writes it where the shell finds it in its next session.
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="LINE", help="What can stand at the end of this line: shells ask it.")
+    ] = None,
+) -> Completion | OfferedWords:
+    """Prints the completion, or writes it where the shell finds it in its next session. Names of topics and groups are
+    those that commands have seen: no server is asked.
 
     Examples:
       rmqadmin completion bash
       rmqadmin completion fish --install
     """
-    text = generate()[_FILES[shell]]
+    if at is not None:
+        found = offer_line(at, remembered_names)
+        return OfferedWords([OfferedWord(text=each.text, help=" ".join(each.told.split())) for each in found])
+    if shell is None:
+        raise UsageError("whose completion?", hint="bash, zsh or fish")
+    text = resources.files("rmqadmin.shells").joinpath(_FILES[shell]).read_text()
     if not install:
         return Completion(CompletionRow(shell=shell.value, path=None, text=text))
     path = _path(shell)

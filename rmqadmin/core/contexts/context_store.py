@@ -1,7 +1,5 @@
 """Where contexts are kept: one file each, ``contexts/NAME.toml`` in the configuration directory. A file of two lines in
 the state directory holds the context in use and the one before it.
-
-Shells read both for completion (``completions``).
 """
 
 from __future__ import annotations
