@@ -207,7 +207,6 @@ def test_fish_offers_names_behind_a_command_in_any_case_and_no_error_without_con
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
 def test_zsh_completes_after_eval_and_from_fpath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """`eval "$(rmqadmin completion zsh)"` registered nothing."""
-    monkeypatch.setenv("PATH", shell_environment()["PATH"])
     assert_zsh_completes(
         "rmqadmin", (ROOT / "rmqadmin/shells/_rmqadmin").read_text(), way, tmp_path,
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +19,12 @@ def assert_zsh_completes(program: str, text: str, way: str, folder: Path, lines:
         "eval": f'eval "$(cat {folder}/_{program})"',
         "fpath": f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D",
     }[way]
-    environment = {"PATH": "/usr/bin:/bin", "TERM": "dumb", "HOME": str(folder), "ZDOTDIR": str(folder)}
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "TERM": "dumb",
+        "HOME": str(folder),
+        "ZDOTDIR": str(folder),
+    }
     zsh = pexpect.spawn(
         "zsh", ["-f", "-i"], env=environment, encoding="utf-8", timeout=_TIMEOUT_S, dimensions=(50, 200)
     )  # fmt: skip
