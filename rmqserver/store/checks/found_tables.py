@@ -27,6 +27,7 @@ TOPICS, GROUPS = "topics.json", "subscriptionGroup.json"
 OFFSETS, LIGHT_OFFSETS = "consumerOffset.json", "lmqConsumerOffset.json"
 DELAY_OFFSETS = "delayOffset.json"
 USERS = "auth.json"
+APACHE = "Apache"
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ class _Form:
     beside: Any = None
     """Type of the members beside the entries."""
     reader: str = ""
-    """The brokers that read it, if only some of ours do. Empty: every broker reads it."""
+    """The brokers that read it, if only some of ours do, or APACHE. Empty: every broker reads it."""
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -69,12 +70,11 @@ _FORMS = {
     ),
     OFFSETS: _Form("offsetTable", body=ConsumerOffsetsBody),
     LIGHT_OFFSETS: _Form("offsetTable", body=ConsumerOffsetsBody),
-    "slaveOffset.json": _Form("offsetTable", body=ConsumerOffsetsBody, reader="as a slave"),
     "slaveLog.json": _Form("slaveLog", body=SlaveLogFile, reader="as a slave"),
     DELAY_OFFSETS: _Form("offsetTable", body=DelayOffsets),
     "timermetrics": _Form("timingCount", body=TimerMetrics),
     "transactionMetrics": _Form("transactionCount", entry=dict[str, Any], beside=_Version),
-    "consumerFilter.json": _Form("filterDataByTopic", entry=dict[str, Any]),
+    "consumerFilter.json": _Form("filterDataByTopic", entry=dict[str, Any], reader=APACHE),
     "consumerOrderInfo.json": _Form("table", entry=dict[int, dict[str, Any]]),
     "topicQueueMapping.json": _Form(
         "topicQueueMappingInfoMap", entry=TopicQueueMappingDetail, key_field="topic", beside=_Version
@@ -105,7 +105,7 @@ class FoundTable:
 
     @property
     def reader(self) -> str:
-        """The brokers that read it, if only some of ours do; empty if every broker does."""
+        """The brokers that read it: some of ours, or APACHE; empty if every broker does."""
         return _FORMS[self.name.removesuffix(BACKUP)].reader
 
     @property

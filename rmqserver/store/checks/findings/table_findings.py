@@ -6,6 +6,7 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX, REVIVE_GROUP, SCHEDULE_TOPIC, TRA
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
 from rmqserver.store.checks.found_tables import (
+    APACHE,
     DELAY_OFFSETS,
     GROUPS,
     LIGHT_OFFSETS,
@@ -17,6 +18,7 @@ from rmqserver.store.checks.survey import Queues, holds_rocksdb
 from rmqserver.store.disk.whole_files import BACKUP
 
 LEFT = "leaves it"
+NOT_READ = "does not read it"
 REFUSED = "refuses to start"
 SET_BACK = "sets it back to the end"
 DELIVERED = "sets it back to what this log has delivered"
@@ -68,8 +70,10 @@ def _add(
     checked: CheckedStore, severity: Severity, table: FoundTable, what: str, prefix: str, ours: str, apache: str = ""
 ) -> None:
     """``apache``: what Apache's broker does, if it is not what ours does."""
-    if table.reader:
-        ours, apache = f"{ours} {table.reader}", "does not read it"
+    if table.reader == APACHE:
+        ours, apache = NOT_READ, apache or ours
+    elif table.reader:
+        ours, apache = f"{ours} {table.reader}", NOT_READ
     checked.add(
         severity, FindingKind.TABLE_DAMAGED, what, f"{prefix}/{table.name}", ours=checked.ours.refused(ours),
         apache=checked.apache.refused(apache or ours),

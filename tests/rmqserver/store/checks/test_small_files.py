@@ -149,6 +149,17 @@ def test_a_table_that_is_none_stops_our_broker_though_its_copy_is_whole(
         servers.standalone(tmp_path, "--set", "authenticationEnabled=true").stop()
 
 
+def test_a_table_that_only_apache_reads_does_not_stop_our_broker(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    for directory in ("commitlog", "config"):
+        (root / directory).mkdir(parents=True)
+    (root / "config/consumerFilter.json").write_text("no table")
+    found = one([each for each in Damaged.of(root).found() if each.path == "config/consumerFilter.json"])
+    assert (found.severity, found.ours, found.apache) == (Severity.ERROR, "does not read it", "refuses to start")
+    servers.standalone(tmp_path).stop()
+    assert (root / "config/consumerFilter.json").read_text() == "no table"
+
+
 def test_users_are_told_without_their_passwords(tmp_path: Path) -> None:
     user = '{"username":"A","password":"hunter2","userType":"Super","userStatus":"enable"}'
     entry = '{"resource":"Topic:T","actions":["Pub"],"decision":"Allow"}'
