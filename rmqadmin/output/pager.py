@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from rmqadmin.core.contexts.settings import EffectiveSettings, Level
 from rmqadmin.core.named_programs import program_words
 from rmqadmin.output import diagnostics
+from rmqadmin.output.terminal_guard import terminal_program
 from rmqproto.errors import UsageError
 
 _NONE = ("", "cat")
@@ -74,11 +75,15 @@ def _write_all(texts: Iterator[str]) -> None:
 def _page_all(command: list[str], shown: list[str], texts: Iterator[str]) -> bool:
     """Shows the texts in the pager. UsageError if it cannot be started."""
     environment = {"LESS": _LESS_OPTIONS, **os.environ}
-    try:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"{command[0]}: {error.strerror}") from None
-    with process:
+    with contextlib.ExitStack() as started:
+        try:
+            process = started.enter_context(
+                terminal_program(
+                    command, stdin=subprocess.PIPE, env=environment, encoding="utf-8", errors="replace"
+                )
+            )  # fmt: skip
+        except OSError as error:
+            raise UsageError(f"{command[0]}: {error.strerror}") from None
         assert process.stdin is not None
         try:
             for text in (*shown, *texts):

@@ -1,16 +1,19 @@
-"""Ends a program that has changed its terminal's settings, when a signal says so or the terminal is gone. The terminal
-is then as it was before: it echoes, shows its cursor, and sends no mouse events to the shell.
+"""Ends a program that has changed its terminal's settings, or has given the terminal to another program, when a signal
+says so or the terminal is gone. The terminal is then as it was before: it echoes, shows its cursor, and sends no mouse
+events to the shell.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
+import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from threading import Thread, current_thread, main_thread
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -19,6 +22,7 @@ LEFT_WITHIN_S = 1.5
 """How long a dashboard may take to leave by itself."""
 
 _WRITTEN_WITHIN_S = 0.2
+_ENDED_WITHIN_S = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _STAYS = 0
 """Written into the pipe when nothing is to be ended any more. No signal has this number."""
@@ -44,10 +48,75 @@ def guard_terminal() -> None:
     settings = termios.tcgetattr(sys.stdin.fileno())
 
     def end(number: int, frame: FrameType | None) -> None:
-        _put_back(settings, _PROMPT_RESETS)
+        _put_back(settings, _PROMPT_RESETS, sys.stdin.fileno())
         os._exit(128 + number)
 
     _handle(_SIGNALS, end)
+
+
+def run_in_terminal(command: Sequence[str]) -> int:
+    """Runs a program that takes the terminal, such as an editor; its exit status. OSError if it cannot be started."""
+    with terminal_program(command) as program:
+        return program.wait()
+
+
+@contextlib.contextmanager
+def terminal_program(command: Sequence[str] | str, **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A program that has the terminal, started like a Popen and waited for at the end. A signal that ends us ends it
+    first, because nobody else would, restores the terminal's settings of before, and is told in one line. OSError if
+    the program cannot be started."""
+    terminal = next((number for number in (0, 1) if os.isatty(number)), None)
+    if terminal is None or current_thread() is not main_thread():
+        with subprocess.Popen(command, **options) as program:
+            yield program
+        return
+    ending = _Ending(terminal)
+    handlers = _handle(_SIGNALS, ending.told)
+    try:
+        with subprocess.Popen(command, **options) as program:
+            ending.started(program.pid)
+            yield program
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+class _Ending:
+    """Handles signals while a program has the terminal, or is being started."""
+
+    def __init__(self, terminal: int):
+        self._terminal = terminal
+        self._settings = termios.tcgetattr(terminal)
+        self._pid: int | None = None
+        self._told: int | None = None
+
+    def started(self, pid: int) -> None:
+        self._pid = pid
+        if self._told is not None:
+            self.told(self._told, None)
+
+    def told(self, number: int, frame: FrameType | None) -> None:
+        self._told = number
+        if self._pid is None:
+            return
+        _end_program(self._pid)
+        _put_back(self._settings, _SCREEN_RESETS, self._terminal)
+        with contextlib.suppress(OSError):
+            os.write(2, f"rmqadmin: ended by {signal.Signals(number).name}\n".encode())
+        os._exit(128 + number)
+
+
+def _end_program(pid: int) -> None:
+    """Asks a child to end, and kills it if it does not. Not by its Popen, which may be waiting just now."""
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGTERM)
+        until_s = time.monotonic() + _ENDED_WITHIN_S
+        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > until_s:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                return
+            time.sleep(0.01)
 
 
 class TerminalGuard:
@@ -99,7 +168,7 @@ class TerminalGuard:
         self._leave()
         time.sleep(LEFT_WITHIN_S)  # the process ends meanwhile
         if self._settings is not None:
-            _put_back(self._settings, _SCREEN_RESETS)
+            _put_back(self._settings, _SCREEN_RESETS, sys.stdin.fileno())
         os._exit(self.status)
 
 
@@ -109,9 +178,8 @@ def _handle(numbers: tuple[signal.Signals, ...], handler: Callable[[int, FrameTy
     return {number: signal.signal(number, handler) for number in wanted}
 
 
-def _put_back(settings: list[Any], resets: str) -> None:
+def _put_back(settings: list[Any], resets: str, terminal: int) -> None:
     """Restores the terminal. One that takes no output, or is gone, is left as it is."""
-    terminal = sys.stdin.fileno()
     try:
         termios.tcsetattr(terminal, termios.TCSANOW, settings)
         if select.select([], [terminal], [], _WRITTEN_WITHIN_S)[1]:

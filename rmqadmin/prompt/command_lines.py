@@ -18,6 +18,7 @@ from rmqadmin.cli import program
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.invocation import Invocation
 from rmqadmin.output import diagnostics
+from rmqadmin.output.terminal_guard import terminal_program
 from rmqadmin.prompt.line import TypedLine, parse_line
 from rmqadmin.version import PIPE_CLOSED
 from rmqproto.errors import UsageError
@@ -65,7 +66,7 @@ class CommandLines:
     def _run_piped(self, words: list[str], reader: str) -> int:
         """Runs a command piped to another program, the reader. The status is the command's, or the reader's if that is
         0 or only says that the reader stopped reading."""
-        with subprocess.Popen(reader, shell=True, stdin=subprocess.PIPE) as process:
+        with terminal_program(reader, shell=True, stdin=subprocess.PIPE) as process:
             assert process.stdin is not None
             out = io.TextIOWrapper(process.stdin, encoding="utf-8", errors="replace")
             with contextlib.redirect_stdout(out):
@@ -84,7 +85,7 @@ def command_words(line: TypedLine) -> list[str]:
 
 def _run_program(text: str) -> int:
     sys.stdout.flush()
-    with subprocess.Popen(text, shell=True) as process:
+    with terminal_program(text, shell=True) as process:
         return _wait(process)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from rmqadmin.core.named_programs import program_words
 from rmqadmin.core.results import Notice
 from rmqadmin.core.user_files import read_text
 from rmqadmin.output import diagnostics
+from rmqadmin.output.terminal_guard import run_in_terminal
 from rmqproto.errors import UsageError
 
 EDITOR_DEFAULT = "vi"
@@ -48,7 +48,7 @@ def _open_editor(name: str) -> None:
     editor = os.environ[wanted] if wanted else EDITOR_DEFAULT
     hint = "Set VISUAL or EDITOR to the editor to start."
     try:
-        status = subprocess.run([*program_words(editor, wanted or EDITOR_DEFAULT), name], check=False).returncode
+        status = run_in_terminal([*program_words(editor, wanted or EDITOR_DEFAULT), name])
     except UsageError as error:
         raise UsageError(str(error), hint=hint) from None
     except OSError as error:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import signal
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -231,6 +234,39 @@ def test_a_pager_that_cannot_be_started_is_told_below_the_output(
     *shown, last = lines_of(terminal(*config, columns=140, env={"RMQADMIN_PAGER": pager.format(folder=tmp_path)}))
     assert len(shown) == len(whole)
     assert last.endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("program", "number"),
+    [
+        ("pager", signal.SIGTERM), ("stubborn", signal.SIGTERM), ("editor", signal.SIGHUP), ("less", signal.SIGHUP),
+    ],
+)  # fmt: skip
+def test_a_signal_ends_the_program_that_has_the_terminal_too(
+    terminal: Terminal, server: Server, tmp_path: Path, program: str, number: signal.Signals
+) -> None:
+    """The pager went on alone, and read the keys that were for the shell."""
+    if program == "less" and shutil.which("less") is None:
+        pytest.skip("there is no less")
+    script, noted = tmp_path / program, tmp_path / "pid"
+    ignores = "trap '' TERM HUP;" if program == "stubborn" else ""
+    runs = "exec less" if program == "less" else "echo HERE; while :; do read line </dev/tty; done"
+    script.write_text(f"#!/bin/sh\n{ignores} echo $$ >{noted}; stty -echo raw </dev/tty\n{runs}\n")
+    script.chmod(0o755)
+    words = ("context", "edit", "live") if program == "editor" else ("getBrokerConfig", "-b", server.broker_addr)
+    if program == "editor":
+        child = terminal("context", "add", "live", "-n", "127.0.0.1:1")
+        child.expect(pexpect.EOF)
+    child = terminal(*words, env={"RMQADMIN_PAGER": str(script), "EDITOR": str(script), "TERM": "xterm"})
+    child.expect("brokerName|:|HERE" if program == "less" else "HERE")
+    settings = termios.tcgetattr(child.child_fd)
+    assert not settings[3] & termios.ECHO
+    os.kill(child.pid, number)
+    child.expect(f"rmqadmin: ended by {number.name}")
+    assert status(child) == 128 + number
+    assert termios.tcgetattr(child.child_fd)[3] & termios.ECHO
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(noted.read_text()), 0)
 
 
 def test_a_pager_that_fails_is_told(terminal: Terminal, server: Server) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable, shortened_in_middle
 from rmqadmin.core.units import size
+from rmqadmin.output.terminal_guard import run_in_terminal
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.remembered import read_remembered
@@ -396,7 +396,7 @@ class MessageScreen(DashboardScreen):
             file.flush()
             try:
                 with self.app.suspend():
-                    status = subprocess.run([*pager, file.name], check=False).returncode
+                    status = run_in_terminal([*pager, file.name])
             except OSError as error:
                 self.dashboard.say(f"{pager[0]}: {error.strerror}", is_error=True)
             else:
