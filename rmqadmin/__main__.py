@@ -1,5 +1,4 @@
-"""The console script ``rmqadmin``. It loads as little as possible: ``--version`` is fast, and a plain line that opens
-the dashboard does not wait for Typer. Everything is imported inside ``main``: Ctrl-C during an import ends it silently,
+"""The console script ``rmqadmin``. Everything is imported inside ``main``: Ctrl-C during an import ends it silently,
 too."""
 
 import os
@@ -36,24 +35,9 @@ def run() -> None:
     gc.disable()
     ending = QuickEnding()
     atexit.register(ending)  # first, so it is called last
-    if sys.argv[1:] == ["--version"]:
-        from rmqadmin.version import print_version
-
-        ending.status = print_version()
-        return
     from rmqadmin.cli import interrupts
 
     interrupts.end_at_once()
-    if sys.argv[1:2] == ["tui"]:
-        load_packages("msgspec")
-        from rmqadmin.cli import plain_tui
-
-        line = plain_tui.read_plain_line(sys.argv[2:])
-        if line is not None:
-            ending.status = plain_tui.run(line)
-            interrupts.end_at_once()
-            sys.exit(ending.status)
-    load_packages("msgspec", "typer")
     from rmqadmin.cli import program
 
     gc.freeze()
@@ -61,18 +45,6 @@ def run() -> None:
     ending.status = program.run(sys.argv[1:])
     interrupts.end_at_once()
     sys.exit(ending.status)
-
-
-def load_packages(*names: str) -> None:
-    """Imports Typer or msgspec without what they import at their top and only some of their functions need: 6 % of the
-    instructions of `topicList`."""
-    from importlib import import_module
-
-    from rmqadmin.cli.late_modules import late_modules
-
-    with late_modules("ipaddress", "linecache", "subprocess", "tokenize", "msgspec.inspect"):
-        for name in names:
-            import_module(name)
 
 
 def open_closed_streams() -> None:

@@ -39,7 +39,6 @@ PLAIN = ["topicList", "-n", "127.0.0.1:1"]
     ("module", "words"),
     [
         ("rmqadmin.cli.interrupts", PLAIN),
-        ("rmqadmin.cli.late_modules", PLAIN),
         ("msgspec", PLAIN),
         ("typer", PLAIN),
         ("rmqadmin.cli.program", PLAIN),
@@ -50,7 +49,6 @@ PLAIN = ["topicList", "-n", "127.0.0.1:1"]
         ("rmqadmin.registry", ["topicList", "--help"]),
         ("rmqadmin.version", ["--version"]),
         ("rmqadmin.prompt.script", ["shell", "-c", "explain 1"]),
-        ("rmqadmin.cli.plain_tui", ["tui"]),
         ("rmqadmin.shared.open_dashboard", ["tui"]),
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],

@@ -50,11 +50,6 @@ def imported(*args: str) -> set[str]:
     return set(done.stderr.split())
 
 
-def test_the_version_imports_next_to_nothing() -> None:
-    found = imported("--version")
-    assert not found & (HEAVY | {"typer", "msgspec", "socket", "importlib.metadata"})
-
-
 def test_help_imports_no_client_and_no_command() -> None:
     found = imported("--help")
     assert not found & (HEAVY | {"rmqclient.admin", "socket"})
@@ -83,7 +78,6 @@ def test_a_plain_topic_list_imports_its_own_command_and_nothing_heavy(server: Se
     found = imported("topicList", "-n", server.namesrv_addr)
     assert not found & (HEAVY | {"logging", "hashlib", "json", "csv", "rmqproto.message.record", "rmqclient.sending"})
     assert not found & {"rmqproto.times", "rmqproto.java.java_properties"}  # they compile patterns
-    assert not found & {"ipaddress", "linecache", "subprocess", "tokenize"}  # only some of Typer's functions need them
     commands = {name for name in found if name.startswith("rmqadmin.commands.")}
     assert commands == {"rmqadmin.commands.topic", "rmqadmin.commands.topic.topic_list"}
     assert not {name for name in found if name.startswith(("rmqserver", "spark_tools"))}
@@ -115,9 +109,7 @@ def test_the_first_frame_of_the_dashboard_needs_no_client(tmp_path: Path, monkey
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     script = (
         "import sys\n"
-        "from rmqadmin.__main__ import load_packages\n"
-        "load_packages('msgspec')\n"
-        "import rmqadmin.cli.plain_tui, rmqadmin.shared.open_dashboard\n"
+        "import rmqadmin.shared.open_dashboard\n"
         "from rmqadmin.core.alerts.alerts_file import rules_in_force\n"
         "assert rules_in_force(None) == ()\n"
         "from rmqadmin.tui.app import DashboardApp\n"
@@ -131,7 +123,7 @@ def test_the_first_frame_of_the_dashboard_needs_no_client(tmp_path: Path, monkey
     found = set(done.stdout.split())
     assert "textual.app" in found
     assert not found & {"rmqclient.admin", "rmqclient.blocking", "rmqproto.bodies", "tomllib", "encodings.idna"}
-    assert not found & {"msgspec.inspect", "rmqadmin.core.alerts.alert_rules", "rmqproto.times"}
+    assert not found & {"rmqadmin.core.alerts.alert_rules", "rmqproto.times"}
     assert not {name for name in found if name.startswith(("rmqadmin.commands.", "rmqadmin.tui.sources."))}
     assert not {name for name in found if name.startswith(("aiohttp", "textual_serve", "rmqadmin.tui.browser"))}
 
