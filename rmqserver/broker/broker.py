@@ -72,6 +72,7 @@ from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.operation import Refused
@@ -260,8 +261,8 @@ class Broker(Service):
             self.locks,
             Membership(parts),
             OffsetHandlers(parts),
-            TopicAdmin(parts, self._when_told),
-            GroupAdmin(parts),
+            TopicRequests(TopicAdmin(parts, self._when_told)),
+            GroupRequests(GroupAdmin(parts)),
             ClientAdmin(parts),
             OffsetAdmin(parts, self.delays),
             ConsumeStatsAdmin(parts),

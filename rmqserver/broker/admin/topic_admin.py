@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from rmqproto import names
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig, TopicConfigList, TopicConfigs, TopicList
+from rmqproto.bodies.routes import TopicConfig, TopicConfigs, TopicList
 from rmqproto.bodies.static_topics import TopicQueueMappingDetail
 from rmqproto.bodies.statistics import TopicOffset, TopicStats
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.headers.tables import AllTopicsAnswer, AllTopicsHeader, TopicConfigHeader, TopicHeader
+from rmqproto.headers.tables import AllTopicsHeader, TopicConfigHeader
 from rmqproto.queue_mapping import MappingError, succeeded
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
-from rmqproto.wire.fastjson import ObjectMap, dumps, loads_untrusted
+from rmqproto.wire.fastjson import ObjectMap
 from rmqserver.broker.admin.paging import page
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.stats.queue_times import store_time_ms
 from rmqserver.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqserver.config.broker_config import QUEUE_NUMS_MAX
-from rmqserver.operation import UNSET_REMARK, Refused
-from rmqserver.remoting.answer import Request, send_answer, success
-from rmqserver.remoting.connection import Connection
-from rmqserver.remoting.service import Handler
+from rmqserver.operation import Refused
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
@@ -44,24 +40,13 @@ class TopicAdmin:
         self._stats = parts.stats
         self._when_told = when_told
 
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.UPDATE_AND_CREATE_TOPIC: self.upsert,
-            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.upsert_list,
-            RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: self.upsert_static,
-            RequestCode.GET_TOPIC_CONFIG: self.get,
-            RequestCode.GET_ALL_TOPIC_CONFIG: self.get_all,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
-            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
-            RequestCode.GET_TOPIC_STATS_INFO: self.topic_stats,
-        }
-
     # --- changing ----------------------------------------------------------------------------------------------------
 
-    def upsert(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
-        self._check_name(request.header.topic)  # before the attributes, as Apache's broker does
-        self.put(_config(request.header), parse_untrusted(request.header.attributes))
-        self._answer_when_told(request, connection)
+    def upsert(self, header: TopicConfigHeader, then: Callable[[], None]) -> None:
+        """As ``put``; ``then`` is called when the nameservers know it."""
+        self._check_name(header.topic)  # before the attributes, as Apache's broker does
+        self.put(_config(header), parse_untrusted(header.attributes))
+        self._when_told(then)
 
     def put(self, wanted: TopicConfig, attribute_changes: dict[str, str]) -> None:
         """Creates the topic, or gives it these settings. Raises Refused if its name, number of queues or attributes are
@@ -69,22 +54,21 @@ class TopicAdmin:
         self._check_name(wanted.topic_name)
         self._put(self._altered(wanted, attribute_changes))
 
-    def upsert_list(self, request: Request[Any], connection: Connection) -> None:
+    def upsert_list(self, wanted: list[TopicConfig], then: Callable[[], None]) -> None:
         """All or none: every topic is checked before the first one is put."""
-        wanted = loads_untrusted(request.body, TopicConfigList).topic_config_list
         for topic in wanted:
             self._check_name(topic.topic_name)
         self._put(*[self._altered(topic, topic.attributes) for topic in wanted])
-        self._answer_when_told(request, connection)
+        self._when_told(then)
 
-    def upsert_static(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
+    def upsert_static(
+        self, header: TopicConfigHeader, detail: TopicQueueMappingDetail, then: Callable[[], None]
+    ) -> None:
         """Puts the topic and its mapping, or neither. As in Apache's broker, ``order`` is the one setting not taken
         here."""
-        header = request.header
         wanted: TopicConfig = msgspec.structs.replace(_config(header), order=False)
         self._check_name(wanted.topic_name)
         config = self._altered(wanted, {})
-        detail = loads_untrusted(request.body, TopicQueueMappingDetail)
         for name, said, meant in (
             ("broker", detail.bname, self._config.broker_name),
             ("topic", detail.topic, wanted.topic_name),
@@ -97,11 +81,7 @@ class TopicAdmin:
             raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
         self._mappings.put(kept)
         self._topics.put(config)  # even if it is unchanged: nameservers take only a newer table
-        self._answer_when_told(request, connection)
-
-    def _answer_when_told(self, request: Request[Any], connection: Connection) -> None:
-        frame = success(request, remark=UNSET_REMARK)
-        self._when_told(lambda: send_answer(request, connection, frame))
+        self._when_told(then)
 
     def _check_name(self, topic: str) -> None:
         problem = names.topic_problem(topic)
@@ -128,10 +108,9 @@ class TopicAdmin:
     def _put(self, *topics: TopicConfig) -> None:
         self._topics.put(*(topic for topic in topics if self._topics.get(topic.topic_name) != topic))
 
-    def delete(self, request: Request[TopicHeader], connection: Connection) -> bytes:
+    def delete(self, topic: str) -> None:
         """Deletes the topic, its queues and offsets, and its POP retry topics, which an Apache broker may have left
         here."""
-        topic = request.header.topic
         if not topic.strip():
             raise Refused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
         self._check_not_system(topic)
@@ -146,27 +125,31 @@ class TopicAdmin:
             self._offsets.remove_topic(each)
             self._store.delete_topic(each)
             self._stats.forget_topic(each)
-        return success(request)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    def get(self, request: Request[TopicHeader], connection: Connection) -> bytes:
-        found = self._topics.get(request.header.topic)
+    def get(self, topic: str) -> TopicConfig:
+        """Raises Refused if there is none."""
+        found = self._topics.get(topic)
         if found is None:
-            remark = f"No topic in this broker. topic: {request.header.topic}"
-            raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
-        detail = self._mappings.get(found.topic_name) if request.header.logical else None
-        if detail is None:
-            return success(request, body=dumps(found))
-        body = {**msgspec.to_builtins(found), "mappingDetail": detail}
-        return success(request, body=dumps(dict(sorted(body.items()))))
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {topic}")
+        return found
 
-    def get_all(self, request: Request[AllTopicsHeader], connection: Connection) -> bytes:
-        header, table = request.header, self._topics
+    def mapping(self, topic: str) -> TopicQueueMappingDetail | None:
+        """A static topic's queues; None for another."""
+        return self._mappings.get(topic)
+
+    @property
+    def count(self) -> int:
+        return len(self._topics.all())
+
+    def get_all(self, header: AllTopicsHeader) -> TopicConfigs:
+        """One page of the table."""
+        table = self._topics
         topics = page(
             table.all(), table.data_version, self._config, header.topic_seq, header.data_version, header.max_topic_num
         )
-        body = TopicConfigs(
+        return TopicConfigs(
             data_version=table.data_version,
             mapping_data_version=self._mappings.data_version,
             topic_config_table=dict(topics),
@@ -175,13 +158,12 @@ class TopicAdmin:
             },
             topic_queue_mapping_info_map={},
         )
-        return success(request, AllTopicsAnswer(total_topic_num=len(table.all())), dumps(body))
 
-    def system_topics(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=dumps(TopicList(topic_list=sorted(self._topics.system_names))))
+    def system_topics(self) -> TopicList:
+        return TopicList(topic_list=sorted(self._topics.system_names))
 
-    def topic_stats(self, request: Request[TopicHeader], connection: Connection) -> bytes:
-        topic = request.header.topic
+    def topic_stats(self, topic: str) -> TopicStats:
+        """Raises Refused if there is no such topic."""
         found = self._topics.get(topic)
         if found is None:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
@@ -189,8 +171,7 @@ class TopicAdmin:
             MessageQueue(topic, self._config.broker_name, queue_id): self._queue_stats(topic, queue_id)
             for queue_id in range(max(found.write_queue_nums, found.read_queue_nums))
         }
-        body = TopicStats(offset_table=ObjectMap(offsets), topic_put_tps=self._stats.topic_put_tps(topic))
-        return success(request, body=dumps(body))
+        return TopicStats(offset_table=ObjectMap(offsets), topic_put_tps=self._stats.topic_put_tps(topic))
 
     def _queue_stats(self, topic: str, queue_id: int) -> TopicOffset:
         max_offset = self._store.max_offset(topic, queue_id)

@@ -1,0 +1,125 @@
+"""The requests about topics and groups: which operation each calls, and how its value is answered
+(``AdminBrokerProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqproto.bodies.groups import GroupConfigList, SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfigList
+from rmqproto.bodies.static_topics import TopicQueueMappingDetail
+from rmqproto.codes import RequestCode as R
+from rmqproto.headers.tables import (
+    AllGroupsAnswer,
+    AllGroupsHeader,
+    AllTopicsAnswer,
+    AllTopicsHeader,
+    DeleteGroupHeader,
+    GroupForbiddenHeader,
+    GroupHeader,
+    TopicConfigHeader,
+    TopicHeader,
+)
+from rmqproto.wire.fastjson import dumps, loads_untrusted
+from rmqserver.operation import UNSET_REMARK
+from rmqserver.remoting.answer import Request, send_answer, success
+
+if TYPE_CHECKING:
+    from rmqserver.broker.admin.group_admin import GroupAdmin
+    from rmqserver.broker.admin.topic_admin import TopicAdmin
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+
+class TopicRequests:
+    def __init__(self, topics: TopicAdmin):
+        self._topics = topics
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            R.UPDATE_AND_CREATE_TOPIC: self._upsert,
+            R.UPDATE_AND_CREATE_TOPIC_LIST: self._upsert_list,
+            R.UPDATE_AND_CREATE_STATIC_TOPIC: self._upsert_static,
+            R.GET_TOPIC_CONFIG: self._get,
+            R.GET_ALL_TOPIC_CONFIG: self._get_all,
+            R.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: lambda request, _: success(
+                request, body=dumps(self._topics.system_topics())
+            ),
+            R.DELETE_TOPIC_IN_BROKER: self._delete,
+            R.GET_TOPIC_STATS_INFO: self._stats,
+        }
+
+    def _upsert(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
+        self._topics.upsert(request.header, lambda: _done(request, connection))
+
+    def _upsert_list(self, request: Request[Any], connection: Connection) -> None:
+        wanted = loads_untrusted(request.body, TopicConfigList).topic_config_list
+        self._topics.upsert_list(wanted, lambda: _done(request, connection))
+
+    def _upsert_static(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
+        detail = loads_untrusted(request.body, TopicQueueMappingDetail)
+        self._topics.upsert_static(request.header, detail, lambda: _done(request, connection))
+
+    def _delete(self, request: Request[TopicHeader], connection: Connection) -> bytes:
+        self._topics.delete(request.header.topic)
+        return success(request)
+
+    def _get(self, request: Request[TopicHeader], connection: Connection) -> bytes:
+        found = self._topics.get(request.header.topic)
+        detail = self._topics.mapping(found.topic_name) if request.header.logical else None
+        if detail is None:
+            return success(request, body=dumps(found))
+        body = {**msgspec.to_builtins(found), "mappingDetail": detail}
+        return success(request, body=dumps(dict(sorted(body.items()))))
+
+    def _get_all(self, request: Request[AllTopicsHeader], connection: Connection) -> bytes:
+        body = self._topics.get_all(request.header)
+        return success(request, AllTopicsAnswer(total_topic_num=self._topics.count), dumps(body))
+
+    def _stats(self, request: Request[TopicHeader], connection: Connection) -> bytes:
+        return success(request, body=dumps(self._topics.topic_stats(request.header.topic)))
+
+
+class GroupRequests:
+    def __init__(self, groups: GroupAdmin):
+        self._groups = groups
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._put,
+            R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self._put_list,
+            R.GET_SUBSCRIPTIONGROUP_CONFIG: self._get,
+            R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._get_all,
+            R.DELETE_SUBSCRIPTIONGROUP: self._delete,
+            R.UPDATE_AND_GET_GROUP_FORBIDDEN: self._forbidden,
+        }
+
+    def _put(self, request: Request[Any], connection: Connection) -> bytes:
+        self._groups.put(loads_untrusted(request.body, SubscriptionGroupConfig))
+        return success(request)
+
+    def _put_list(self, request: Request[Any], connection: Connection) -> bytes:
+        self._groups.put_list(loads_untrusted(request.body, GroupConfigList).group_config_list)
+        return success(request)
+
+    def _get(self, request: Request[GroupHeader], connection: Connection) -> bytes:
+        return success(request, body=dumps(self._groups.get(request.header.group)))
+
+    def _get_all(self, request: Request[AllGroupsHeader], connection: Connection) -> bytes:
+        body = self._groups.get_all(request.header)
+        return success(request, AllGroupsAnswer(total_group_num=self._groups.count), dumps(body))
+
+    def _delete(self, request: Request[DeleteGroupHeader], connection: Connection) -> bytes:
+        self._groups.delete(request.header.group_name, clean_offset=bool(request.header.clean_offset))
+        return success(request)
+
+    def _forbidden(self, request: Request[GroupForbiddenHeader], connection: Connection) -> bytes:
+        header = request.header
+        body = self._groups.forbidden(header.group, header.topic, header.readable)
+        return success(request, body=dumps(body), remark="")
+
+
+def _done(request: Request[Any], connection: Connection) -> None:
+    send_answer(request, connection, success(request, remark=UNSET_REMARK))
