@@ -25,17 +25,22 @@ def namesrv_access(subject: Subject, config: Mapping[str, str]) -> Iterator[Find
     return _access(subject, config, "namesrvAuthEnabled", fix)
 
 
-def controllers_access(admin: AdminClient, addrs: Iterable[str]) -> Iterator[Finding]:
-    """Asks each controller that answered; one that does not return its settings is skipped."""
-    for addr, config in targets.ask_each(lambda addr: (addr, _controller_config(admin, addr)), sorted(set(addrs))):
-        yield from _access(Subject(SubjectKind.BROKER_SET, addr), config, "authenticationEnabled", f"{_TURN_ON} {_OR}")
+def controllers_access(configs: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+    """``configs`` by address of those that return their settings."""
+    for addr, config in sorted(configs.items()):
+        subject = Subject(SubjectKind.BROKER_SET, addr)
+        yield from _access(subject, config, "authenticationEnabled", f"{_TURN_ON} {_OR}")
 
 
-def _controller_config(admin: AdminClient, addr: str) -> dict[str, str]:
-    try:
-        return admin.controller_config(addr, with_own_defaults=True)
-    except RocketMQError:
-        return {}
+def read_controller_configs(admin: AdminClient, addrs: Iterable[str]) -> dict[str, dict[str, str]]:
+    def read(addr: str) -> dict[str, str]:
+        try:
+            return admin.controller_config(addr, with_own_defaults=True)
+        except RocketMQError:
+            return {}
+
+    wanted = sorted(set(addrs))
+    return dict(zip(wanted, targets.ask_each(read, wanted), strict=True))
 
 
 def _access(subject: Subject, config: Mapping[str, str], asking_key: str, fix: str) -> Iterator[Finding]:

@@ -3,11 +3,11 @@ access control."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from rmqadmin.core import units
 from rmqadmin.core.access.enforcement import SWITCH_ON, switches
-from rmqadmin.core.health.broker_clock import clock_skew_ms
 from rmqadmin.core.health.disk_limits import disk_grade, disk_limits, disk_percents
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
@@ -29,6 +29,8 @@ LOG_HELD_MAX_MS = 1000
 """Apache's brokers refuse sends while a put takes longer (``osPageCacheBusyTimeOutMills``)."""
 
 _WRITES, _FOLLOWS = "unwriteableReason", "followingProblem"
+_RUNTIME = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+
 _PASSES = "disk of "
 """A broker of ours that names its disk so goes on by itself."""
 
@@ -132,6 +134,31 @@ def _clock(broker: BrokerFacts) -> Iterator[Finding]:
     where = "ahead of" if skew_ms > 0 else "behind"
     what = f"its clock is {units.duration(abs(skew_ms))} {where} this machine's"
     yield _finding(broker, grade, Check.CLOCK, what, "Synchronise both with NTP (timedatectl, chronyc tracking).")
+
+
+# Brokers do not return the time. They return when they started, and how long they have been running, in whole seconds
+# (28), both by their own clock.
+
+
+def broker_time_ms(info: Mapping[str, str]) -> int | None:
+    """The broker's time when it answered, in ms since the epoch, up to one second too early. None if it is not
+    known."""
+    found, boot = _RUNTIME.fullmatch(info.get("runtime", "").strip()), info.get("bootTimestamp", "")
+    if found is None or not boot.isdecimal():
+        return None
+    days, hours, minutes, seconds = map(int, found.groups())
+    return int(boot) + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
+
+
+def clock_skew_ms(info: Mapping[str, str], asked_ms: int, answered_ms: int) -> int | None:
+    """By how many ms the broker's clock is certainly ahead of ours (behind, if negative), given when we asked and when
+    we had the answer. 0 if the clock may be right. None if the broker does not say."""
+    told_ms = broker_time_ms(info)
+    if told_ms is None:
+        return None
+    if told_ms > answered_ms:
+        return told_ms - answered_ms
+    return min(0, told_ms + 1000 - asked_ms)
 
 
 def _disks(broker: BrokerFacts) -> Iterator[Finding]:

@@ -96,30 +96,18 @@ def _differences(cluster: str, brokers: Sequence[BrokerFacts]) -> Iterator[Findi
         if broker.is_master and (flush := broker.config.get("flushDiskType")):
             flushes[flush].append(broker.name)
     if len(versions) > 1:
-        yield Finding(
-            Grade.WARNING,
-            Check.VERSIONS,
-            Subject(SubjectKind.CLUSTER, cluster),
-            f"its brokers are of different versions: {_by_value(versions)}",
-            "Finish the upgrade.",
-        )
+        what = f"its brokers are of different versions: {_by_value(versions)}"
+        fix = "Finish the upgrade."
+        yield Finding(Grade.WARNING, Check.VERSIONS, Subject(SubjectKind.CLUSTER, cluster), what, fix)
     elif versions:
         told = sum(map(len, versions.values()))
         who = "all its brokers" if told == len(brokers) else f"{told} of its {counted(len(brokers), 'broker')}"
-        yield Finding(
-            Grade.OK,
-            Check.VERSIONS,
-            Subject(SubjectKind.CLUSTER, cluster),
-            f"{who} are of version {next(iter(versions))}",
-        )
+        what = f"{who} are of version {next(iter(versions))}"
+        yield Finding(Grade.OK, Check.VERSIONS, Subject(SubjectKind.CLUSTER, cluster), what)
     if len(flushes) > 1:
-        yield Finding(
-            Grade.WARNING,
-            Check.FLUSH,
-            Subject(SubjectKind.CLUSTER, cluster),
-            f"what a power cut loses depends on the broker: {_by_value(flushes)}",
-            "Give all masters one flushDiskType in their settings.",
-        )
+        what = f"what a power cut loses depends on the broker: {_by_value(flushes)}"
+        fix = "Give all masters one flushDiskType in their settings."
+        yield Finding(Grade.WARNING, Check.FLUSH, Subject(SubjectKind.CLUSTER, cluster), what, fix)
 
 
 def _by_value(found: dict[str, list[str]]) -> str:

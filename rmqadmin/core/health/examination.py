@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.groups.group_standing import StandingsReader
-from rmqadmin.core.health.access_checks import controllers_access
+from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
+from rmqadmin.core.health.access_checks import controllers_access, read_controller_configs
 from rmqadmin.core.health.broker_checks import broker_findings
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.dead_letter_checks import dead_letter_findings, dead_letter_topics
-from rmqadmin.core.health.facts import ClusterFacts, read_facts, with_routes, with_unread_queues
+from rmqadmin.core.health.facts import ClusterFacts, read_facts, with_routes, with_unasked, with_unread_queues
 from rmqadmin.core.health.finding import Check, Finding, Grade, finding_lines, in_order
 from rmqadmin.core.health.group_checks import groups_findings
 from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
-from rmqadmin.core.health.namesrv_checks import namesrv_findings, unasked_findings
-from rmqadmin.core.health.position_checks import position_findings
-from rmqadmin.core.health.seen_brokers import missing_findings, read_seen, remember_seen
+from rmqadmin.core.health.namesrv_checks import namesrv_findings
+from rmqadmin.core.health.position_checks import position_findings, with_positions
+from rmqadmin.core.health.seen_brokers import Seen, missing_findings, read_seen, remember_seen
 from rmqadmin.core.health.settled_servers import ServerFacts, read_settled
 from rmqadmin.core.health.topic_checks import topic_findings, topics_to_route, write_permission_findings
-from rmqadmin.core.messages.dead_letters import read_dead_letters
+from rmqadmin.core.messages.dead_letters import DeadLetters, read_dead_letters
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.ha_reading import read_ha
+from rmqadmin.core.servers.ha_sets import HaFacts
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 
@@ -109,10 +110,42 @@ class Diagnosis(Result, frozen=True):
         return f"{counts}; the first: {first.subject.name}: {first.what}"
 
 
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that `doctor` has read. ``seen``: brokers seen before. ``letters`` by group."""
+
+    cluster: ClusterFacts
+    only_cluster: str | None
+    is_quick: bool
+    ha: HaFacts
+    seen: Seen
+    controllers: Mapping[str, Mapping[str, str]]
+    letters: Mapping[str, DeadLetters]
+    groups: Sequence[GroupStanding]
+    now_ms: int
+
+
+def findings(facts: Facts) -> Iterator[Finding]:
+    """What is wrong, and what is well. A new check adds its findings to those of its subject: docs/adding-a-check.md."""
+    cluster, now_ms = facts.cluster, facts.now_ms
+    yield from namesrv_findings(cluster, facts.only_cluster)
+    yield from missing_findings(cluster, facts.seen, now_ms)
+    yield from broker_findings(cluster)
+    yield from cluster_findings(cluster)
+    yield from position_findings(cluster)
+    yield from ha_findings(facts.ha, now_ms)
+    yield from controllers_access(facts.controllers)
+    yield from write_permission_findings(cluster)
+    if not facts.is_quick:
+        yield from topic_findings(cluster)
+    for group, letters in facts.letters.items():
+        yield from dead_letter_findings(group, letters, now_ms)
+    yield from groups_findings(facts.groups, now_ms)
+
+
 class Examiner(msgspec.Struct, frozen=True, kw_only=True):
     """``members`` and ``sample_s`` are as for ``StandingsReader``. ``controller_addrs``: controllers besides those that
     brokers name. ``is_quick``: checks no topics, and some groups if there are many. ``ignored``: checks whose findings
-    are not wanted. ``say`` is told what is being checked."""
+    are not wanted. ``say`` is told what is being asked."""
 
     admin: AdminClient
     members: AdminClient
@@ -126,50 +159,46 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
 
     def diagnosis(self, *, shows_all: bool) -> Diagnosis:
         began_ms, looked_at, left_out = self.now_ms(), list[str](), list[str]()
-        found = [one for one in self._findings(looked_at, left_out, began_ms) if one.check not in self.ignored]
+        found = [one for one in findings(self._read(looked_at, left_out)) if one.check not in self.ignored]
         left_out += [f"{check} (--ignore)" for check in sorted(self.ignored)]
         return Diagnosis(in_order(found), shows_all, self.now_ms() - began_ms, looked_at, left_out)
 
-    def _findings(self, looked_at: list[str], left_out: list[str], began_ms: int) -> Iterator[Finding]:
-        """What is wrong. Adds what was looked at to ``looked_at``, and what was not to ``left_out``."""
+    def _read(self, looked_at: list[str], left_out: list[str]) -> Facts:
+        """The facts. Adds what was looked at to ``looked_at``, and what was not to ``left_out``."""
+        admin = self.admin
         self.say("asking name servers, brokers and controllers")
-        facts, sets = read_settled(self._servers, self.say)
-        looked_at += [counted(len(facts.namesrvs), "name server"), counted(len(facts.brokers), "broker")]
-        yield from namesrv_findings(facts, self.cluster)
-        yield from unasked_findings(self.admin, facts)
-        yield from missing_findings(facts, read_seen(self.admin.namesrv_addrs, self.cluster), began_ms)
-        remember_seen(self.admin.namesrv_addrs, facts, began_ms)
-        yield from broker_findings(facts)
-        yield from cluster_findings(facts)
-        yield from position_findings(self.admin, facts)
-        yield from ha_findings(sets, self.now_ms())
-        answering = [one.addr for group in sets.controllers for one in group.answering]
-        yield from controllers_access(self.admin, answering)
+        cluster, ha = read_settled(self._servers, self.say)
+        looked_at += [counted(len(cluster.namesrvs), "name server"), counted(len(cluster.brokers), "broker")]
+        seen = read_seen(admin.namesrv_addrs, self.cluster)
+        remember_seen(admin.namesrv_addrs, cluster, self.now_ms())
+        cluster = with_positions(admin, with_unasked(admin, cluster))
+        controllers = read_controller_configs(admin, [one.addr for group in ha.controllers for one in group.answering])
         self.say("asking for topics and routes")
-        facts = with_routes(self.admin, facts, topics_to_route(facts, is_quick=self.is_quick))
+        cluster = with_routes(admin, cluster, topics_to_route(cluster, is_quick=self.is_quick))
         if self.is_quick:
             left_out.append("topics (--quick)")
-            yield from write_permission_findings(facts)
         else:
-            looked_at.append(counted(len({name for one in facts.masters for name in one.topics or {}}), "topic"))
-            left_out += _unsearched(facts)
-            yield from topic_findings(with_unread_queues(self.admin, facts))
-        topics = dead_letter_topics(facts, of_all=self.cluster is None)
+            looked_at.append(counted(len({name for one in cluster.masters for name in one.topics or {}}), "topic"))
+            left_out += _unsearched(cluster)
+            cluster = with_unread_queues(admin, cluster)
+        topics = dead_letter_topics(cluster, of_all=self.cluster is None)
         wanted = self._portion(topics)
         looked_at.append(_portion_text(len(wanted), len(topics), "dead-letter queue"))
-        letters = targets.ask_each(lambda topic: read_dead_letters(self.admin, topic), wanted)
-        for topic, one in zip(wanted, letters, strict=True):
-            yield from dead_letter_findings(topic.removeprefix(DLQ_PREFIX), one, self.now_ms())
-        groups = facts.brokers_of_groups()
+        letters = targets.ask_each(lambda topic: read_dead_letters(admin, topic), wanted)
+        groups = cluster.brokers_of_groups()
         chosen = {group: groups[group] for group in self._portion(list(groups))}
         looked_at.append(_portion_text(len(chosen), len(groups), "group"))
         self.say(f"looking at {looked_at[-1]}")
         now_ms = self.now_ms()
         reader = StandingsReader(
-            admin=self.admin, members=self.members, sample_s=self.sample_s, now_ms=now_ms,
+            admin=admin, members=self.members, sample_s=self.sample_s, now_ms=now_ms,
             queues_dated_max=QUEUES_DATED_MAX, patience_ms=QUICK_PATIENCE_MS if self.is_quick else 0,
         )  # fmt: skip
-        yield from groups_findings(reader.read(chosen), now_ms)
+        return Facts(
+            cluster=cluster, only_cluster=self.cluster, is_quick=self.is_quick, ha=ha, seen=seen,
+            controllers=controllers, groups=reader.read(chosen), now_ms=now_ms,
+            letters={topic.removeprefix(DLQ_PREFIX): one for topic, one in zip(wanted, letters, strict=True)},
+        )  # fmt: skip
 
     def _portion(self, names: Sequence[str]) -> Sequence[str]:
         return names[:QUICK_MAX] if self.is_quick else names

@@ -69,6 +69,8 @@ class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
     unread: Mapping[str, list[UnreadQueue]] = {}
     """Queues with messages that consumers do not read, by topic."""
     unread_error: str | None = None
+    ahead: Mapping[str, list[str]] = {}
+    """Its own read positions that lie beyond an end, by what that does."""
     gone_ms: int | None = None
     """When a name server listed it last, if none does now."""
 
@@ -115,11 +117,12 @@ class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All the facts. ``brokers`` has every process that some name server lists, once per address. ``unasked``: name
-    servers that only brokers name in their settings, with those brokers."""
+    servers that only brokers name in their settings, with those brokers; ``silent``: why some of them do not answer."""
 
     namesrvs: list[NamesrvFacts]
     brokers: list[BrokerFacts]
     unasked: Mapping[str, list[str]] = {}
+    silent: Mapping[str, str] = {}
 
     @property
     def masters(self) -> list[BrokerFacts]:
@@ -237,6 +240,23 @@ def _user_count(admin: AdminClient, addr: str, config: Mapping[str, str]) -> int
         return len(admin.users(addr)) or None
     except RocketMQError:  # an old broker, or one of Apache's without a place for users
         return None
+
+
+def with_unasked(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
+    """The facts with which of the unasked name servers do not answer."""
+
+    def error_of(addr: str) -> str | None:
+        try:
+            admin.read(addr, RequestCode.GET_BROKER_CLUSTER_INFO, None, ClusterInfo)
+        except RefusedError:
+            return None  # it answers
+        except RocketMQError as error:
+            return str(error)
+        return None
+
+    addrs = sorted(facts.unasked)
+    errors = zip(addrs, targets.ask_each(error_of, addrs), strict=True)
+    return msgspec.structs.replace(facts, silent={addr: error for addr, error in errors if error is not None})
 
 
 def with_routes(admin: AdminClient, facts: ClusterFacts, topics: Collection[str]) -> ClusterFacts:

@@ -39,12 +39,9 @@ def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator
         first, standing = alike[0][1][0], alike[0][0]
         error = standing.error or next(iter(standing.lacking.values()), None)
         reason = f" ({error})" if alike is unknown else ""
+        what = f"{words}{reason}: {names}"
         yield Finding(
-            first.grade,
-            first.check,
-            Subject(SubjectKind.GROUP, counted(len(alike), "group")),
-            f"{words}{reason}: {names}",
-            first.fix,
+            first.grade, first.check, Subject(SubjectKind.GROUP, counted(len(alike), "group")), what, first.fix
         )
 
 

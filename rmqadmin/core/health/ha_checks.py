@@ -282,13 +282,11 @@ def behind_findings(one: HaSet, now_ms: int) -> Iterator[Finding]:
         is_late = behind_bytes > limit_bytes or (behind_ms or 0) > BEHIND_MS
         fix = f"rmqadmin haStatus -b {_master_addr(one)} --watch shows whether it catches up; its network and its disk "
         fix += "decide how fast."
-        yield Finding(
-            Grade.WARNING if is_late else Grade.OK,
-            Check.REPLICA_LAG,
-            _subject(one.name_of(slave)),
-            behind_text(behind_bytes, behind_ms),
-            fix if is_late else None,
-        )
+        subject, what = _subject(one.name_of(slave)), behind_text(behind_bytes, behind_ms)
+        if is_late:
+            yield Finding(Grade.WARNING, Check.REPLICA_LAG, subject, what, fix)
+        else:
+            yield Finding(Grade.OK, Check.REPLICA_LAG, subject, what)
 
 
 def behind_text(behind_bytes: int, behind_ms: int | None) -> str:

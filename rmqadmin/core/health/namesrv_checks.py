@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from rmqadmin.core import targets
 from rmqadmin.core.health.access_checks import namesrv_access
 from rmqadmin.core.health.facts import ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind, names_told
 from rmqproto.bodies.routes import ClusterInfo
-from rmqproto.codes import RequestCode
-from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterator[Finding]:
@@ -27,40 +20,15 @@ def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterato
         clusters = {
             name for namesrv in facts.answering if namesrv.cluster for name in namesrv.cluster.cluster_addr_table
         }
-        yield Finding(
-            Grade.ERROR,
-            Check.NAME_SERVER,
-            Subject(SubjectKind.CLUSTER, cluster),
-            "no name server knows a broker of this cluster",
-            f"Start its brokers. Or was another cluster meant? There are: {names_told(sorted(clusters)) or None}.",
-        )
+        what = "no name server knows a broker of this cluster"
+        fix = f"Start its brokers. Or was another cluster meant? There are: {names_told(sorted(clusters)) or None}."
+        yield Finding(Grade.ERROR, Check.NAME_SERVER, Subject(SubjectKind.CLUSTER, cluster), what, fix)
     if len(facts.answering) > 1:
         yield from _agreement(facts)
-
-
-def unasked_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[Finding]:
-    """Asks the name servers that only brokers name: one that is down takes away half of a cluster's doors, and nobody
-    who names the other one would notice."""
-
-    def error_of(addr: str) -> RocketMQError | None:
-        try:
-            admin.read(addr, RequestCode.GET_BROKER_CLUSTER_INFO, None, ClusterInfo)
-        except RefusedError:
-            return None  # it answers
-        except RocketMQError as error:
-            return error
-        return None
-
-    addrs = sorted(facts.unasked)
-    for addr, error in zip(addrs, targets.ask_each(error_of, addrs), strict=True):
-        if error is not None:
-            yield Finding(
-                Grade.WARNING,
-                Check.NAME_SERVER,
-                Subject(SubjectKind.NAME_SERVER, addr),
-                f"{names_told(facts.unasked[addr])} registers there too, but from here: {error}",
-                "Start it; or take it out of namesrvAddr in the brokers' settings.",
-            )
+    for addr, error in facts.silent.items():  # one that is down takes away half of a cluster's doors, and is not missed
+        what = f"{names_told(facts.unasked[addr])} registers there too, but from here: {error}"
+        fix = "Start it; or take it out of namesrvAddr in the brokers' settings."
+        yield Finding(Grade.WARNING, Check.NAME_SERVER, Subject(SubjectKind.NAME_SERVER, addr), what, fix)
 
 
 def _agreement(facts: ClusterFacts) -> Iterator[Finding]:
@@ -70,45 +38,29 @@ def _agreement(facts: ClusterFacts) -> Iterator[Finding]:
     for namesrv in facts.answering:
         brokers = sorted({name for name, _, _ in known - _brokers(namesrv)} - _names(namesrv))
         if brokers:
-            yield Finding(
-                Grade.ERROR,
-                Check.AGREEMENT,
-                namesrv.subject,
-                f"does not know {names_told(brokers)}, which other name servers know",
-                "Make each broker register with every name server (namesrvAddr in its settings; "
-                f"`rmqadmin getBrokerConfig -n {_other(facts, namesrv)} -b ADDRESS` shows it).",
-            )
+            what = f"does not know {names_told(brokers)}, which other name servers know"
+            fix = "Make each broker register with every name server (namesrvAddr in its settings; "
+            fix += f"`rmqadmin getBrokerConfig -n {_other(facts, namesrv)} -b ADDRESS` shows it)."
+            yield Finding(Grade.ERROR, Check.AGREEMENT, namesrv.subject, what, fix)
         lacking = sorted(topics - namesrv.topics)
         if lacking and not brokers:
-            yield Finding(
-                Grade.WARNING,
-                Check.AGREEMENT,
-                namesrv.subject,
-                f"lacks {counted(len(lacking), 'topic')} that other name servers have: {names_told(lacking)}",
-                "Brokers report all topics every 30 s: look again. What remains was deleted on one side: "
-                f"rmqadmin deleteTopic -n {_other(facts, namesrv)} -t {lacking[0]} -c CLUSTER",
-            )
+            what = f"lacks {counted(len(lacking), 'topic')} that other name servers have: {names_told(lacking)}"
+            fix = "Brokers report all topics every 30 s: look again. What remains was deleted on one side: "
+            fix += f"rmqadmin deleteTopic -n {_other(facts, namesrv)} -t {lacking[0]} -c CLUSTER"
+            yield Finding(Grade.WARNING, Check.AGREEMENT, namesrv.subject, what, fix)
         if not brokers and not lacking:
             yield Finding(Grade.OK, Check.AGREEMENT, namesrv.subject, "agrees with the other name servers that answer")
 
 
 def answer_finding(namesrv: NamesrvFacts) -> Finding:
     if namesrv.cluster is None:
-        return Finding(
-            Grade.ERROR,
-            Check.NAME_SERVER,
-            namesrv.subject,
-            namesrv.error or "does not answer",
-            "Start it, or name those that are up: -n HOST:PORT, or `rmqadmin context edit`.",
-        )
+        what = namesrv.error or "does not answer"
+        fix = "Start it, or name those that are up: -n HOST:PORT, or `rmqadmin context edit`."
+        return Finding(Grade.ERROR, Check.NAME_SERVER, namesrv.subject, what, fix)
     if not namesrv.cluster.broker_addr_table:
-        return Finding(
-            Grade.ERROR,
-            Check.NAME_SERVER,
-            namesrv.subject,
-            "knows no broker",
-            f"Start a broker that registers there: rmqserver broker --namesrv {namesrv.addr}",
-        )
+        what = "knows no broker"
+        fix = f"Start a broker that registers there: rmqserver broker --namesrv {namesrv.addr}"
+        return Finding(Grade.ERROR, Check.NAME_SERVER, namesrv.subject, what, fix)
     count = len(namesrv.cluster.broker_addr_table)
     what = f"answers, and knows {counted(count, 'broker')} and {counted(len(namesrv.topics), 'topic')}"
     return Finding(Grade.OK, Check.NAME_SERVER, namesrv.subject, what)

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rmqadmin.core import targets
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, names_told
@@ -26,31 +28,35 @@ _REVIVE_QUEUES, _REVIVE_QUEUES_DEFAULT, _REVIVE_QUEUES_MAX = "reviveQueueNum", 8
 _TIMER_BEHIND = "timerOffsetBehind"
 
 
-def position_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[Finding]:
-    """One finding for each kind of position that a master has beyond an end. What a broker does not tell is left
-    out."""
-    for found in targets.ask_each(lambda master: list(_of_broker(admin, master)), facts.masters):
-        yield from found
+def position_findings(facts: ClusterFacts) -> Iterator[Finding]:
+    """One finding for each kind of position that a master has beyond an end."""
+    fix = "Were its config files carried here from another store? Start rmqserver on the store: it sets such positions "
+    fix += "back; `rmqadmin store verify DIR` shows them while no broker runs."
+    for master in facts.masters:
+        for effect, ahead in master.ahead.items():
+            what = f"{effect}: it reads on from beyond the end of {names_told(ahead)}"
+            yield Finding(Grade.ERROR, Check.POSITIONS, master.subject, what, fix)
 
 
-def _of_broker(admin: AdminClient, master: BrokerFacts) -> Iterator[Finding]:
-    reads = (
-        ("delayed messages come late or never", _delay_levels(admin, master)),
-        ("half messages are not asked about", _transactions(admin, master)),
-        ("messages that POP consumers did not acknowledge do not come back", _revive_log(admin, master)),
-        ("timers are lost", _timers(master)),
-    )
-    for effect, found in reads:
-        ahead = list(found)
-        if ahead:
-            yield Finding(
-                Grade.ERROR,
-                Check.POSITIONS,
-                master.subject,
-                f"{effect}: it reads on from beyond the end of {names_told(ahead)}",
-                "Were its config files carried here from another store? Start rmqserver on the store: it sets such "
-                "positions back; `rmqadmin store verify DIR` shows them while no broker runs.",
-            )
+def with_positions(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
+    """The facts with the read positions of masters."""
+
+    def asked(broker: BrokerFacts) -> BrokerFacts:
+        is_asked = broker.is_master and broker.error is None
+        return msgspec.structs.replace(broker, ahead=read_ahead(admin, broker)) if is_asked else broker
+
+    return msgspec.structs.replace(facts, brokers=targets.ask_each(asked, facts.brokers))
+
+
+def read_ahead(admin: AdminClient, master: BrokerFacts) -> dict[str, list[str]]:
+    """The positions of a master that lie beyond an end, by what that does. What a broker does not tell is left out."""
+    reads = {
+        "delayed messages come late or never": _delay_levels(admin, master),
+        "half messages are not asked about": _transactions(admin, master),
+        "messages that POP consumers did not acknowledge do not come back": _revive_log(admin, master),
+        "timers are lost": _timers(master),
+    }
+    return {effect: ahead for effect, found in reads.items() if (ahead := list(found))}
 
 
 def _delay_levels(admin: AdminClient, master: BrokerFacts) -> Iterator[str]:

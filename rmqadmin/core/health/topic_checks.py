@@ -27,7 +27,6 @@ def topic_findings(facts: ClusterFacts) -> Iterator[Finding]:
     for cluster, masters in sorted(by_cluster.items()):
         yield from _missing(cluster, masters, facts)
     yield from _registered(facts)
-    yield from write_permission_findings(facts)
     yield from _routes(facts)
 
 
@@ -37,25 +36,17 @@ def _permissions_left(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Find
         if config.perm & PERM_READ_WRITE != PERM_READ_WRITE:
             by_perm[config.perm].append(topic)
     for perm, topics in sorted(by_perm.items()):
-        yield Finding(
-            Grade.WARNING,
-            Check.PERMISSION,
-            master.subject,
-            f"permits only {perm_words(perm)} on {counted(len(topics), 'topic')}: {names_told(topics)}",
-            f"rmqadmin updateTopicPerm -t {topics[0]} -b {master.replica.broker_addr} -p RW",
-        )
+        what = f"permits only {perm_words(perm)} on {counted(len(topics), 'topic')}: {names_told(topics)}"
+        fix = f"rmqadmin updateTopicPerm -t {topics[0]} -b {master.replica.broker_addr} -p RW"
+        yield Finding(Grade.WARNING, Check.PERMISSION, master.subject, what, fix)
 
 
 def _switched_off(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Finding]:
     off = sorted(group for group, config in facts.own_groups(master).items() if not config.consume_enable)
     if off:
-        yield Finding(
-            Grade.WARNING,
-            Check.PERMISSION,
-            master.subject,
-            f"lets {counted(len(off), 'group')} consume nothing: {names_told(off)}",
-            f"rmqadmin updateSubGroup -g {off[0]} -b {master.replica.broker_addr} -s true",
-        )
+        what = f"lets {counted(len(off), 'group')} consume nothing: {names_told(off)}"
+        fix = f"rmqadmin updateSubGroup -g {off[0]} -b {master.replica.broker_addr} -s true"
+        yield Finding(Grade.WARNING, Check.PERMISSION, master.subject, what, fix)
 
 
 def _unread(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Finding]:
@@ -97,13 +88,9 @@ def _missing(cluster: str, masters: Sequence[BrokerFacts], facts: ClusterFacts) 
         ):  # fmt: skip
             if lacking:
                 is_refused = check is Check.GROUPS_EVERYWHERE and effect != _MADE
-                yield Finding(
-                    Grade.WARNING if is_refused else Grade.NOTE,
-                    check,
-                    master.subject,
-                    f"lacks {counted(len(lacking), what)} of {cluster}, {effect}: {names_told(lacking)}",
-                    f"rmqadmin {command} {lacking[0]} -b {addr}",
-                )
+                said = f"lacks {counted(len(lacking), what)} of {cluster}, {effect}: {names_told(lacking)}"
+                fix = f"rmqadmin {command} {lacking[0]} -b {addr}"
+                yield Finding(Grade.WARNING if is_refused else Grade.NOTE, check, master.subject, said, fix)
 
 
 _MADE = "which their first client makes"
@@ -121,14 +108,10 @@ def _registered(facts: ClusterFacts) -> Iterator[Finding]:
         for namesrv in facts.answering:
             unknown = sorted(own.keys() - namesrv.topics)
             if unknown:
-                yield Finding(
-                    Grade.ERROR,
-                    Check.ROUTES,
-                    namesrv.subject,
-                    f"does not know {counted(len(unknown), 'topic')} of {master.name}: {names_told(unknown)}",
-                    "Brokers report all topics every 30 s: look again. What remains was deleted at the name server "
-                    f"only: rmqadmin updateTopic -t {unknown[0]} -b {master.replica.broker_addr}",
-                )
+                what = f"does not know {counted(len(unknown), 'topic')} of {master.name}: {names_told(unknown)}"
+                fix = "Brokers report all topics every 30 s: look again. What remains was deleted at the name server "
+                fix += f"only: rmqadmin updateTopic -t {unknown[0]} -b {master.replica.broker_addr}"
+                yield Finding(Grade.ERROR, Check.ROUTES, namesrv.subject, what, fix)
 
 
 def _routes(facts: ClusterFacts) -> Iterator[Finding]:
@@ -198,10 +181,6 @@ def _without_master(namesrv: NamesrvFacts) -> Iterator[Finding]:
             if queues.broker_name not in up:
                 lost[queues.broker_name].append(topic)
     for name, topics in sorted(lost.items()):
-        yield Finding(
-            Grade.ERROR,
-            Check.ROUTES,
-            namesrv.subject,
-            f"lists queues on {name}, which has no master there: {names_told(sorted(topics))}",
-            f"Start the master of {name} again.",
-        )
+        what = f"lists queues on {name}, which has no master there: {names_told(sorted(topics))}"
+        fix = f"Start the master of {name} again."
+        yield Finding(Grade.ERROR, Check.ROUTES, namesrv.subject, what, fix)

@@ -21,8 +21,7 @@ from rmqadmin.tui.memory.history import NumberHistory, Series, cluster_series
 from rmqadmin.tui.memory.letters_memory import LettersMemory
 from rmqadmin.tui.memory.pulse_lines import LINE_SAMPLES, Line, OverTime
 from rmqadmin.tui.memory.readings import GroupLags, LettersReading, RowReading, WorstGroup
-from rmqadmin.tui.memory.verdict import Verdict
-from rmqadmin.tui.memory.wrong_list import Wrong, WrongList, worst_first
+from rmqadmin.tui.memory.wrong_list import Verdict, Wrong, WrongList, worst_first
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 

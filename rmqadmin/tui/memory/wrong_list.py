@@ -44,6 +44,13 @@ class Wrong(msgspec.Struct, frozen=True):
         return f"{subject.kind}/{subject.name}/{self.finding.check}" + (f"/{self.place}" if self.place else "")
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """``mark`` is None while that is not known."""
+
+    text: str
+    mark: Mark | None
+
+
 class WrongList:
     """What is wrong, by subject. What was found at the first look, or may have been so while it could not be checked,
     is no change and is not logged."""

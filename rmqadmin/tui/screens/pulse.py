@@ -18,7 +18,7 @@ from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import clock
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.memory.verdict import Verdict
+from rmqadmin.tui.memory.wrong_list import Verdict
 from rmqadmin.tui.screens import pulse_columns
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.selected import of_subject

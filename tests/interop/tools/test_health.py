@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rmqadmin.core.health.broker_clock import clock_skew_ms
+from rmqadmin.core.health.broker_checks import clock_skew_ms
 from rmqadmin.core.health.facts import read_facts
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from rmqadmin.core.health.access_checks import controllers_access
+from rmqadmin.core.health.access_checks import controllers_access, read_controller_configs
 from rmqclient.admin import AdminClient
 from rmqproto.errors import ConnectError
 from rmqproto.wire.credentials import Credentials
@@ -43,7 +43,7 @@ class Told:
 )
 def test_whether_a_controller_asks_who_somebody_is(config: dict[str, str], grade: str, said: str) -> None:
     admin = cast(Any, Told(c1=config, c2=None))
-    (found,) = controllers_access(admin, ["c2", "c1", "c1"])
+    (found,) = controllers_access(read_controller_configs(admin, ["c2", "c1", "c1"]))
     assert (found.check, found.grade, found.subject.name) == ("access", grade, "c1")
     assert said in found.what
     assert (found.fix is None) is (grade == "ok")
@@ -62,7 +62,7 @@ def test_real_controllers_tell(tmp_path: Path) -> None:
         AdminClient("127.0.0.1:1", user) as admin,
     ):
         addrs = [open_to_all.controller_addr, guarded.controller_addr]
-        found = {one.subject.name: one for one in controllers_access(admin, addrs)}
+        found = {one.subject.name: one for one in controllers_access(read_controller_configs(admin, addrs))}
     assert found[addrs[0]].grade == "warning"
     assert "authenticationEnabled=true in its settings" in (found[addrs[0]].fix or "")
     assert (found[addrs[1]].grade, found[addrs[1]].what) == ("ok", "checks users")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.core.health.broker_clock import broker_time_ms, clock_skew_ms
+from rmqadmin.core.health.broker_checks import broker_time_ms, clock_skew_ms
 from rmqserver.broker.admin.runtime_info import runtime_text
 
 BOOT_MS = 1_700_000_000_000

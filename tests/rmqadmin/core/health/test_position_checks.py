@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
-from rmqadmin.core.health.position_checks import position_findings
+from rmqadmin.core.health.position_checks import position_findings, with_positions
 from rmqadmin.core.servers.broker_state import Replica
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.statistics import DelayOffsets
@@ -35,7 +35,7 @@ class Broker:
 def found(broker: Any, info: Mapping[str, str]) -> list[str]:
     replica = Replica("DefaultCluster", "broker-a", 0, "127.0.0.1:1", dict(info))
     facts = ClusterFacts(namesrvs=[], brokers=[BrokerFacts(replica=replica, asked_ms=0, answered_ms=0)])
-    return [one.what for one in position_findings(cast(AdminClient, broker), facts)]
+    return [one.what for one in position_findings(with_positions(cast(AdminClient, broker), facts))]
 
 
 def test_positions_within_their_logs_are_well() -> None:

@@ -24,7 +24,7 @@ from rmqadmin.tui.memory.readings import (
     RowReading,
     WorstGroup,
 )
-from rmqadmin.tui.memory.verdict import Verdict
+from rmqadmin.tui.memory.wrong_list import Verdict
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.replication import ReplicaSet
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicRoute
