@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from rmqproto.message.record import MAGIC_BLANK
-from rmqserver.store.checks.findings.finding import Finding, FindingKind
+from rmqserver.store.checks.findings.finding import FindingKind, StoreFinding
 from rmqserver.store.checks.store_check import CheckReport, check_store
 from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.overlay import OverlayDisk
@@ -47,7 +47,7 @@ def checked(disk: RecordingDisk | OverlayDisk) -> CheckReport:
     return check_store(survey(ROOT, disk, options_for(FlushMode.SYNC)), clock_ms=Clock())
 
 
-def damage(report: CheckReport) -> list[Finding]:
+def damage(report: CheckReport) -> list[StoreFinding]:
     return [finding for finding in report.findings if finding.is_damage and finding.kind not in OTHERS]
 
 

@@ -125,7 +125,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def findings(facts: Facts) -> Iterator[Finding]:
-    """What is wrong, and what is well. A new check adds its findings to those of its subject: docs/adding-a-check.md."""
+    """What is wrong, and what is well. How to add a check: docs/adding-a-check.md."""
     cluster, now_ms = facts.cluster, facts.now_ms
     yield from namesrv_findings(cluster, facts.only_cluster)
     yield from missing_findings(cluster, facts.seen, now_ms)
@@ -134,9 +134,9 @@ def findings(facts: Facts) -> Iterator[Finding]:
     yield from position_findings(cluster)
     yield from ha_findings(facts.ha, now_ms)
     yield from controllers_access(facts.controllers)
-    yield from write_permission_findings(cluster)
     if not facts.is_quick:
         yield from topic_findings(cluster)
+    yield from write_permission_findings(cluster)
     for group, letters in facts.letters.items():
         yield from dead_letter_findings(group, letters, now_ms)
     yield from groups_findings(facts.groups, now_ms)
@@ -172,7 +172,8 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         seen = read_seen(admin.namesrv_addrs, self.cluster)
         remember_seen(admin.namesrv_addrs, cluster, self.now_ms())
         cluster = with_positions(admin, with_unasked(admin, cluster))
-        controllers = read_controller_configs(admin, [one.addr for group in ha.controllers for one in group.answering])
+        answering = [one.addr for group in ha.controllers for one in group.answering]
+        controllers = read_controller_configs(admin, answering)
         self.say("asking for topics and routes")
         cluster = with_routes(admin, cluster, topics_to_route(cluster, is_quick=self.is_quick))
         if self.is_quick:

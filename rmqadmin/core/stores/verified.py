@@ -11,7 +11,7 @@ from rmqadmin.core.terminal_text import wrapped_lines
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
-    from rmqserver.store.checks.findings.finding import Finding
+    from rmqserver.store.checks.findings.finding import StoreFinding
     from rmqserver.store.checks.store_check import CheckReport, Progress
     from rmqserver.store.checks.survey import Survey
 
@@ -61,7 +61,7 @@ class VerifiedStore(Result, frozen=True):
     report: Any
     shows_notes: bool
 
-    def _findings(self) -> list[Finding]:
+    def _findings(self) -> list[StoreFinding]:
         from rmqserver.store.checks.findings.finding import Severity
 
         order = list(Severity)
@@ -148,7 +148,7 @@ class VerifiedStore(Result, frozen=True):
         return f"{self.root} is damaged: {counted(told.errors, 'error')}, {counted(told.warnings, 'warning')}"
 
 
-def _lost(finding: Finding, now_ms: int | None) -> str:
+def _lost(finding: StoreFinding, now_ms: int | None) -> str:
     if not finding.lost_messages:
         return ""
     said = f"lost: {counted(finding.lost_messages, 'message')}"
@@ -159,7 +159,7 @@ def _lost(finding: Finding, now_ms: int | None) -> str:
     return f"{said}, stored {' to '.join(told)}"
 
 
-def _becomes(finding: Finding) -> str:
+def _becomes(finding: StoreFinding) -> str:
     """What a broker does about the finding when it starts."""
     if finding.ours == finding.apache:
         return finding.ours and f"a start: {finding.ours}"

@@ -19,7 +19,7 @@ from rmqserver.store.checks.findings import (
     timer_findings,
 )
 from rmqserver.store.checks.findings.checked_store import CheckedStore
-from rmqserver.store.checks.findings.finding import Finding, FindingKind, Severity
+from rmqserver.store.checks.findings.finding import FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.findings.starts import LogStart, apaches, ours
 from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.found_tables import TOPICS, FoundTables
@@ -45,7 +45,7 @@ class CheckReport:
     """``findings`` are in the order of the checks; ``left_out`` counts further ones by kind. ``log_bytes`` is how much
     of the commit log was read. ``duration_s`` is wall clock time."""
 
-    findings: list[Finding]
+    findings: list[StoreFinding]
     left_out: dict[FindingKind, int]
     log_bytes: int
     record_count: int

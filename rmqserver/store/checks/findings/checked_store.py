@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rmqserver.store.checks.dry_run import DryRun
-from rmqserver.store.checks.findings.finding import Finding, FindingKind, Findings, Severity
+from rmqserver.store.checks.findings.finding import FindingKind, Findings, Severity, StoreFinding
 from rmqserver.store.checks.findings.starts import LogStart
 from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.looks.index_check import IndexCheck
@@ -35,7 +35,7 @@ class CheckedStore:
         self, severity: Severity, kind: FindingKind, what: str, path: str, at: int | None = None, **more: Any
     ) -> None:
         """A finding in the file ``path``, below the root."""
-        self.findings.add(Finding(severity=severity, kind=kind, what=what, path=path, at=at, **more))
+        self.findings.add(StoreFinding(severity=severity, kind=kind, what=what, path=path, at=at, **more))
 
     def add_of_log(self, severity: Severity, kind: FindingKind, what: str, log_offset: int, **more: Any) -> None:
         """A finding at a place of the commit log."""

@@ -74,7 +74,7 @@ class FindingKind(enum.StrEnum):
     SIZES = "sizes", "the store was made with other file sizes than a broker's defaults"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class StoreFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One finding. ``path`` is relative to the store's root, ``at`` a byte in that file. Offsets and times that do not
     apply are None. ``count`` is the number of consecutive units, records or entries. ``ours`` and ``apache`` tell what
     a start of either broker would do about it."""
@@ -108,11 +108,11 @@ class Findings:
     """Everything found so far, in the order of the checks."""
 
     def __init__(self) -> None:
-        self.all: list[Finding] = []
+        self.all: list[StoreFinding] = []
         self.left_out: dict[FindingKind, int] = {}
         self._counts: dict[FindingKind, int] = {}
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: StoreFinding) -> None:
         count = self._counts[finding.kind] = self._counts.get(finding.kind, 0) + 1
         if count <= FINDINGS_OF_A_KIND_MAX:
             self.all.append(finding)

@@ -8,7 +8,7 @@ from pathlib import Path
 from rmqproto.java.java_hash import java_hash
 from rmqproto.message import properties as props
 from rmqproto.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from rmqserver.store.checks.findings.finding import Finding, Severity
+from rmqserver.store.checks.findings.finding import Severity, StoreFinding
 from rmqserver.store.checks.store_check import CheckReport, check_store
 from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.config_files import ConfigFiles
@@ -130,6 +130,6 @@ class Damaged:
     def check(self) -> CheckReport:
         return check_store(survey(str(self.root), self.disk), clock_ms=Clock(NOW_MS))
 
-    def found(self) -> list[Finding]:
+    def found(self) -> list[StoreFinding]:
         """The findings that are damage."""
         return [finding for finding in self.check().findings if finding.severity is not Severity.NOTE]

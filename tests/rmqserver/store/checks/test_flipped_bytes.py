@@ -16,7 +16,7 @@ from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.message.record import RECORD_V4, decode_record_untrusted
 from rmqproto.wire.fastjson import parse_untrusted
 from rmqserver.store.checks.dry_run import BREAKS
-from rmqserver.store.checks.findings.finding import Finding
+from rmqserver.store.checks.findings.finding import StoreFinding
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore
@@ -64,7 +64,7 @@ class Victim:
 
     def check(self, damaged: Damaged, name: str, at: int) -> str:
         """Returns ``found``, ``unread`` or ``uncovered``; fails for anything else."""
-        new: set[Finding] = set(damaged.check().findings) - self.usual
+        new: set[StoreFinding] = set(damaged.check().findings) - self.usual
         assert not any(BREAKS in finding.ours for finding in new), (name, at, new)
         if new:
             return "found"

@@ -10,7 +10,7 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqserver.broker.controlled.identity import IdentityFiles
-from rmqserver.store.checks.findings.finding import Finding, FindingKind, Severity
+from rmqserver.store.checks.findings.finding import FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.found_tables import FoundTables
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.whole_files import BACKUP
@@ -53,7 +53,7 @@ def loaded(damaged: Damaged) -> Any:
         return None
 
 
-def one(findings: list[Finding]) -> Finding:
+def one(findings: list[StoreFinding]) -> StoreFinding:
     assert len(findings) == 1, findings
     return findings[0]
 

@@ -11,7 +11,7 @@ import pytest
 
 from rmqproto.errors import UsageError
 from rmqproto.message.record import RECORD_V4
-from rmqserver.store.checks.findings.finding import FINDINGS_OF_A_KIND_MAX, Finding, FindingKind, Severity
+from rmqserver.store.checks.findings.finding import FINDINGS_OF_A_KIND_MAX, FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.store_check import check_store
 from rmqserver.store.checks.survey import Queues, Writer, survey
 from rmqserver.store.disk.disk import OsDisk
@@ -48,7 +48,7 @@ def records(closed: Path) -> list[FoundRecord]:
     return found
 
 
-def one(findings: list[Finding], kind: FindingKind) -> Finding:
+def one(findings: list[StoreFinding], kind: FindingKind) -> StoreFinding:
     found = [finding for finding in findings if finding.kind is kind]
     assert len(found) == 1, findings
     return found[0]
