@@ -229,6 +229,8 @@ class Broker(Service):
         self.transactions = Transactions(parts, self.put)
         self.timers = Timers(parts, self.put)
         self.sends = Sends(parts, self.put, self._when_told)
+        self.topic_admin, self.group_admin = TopicAdmin(parts, self._when_told), GroupAdmin(parts)
+        self.offset_handlers = OffsetHandlers(parts)
         self.send_backs = SendBacks(parts, self.put)
         self.replies = Replies(parts, self.put)
         self.slow_reads = SlowReads(self.store)
@@ -260,9 +262,9 @@ class Broker(Service):
             TimerAdmin(parts, self.timers.counts),
             self.locks,
             Membership(parts),
-            OffsetHandlers(parts),
-            TopicRequests(TopicAdmin(parts, self._when_told)),
-            GroupRequests(GroupAdmin(parts)),
+            self.offset_handlers,
+            TopicRequests(self.topic_admin),
+            GroupRequests(self.group_admin),
             ClientAdmin(parts),
             OffsetAdmin(parts, self.delays),
             ConsumeStatsAdmin(parts),

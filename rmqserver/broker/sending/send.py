@@ -7,7 +7,8 @@ not plain leave it early. Half messages and timers have a shortcut of their own 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqproto.codes import ONEWAY_FLAG, SEND_CODES
 from rmqproto.headers.sending import SendHeader
@@ -32,13 +33,26 @@ from rmqserver.broker.sending.waiting_put import WaitingPut
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.store.new_message import NewMessage
-from rmqserver.store.results import MessageRefused
+from rmqserver.store.results import Appended, MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.operation import Peer
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
+
+
+class Sent(NamedTuple):
+    """A message that was put, as its producer is told of it."""
+
+    appended: Appended
+    queue_id: int
+    store_host: bytes
+    unique_key: str | None
+    recall_handle: str | None = None
+
+
+OnSent = Callable[[Sent], OnDone]
 
 
 class Sends:
@@ -148,45 +162,75 @@ class Sends:
     def _send_special(
         self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int
     ) -> None:
-        header = request.header
+        def answer(sent: Sent) -> OnDone:
+            return self._answers.when_done(
+                request, connection, sent.store_host, sent.appended, [sent.appended.log_offset], sent.queue_id,
+                sent.unique_key, sent.recall_handle,
+            )  # fmt: skip
+
+        on_sent = None if request.is_oneway else answer
+        self._put_at(request.header, request.body, request.version, connection, target, queue_id, on_sent)
+
+    def put(self, header: SendHeader, body: bytes, client_version: int, peer: Peer, on_sent: OnSent | None) -> None:
+        """The operation behind a send, for any door: puts any producer's message but a batch. ``on_sent`` gets where
+        the message went, and returns what is called once, when the message is as safe as its producer is promised, or
+        is lost. Raises Refused."""
+        try:
+            target = self._known_targets.get(header.topic) or self._find_target(header, peer)
+            queue_id = header.queue_id
+            if not 0 <= queue_id < target.queue_limit:
+                queue_id = target.choose_queue(queue_id, peer.address)
+            self._put_at(header, body, client_version, peer, target, queue_id, on_sent)
+        except Exception as error:
+            refused = self._refused(error)
+            if refused is None:
+                raise
+            raise refused from None
+
+    def _put_at(
+        self,
+        header: SendHeader,
+        body: bytes,
+        client_version: int,
+        peer: Peer,
+        target: Target,
+        queue_id: int,
+        on_sent: OnSent | None,
+    ) -> None:
         message = NewMessage(
             topic=header.topic,
             queue_id=queue_id,
             flag=header.flag,
             sys_flag=header.sys_flag,
             born_timestamp_ms=header.born_timestamp,
-            born_host=connection.born_host,
-            store_host=self._address.record_host(connection),
+            born_host=peer.born_host,
+            store_host=self._address.record_host(peer),
             reconsume_times=header.reconsume_times,
-            body=request.body,
+            body=body,
             properties=props.parse(header.properties),
         )
         first = self._repeats.first(message, header.queue_id)
         if first is not None:
-            return self._answer_again(request, connection, target, message, first)
-        sender = Sender(target, request.version, header.max_reconsume_times)
+            self._tell_again(target, message, first, on_sent)
+            return
+        sender = Sender(target, client_version, header.max_reconsume_times)
         appended, queue_id = self._producer_put.put(message, sender)
         self._repeats.stored(message, header.topic, appended)
-        if not request.is_oneway:
+        if on_sent is not None:
             appended, queue_id = target.answered(appended, queue_id)
-            answer = self._answers.when_done(
-                request, connection, message.store_host, appended, [appended.log_offset], queue_id,
-                message.properties[props.UNIQUE_KEY], recall_handle_of(message, self._config.broker_name),
-            )  # fmt: skip
-            self._put.when_stored(message.properties, answer if target.is_told else self._told_too(answer))
+            handle = recall_handle_of(message, self._config.broker_name)
+            on_done = on_sent(
+                Sent(appended, queue_id, message.store_host, message.properties[props.UNIQUE_KEY], handle)
+            )
+            self._put.when_stored(message.properties, on_done if target.is_told else self._told_too(on_done))
 
-    def _answer_again(
-        self, request: Request[SendHeader], connection: Connection, target: Target, message: NewMessage, first: First
-    ) -> None:
-        """Answers as the producer would have been answered the first time, as soon as the answer is true."""
-        if request.is_oneway:
+    def _tell_again(self, target: Target, message: NewMessage, first: First, on_sent: OnSent | None) -> None:
+        """Tells what the producer would have been told the first time, as soon as it is true."""
+        if on_sent is None:
             return
         appended, queue_id = target.answered(first.appended, first.queue_id)
-        answer = self._answers.when_done(
-            request, connection, first.store_host, appended, [appended.log_offset], queue_id,
-            message.properties.get(props.UNIQUE_KEY),
-        )  # fmt: skip
-        self._put.when_stored_at(appended.log_offset, message.properties, answer)
+        sent = Sent(appended, queue_id, first.store_host, message.properties.get(props.UNIQUE_KEY))
+        self._put.when_stored_at(appended.log_offset, message.properties, on_sent(sent))
 
     def _send_batch(self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int) -> None:
         store_host = self._address.record_host(connection)

@@ -1,0 +1,151 @@
+"""A second door needs nothing of the remoting: it administers, sends, pulls, pops and acknowledges in values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqproto.bodies.groups import ConsumerData, SubscriptionData, SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.base import Header
+from rmqproto.headers.consuming import PullHeader, UpdateConsumerOffsetHeader
+from rmqproto.headers.popping import AckHeader, PopHeader
+from rmqproto.headers.sending import SendHeader
+from rmqproto.message.record import decode_records_untrusted, host_bytes
+from rmqproto.pop import Handle
+from rmqserver.broker.broker import Broker
+from rmqserver.broker.sending.pending import STORED, Outcome
+from rmqserver.broker.sending.send import Sent
+from rmqserver.command_line import store_paths
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.operation import OnPeerAnswer, Refused
+from rmqserver.remoting.loop import Loop
+
+TOPIC, GROUP = "T", "G"
+
+
+class Caller:
+    """A peer of a door that has no frames."""
+
+    def __init__(self) -> None:
+        self.address, self.local_addr = "192.0.2.1:5", "127.0.0.1:8081"
+        self.born_host, self.local_host = host_bytes("192.0.2.1", 5), host_bytes("127.0.0.1", 8081)
+        self.closed = False
+        self.told: list[int] = []
+
+    def notify(self, code: int, header: Header, body: bytes = b"") -> None:
+        self.told.append(code)
+
+    def ask(self, code: int, header: Header, body: bytes, on_answer: OnPeerAnswer, timeout_s: float) -> None:
+        on_answer(None)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self, reason: str) -> None:
+        self.closed = True
+
+
+class Door:
+    def __init__(self, broker: Broker):
+        self.broker, self.caller = broker, Caller()
+
+    def send(self, body: bytes) -> Sent:
+        done: list[tuple[Sent, Outcome]] = []
+
+        def on_sent(sent: Sent) -> Callable[[Outcome], None]:
+            return lambda outcome: done.append((sent, outcome))
+
+        header = SendHeader(producer_group="P", topic=TOPIC, queue_id=0, born_timestamp=1)
+        self.broker.sends.put(header, body, 0, self.caller, on_sent)
+        assert not done, "nothing is promised before it is written"
+        self.broker.end_round()
+        ((sent, outcome),) = done
+        assert outcome is STORED
+        return sent
+
+    def pull(self, queue_offset: int) -> list[bytes]:
+        header = PullHeader(
+            consumer_group=GROUP, topic=TOPIC, queue_id=0, queue_offset=queue_offset, max_msg_nums=32, sys_flag=4,
+            subscription="*",
+        )  # fmt: skip
+        pulled = self.broker.pulls.pull(header, False, self.caller.local_addr, self.caller.address)
+        return [each.body for each in decode_records_untrusted(b"".join(pulled.result.chunks))]
+
+    def pop(self) -> list[tuple[bytes, AckHeader]]:
+        header = PopHeader(
+            consumer_group=GROUP, topic=TOPIC, queue_id=0, max_msg_nums=32, invisible_time=60_000, poll_time=0,
+            init_mode=0,
+        )  # fmt: skip
+        wanted = self.broker.parts.filters.carried(None, "*")
+        popped = self.broker.pop.popping.pop(header, wanted, self.caller.local_host)
+        self.broker.end_round()
+        taken = []
+        for record in decode_records_untrusted(b"".join(popped.chunks)):
+            (start,) = popped.starts.values()
+            handle = Handle(
+                start, popped.pop_time_ms, 60_000, popped.revive_queue_id, "0", self.broker.config.broker_name, 0,
+                record.queue_offset,
+            )  # fmt: skip
+            ack = AckHeader(
+                consumer_group=GROUP, topic=TOPIC, queue_id=0, extra_info=str(handle), offset=record.queue_offset
+            )
+            taken.append((record.body, ack))
+        return taken
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[Door]:
+    config = BrokerConfig()
+    config.record({**store_paths(str(tmp_path)), "flushDiskType": "ASYNC_FLUSH"})
+    loop = Loop()
+    broker = Broker(config, loop)
+    broker.open()
+    made = Door(broker)
+    broker.topic_admin.put(TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1), {})
+    broker.group_admin.put(SubscriptionGroupConfig(group_name=GROUP))
+    yield made
+    broker.close()
+    loop.close()
+
+
+def test_what_is_sent_is_pulled_and_committed(door: Door) -> None:
+    sent = [door.send(b"%d" % number) for number in range(3)]
+    assert [each.appended.queue_offset for each in sent] == [0, 1, 2]
+    assert door.pull(1) == [b"1", b"2"]
+    commit = UpdateConsumerOffsetHeader(consumer_group=GROUP, topic=TOPIC, queue_id=0, commit_offset=3)
+    assert door.broker.offset_handlers.commit(commit)
+    assert door.broker.offsets.committed(GROUP, TOPIC, 0) == 3
+
+
+def test_what_is_popped_is_acknowledged(door: Door) -> None:
+    door.send(b"one")
+    ((body, ack),) = door.pop()
+    assert body == b"one"
+    assert door.pop() == [], "it is invisible"
+    door.broker.pop.acks.ack(ack, door.caller)
+    ack.offset = 7
+    with pytest.raises(Refused) as refused:
+        door.broker.pop.acks.ack(ack, door.caller)
+    assert refused.value.code == ResponseCode.NO_MESSAGE
+
+
+def test_a_refusal_is_a_value(door: Door) -> None:
+    door.broker.topic_admin.delete(TOPIC)
+    door.broker.config.auto_create_topic_enable = False
+    with pytest.raises(Refused) as refused:
+        door.send(b"nowhere")
+    assert refused.value.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_members_of_a_group_hear_of_each_other(door: Door) -> None:
+    clients, other = door.broker.clients, Caller()
+    data = ConsumerData(group_name=GROUP, subscription_data_set=[SubscriptionData(topic=TOPIC)])
+    clients.register_consumer(data, "a", door.caller, "JAVA", 0)
+    clients.register_consumer(data, "b", other, "GO", 0)
+    clients.peer_gone(other)
+    assert door.caller.told, "the one that stays is told"
+    assert [client.client_id for client in clients.consumers[GROUP].members.values()] == ["a"]
