@@ -10,9 +10,15 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.finding import Finding, in_order
-from rmqadmin.core.health.ha_checks import behind_text, controllers_findings, registered_brokers, set_findings
+from rmqadmin.core.health.ha_checks import (
+    ServerFacts,
+    behind_text,
+    controllers_findings,
+    read_settled,
+    registered_brokers,
+    set_findings,
+)
 from rmqadmin.core.health.plugin_text import STATE_BY_GRADE, CheckedThing, CheckResult, Measure, PluginState, worst
-from rmqadmin.core.health.settled_servers import ServerFacts, read_settled
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.core.servers.ha_reading import read_ha
 from rmqadmin.core.servers.ha_sets import HaSet

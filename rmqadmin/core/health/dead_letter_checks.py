@@ -39,12 +39,10 @@ def dead_letter_findings(group: str, found: DeadLetters, now_ms: int) -> Iterato
         yield Finding(grade, Check.DEAD_LETTERS, subject, what, fix)
 
 
-def new_letters_finding(
-    group: str, more_count: float, over_ms: int, left_count: int | None, *, is_part: bool, has_redriven: bool
-) -> Finding:
-    """For somebody who watches: letters have come in the last minutes. ``is_part``: there may be more in all."""
-    left = units.UNKNOWN if left_count is None else units.count(left_count)
-    what = f"{counted(round(more_count), 'new dead letter')} in {units.elapsed(over_ms)}"
-    what += f", {units.at_least(left) if is_part else left} {'not redriven' if has_redriven else 'in all'}"
+def new_letters_finding(group: str, found: DeadLetters, more: str, *, is_part: bool) -> Finding:
+    """For somebody who watches: ``more`` says how many have come in the last minutes. ``is_part``: a broker may have
+    others."""
+    left = units.count(found.left_count)
+    what = f"{more}, {units.at_least(left) if is_part else left} {'not redriven' if found.redriven_count else 'in all'}"
     subject = Subject(SubjectKind.DEAD_LETTERS, group)
     return Finding(Grade.WARNING, Check.DEAD_LETTERS, subject, what, f"rmqadmin dlq show {group}")

@@ -34,9 +34,6 @@ def disk_grade(percent: float, limits: DiskLimits) -> Grade | None:
     return Grade.WARNING if percent > limits.early else None
 
 
-DISK_LIMITS_DEFAULT = DiskLimits(*(default for _, default in _KEYS.values()))
-
-
 def disk_limits(config: Mapping[str, str]) -> DiskLimits:
     """The limits that a broker takes from its settings, within Apache's bounds."""
     from rmqserver.store.options import bounded_disk_percent

@@ -16,11 +16,10 @@ from rmqadmin.core.health.dead_letter_checks import dead_letter_findings, dead_l
 from rmqadmin.core.health.facts import ClusterFacts, read_facts, with_routes, with_unasked, with_unread_queues
 from rmqadmin.core.health.finding import Check, Finding, Grade, finding_lines, in_order
 from rmqadmin.core.health.group_checks import groups_findings
-from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
+from rmqadmin.core.health.ha_checks import ServerFacts, ha_findings, read_settled, registered_brokers
 from rmqadmin.core.health.namesrv_checks import namesrv_findings
 from rmqadmin.core.health.position_checks import position_findings, with_positions
 from rmqadmin.core.health.seen_brokers import Seen, missing_findings, read_seen, remember_seen
-from rmqadmin.core.health.settled_servers import ServerFacts, read_settled
 from rmqadmin.core.health.topic_checks import topic_findings, topics_to_route, write_permission_findings
 from rmqadmin.core.messages.dead_letters import DeadLetters, read_dead_letters
 from rmqadmin.core.results import Result, Row, doc

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
 from rmqadmin.core.health.dead_letter_checks import new_letters_finding
 from rmqadmin.core.health.finding import Check, Subject, SubjectKind
+from rmqadmin.core.messages.dead_letters import DeadLetters
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, elapsed
 from rmqadmin.tui.memory.changes import ChangeLog, ChangeSeen
@@ -57,19 +58,11 @@ class LettersMemory:
         self._letters, self.unread_count = letters, sum(group not in letters for group in groups)
 
     def _judge(self, at_ms: int, subject: Subject, reading: LettersReading) -> None:
-        growth, has_redriven = self._growth(subject.name), bool(reading.redriven_count)
-        found = []
+        growth, found = self._growth(subject.name), []
         if growth is not None and growth.by > 0:
-            found.append(
-                new_letters_finding(
-                    subject.name,
-                    growth.by,
-                    growth.over_ms,
-                    reading.left_count,
-                    is_part=bool(reading.lacking),
-                    has_redriven=has_redriven,
-                )
-            )
+            more = f"{counted(round(growth.by), 'new dead letter')} in {elapsed(growth.over_ms)}"
+            letters = DeadLetters(depth_count=reading.depth_count, redriven_count=reading.redriven_count)
+            found.append(new_letters_finding(subject.name, letters, more, is_part=bool(reading.lacking)))
         self._wrong.judge(at_ms, subject, found, quiet=(Check.DEAD_LETTERS,))
 
     def _growth(self, group: str) -> NumberChange | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rmqadmin.core.health.settled_servers import AGAIN_AFTER_S, ServerFacts, read_settled
+from rmqadmin.core.health.ha_checks import AGAIN_AFTER_S, ServerFacts, read_settled
 from rmqadmin.core.servers.ha_sets import HaFacts, HaSet
 from tests.rmqadmin.core.health.test_ha_checks import controlled, dead, master, slave
 
