@@ -90,6 +90,11 @@ def short_moment(timestamp_ms: int, now_ms: int) -> str:
     return clock(timestamp_ms) if told[:10] == moment(now_ms)[:10] else told
 
 
+def unchanged_text(since_ms: int | None) -> str:
+    """What to say if no change was seen; ``since_ms``: when the first look was, None before it."""
+    return "not known yet" if since_ms is None else f"nothing has changed since {clock(since_ms)}"
+
+
 def clock(timestamp_ms: int) -> str:
     """The local time of day, to the second."""
     return time.strftime("%H:%M:%S", time.localtime(timestamp_ms // _MS_PER_S))

@@ -161,4 +161,7 @@ def all_groups(call: Call, *, show_all: bool, text: str = "") -> list[GroupFindi
         call.notice_if_no_broker()
     wanted = call.without_systems_own(groups, is_system_group, "groups", show_all=show_all)
     with call.counting("groups") as told:
-        return targets.ask_each(ask, wanted, told)
+        found = targets.ask_each(ask, wanted, told)
+    if unread is not None and unread.problem is not None:
+        call.notice(unread.problem)
+    return found

@@ -26,5 +26,7 @@ def read_status(call: Call, topic: str, route: TopicRoute, *, with_unread: bool)
             offsets |= logical_ends(topic, configs, offsets)
         except RocketMQError as error:
             call.notice(f"no logical queues are shown: {error}")
-    unread = add_unread(call.admin, stored_queues(call.admin, route, topic), offsets) if with_unread else {}
+    unread = (
+        add_unread(call.admin, stored_queues(call.admin, route, topic, call.notice), offsets) if with_unread else {}
+    )
     return TopicStatus(offsets, round(sum(stats.topic_put_tps for stats in found), 2), unread)

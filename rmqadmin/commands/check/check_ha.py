@@ -21,7 +21,7 @@ from rmqadmin.core.health.ha_checks import (
 from rmqadmin.core.health.plugin_text import STATE_BY_GRADE, CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.core.servers.ha_reading import read_ha
-from rmqadmin.core.servers.ha_sets import HaSet
+from rmqadmin.core.servers.ha_sets import HaSet, in_sync_text
 from rmqadmin.options.health_options import (
     BrokerNames,
     Critical,
@@ -84,7 +84,7 @@ def check_ha(
                 for one in controllers_findings(group)
                 if one.grade in STATE_BY_GRADE
             ]
-    return CheckResult(things, f"{counted(len(sets), 'set')} of brokers, all in sync")
+    return CheckResult(things, f"{counted(len(sets), 'set')} of brokers, {in_sync_text(sets)}")
 
 
 def checked_set(

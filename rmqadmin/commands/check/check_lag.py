@@ -105,7 +105,7 @@ def _thing(
     if oldest_ms is not None:
         what += f", the oldest waits for {duration(age_ms)}"
     if not standing.clients.count:
-        what += ", nobody is online"
+        what += f", {standing.nobody_text}"
     states = [measure.state for measure in measures]
     states += [PluginState.WARNING] if unread_count else []
     if standing.lacking:

@@ -88,7 +88,7 @@ def dlq_show(
     route = find_route(call.admin, topic)
     if route is None:
         raise no_dead_letters(group)
-    queues = all_queues(call.admin, route, topic)
+    queues = all_queues(call.admin, route, topic, call.notice)
     closed = {each.broker_name for each in route.queue_datas} - {queue.broker_name for queue, _ in queues}
     hint = f"`rmqadmin updateTopicPerm -c CLUSTER -t '{topic}' -p RW` opens them, and redrives take --open-dlq."
     if not queues:

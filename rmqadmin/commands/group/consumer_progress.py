@@ -163,7 +163,10 @@ def consumer_progress(
         brokers = brokers_of_group(admin, group, topic)
     found = _queue_by_queue(call, brokers, group, topic)
     require_offsets(admin, brokers, group, found, call.answers)
-    unread = [] if call.as_mqadmin else UnreadLags(admin).read(group, answering(brokers, call.answers), topic)
+    lags = UnreadLags(admin)
+    unread = [] if call.as_mqadmin else lags.read(group, answering(brokers, call.answers), topic)
+    if lags.problem is not None:
+        call.notice(lags.problem)
     found.offsets.update({one.queue: one.entry for one in unread})
     shows_clients = show_client_ip is TrueFalse.TRUE
     return GroupProgress(found, _owners(call, brokers, group) if shows_clients else {}, shows_clients, unread)

@@ -98,6 +98,11 @@ class GroupStanding(msgspec.Struct, frozen=True, kw_only=True):
         return sum(queue.lag_count for queue in self.queues)
 
     @property
+    def nobody_text(self) -> str:
+        """What to say if no member is known."""
+        return "nobody is known to be online" if self.lacking else "nobody is online"
+
+    @property
     def oldest_waiting_ms(self) -> int | None:
         return min(
             (queue.oldest_waiting_ms for queue in self.queues if queue.oldest_waiting_ms is not None), default=None

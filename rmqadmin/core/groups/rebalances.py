@@ -60,7 +60,8 @@ class RebalanceDone(msgspec.Struct, frozen=True):
 
 class Rebalances:
     """The rebalances of one group; call ``look`` for each reading of its owners. ``begun_ms``: when the present
-    rebalance began; None if there is none. ``moves`` and ``done`` are in order, newest last."""
+    rebalance began; None if there is none. ``since_ms``: when owners were first known. ``moves`` and ``done`` are in
+    order, newest last."""
 
     def __init__(self) -> None:
         self.queues: dict[MessageQueue, OwnedQueue] = {}
@@ -68,7 +69,7 @@ class Rebalances:
         self.done: deque[RebalanceDone] = deque(maxlen=DONE_MAX)
         self.begun_ms: int | None = None
         self._base: dict[MessageQueue, Owners] = {}
-        self._is_looked_at = False
+        self.since_ms: int | None = None
 
     def look(self, at_ms: int, owners: QueueOwners) -> RebalanceDone | None:
         """The rebalance that ended with this reading, if any. While a member does not answer, owners are unknown, and
@@ -81,11 +82,11 @@ class Rebalances:
         before = {queue: known.owners for queue, known in self.queues.items()}
         moved = [queue for queue, names in now.items() if queue in before and before[queue] != names]
         is_shared_out = all(owners.state(queue) is QueueState.OWNED for queue in owners.queues)
-        begins = bool(moved) or (not self._is_looked_at and not is_shared_out)
+        begins = bool(moved) or (self.since_ms is None and not is_shared_out)
         if begins and self.begun_ms is None:
             self.begun_ms, self._base = at_ms, before or now
         self._keep(at_ms, now, moved)
-        self._is_looked_at = True
+        self.since_ms = at_ms if self.since_ms is None else self.since_ms
         if self.begun_ms is None or not (is_shared_out or not owners.members):
             return None
         done = RebalanceDone(self.begun_ms, at_ms, *_differences(self._base, now))
@@ -99,7 +100,7 @@ class Rebalances:
             self.moves.append(QueueMove(at_ms, queue, was, now[queue]))
             self.queues[queue] = OwnedQueue(now[queue], at_ms, was)
         new = {
-            queue: OwnedQueue(names, at_ms if self._is_looked_at else None)
+            queue: OwnedQueue(names, None if self.since_ms is None else at_ms)
             for queue, names in now.items()
             if queue not in self.queues
         }

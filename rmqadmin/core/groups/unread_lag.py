@@ -39,7 +39,8 @@ class UnreadQueueLag(msgspec.Struct, frozen=True):
 
 
 class UnreadLags:
-    """Reads for many groups; each broker is asked for all offsets once. Any thread may use it."""
+    """Reads for many groups; each broker is asked for all offsets once. Any thread may use it. ``problem``: why what
+    groups have left is not known on some broker."""
 
     def __init__(self, admin: AdminClient, group_count: int = 1):
         self._admin = admin
@@ -47,6 +48,7 @@ class UnreadLags:
         self._lock = Lock()
         self._offsets: dict[str, Mapping[str, Mapping[int, int]]] = {}
         self._configs: dict[str, Mapping[str, TopicConfig]] = {}
+        self.problem: str | None = None
         self._searched_count = 0
         self._queues: dict[tuple[str, str], list[UnreadQueue]] = {}
 
@@ -62,8 +64,8 @@ class UnreadLags:
                 for name, committed in self._topics_of(addr, group).items():
                     if topic in (None, name):
                         found += self._of_topic(broker.broker_name, addr, name, committed)
-            except RocketMQError:
-                continue
+            except RocketMQError as error:
+                self.problem = f"queues that consumers do not read are not known on {broker.broker_name}: {error}"
         return sorted(found, key=lambda one: one.queue)
 
     def _topics_of(self, addr: str, group: str) -> dict[str, Mapping[int, int]]:

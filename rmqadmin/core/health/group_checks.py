@@ -181,11 +181,10 @@ def _lag(standing: GroupStanding, now_ms: int) -> Iterator[Finding]:
         return
     messages = f"{counted(standing.lag_count, 'message')} {'waits' if standing.lag_count == 1 else 'wait'}"
     if standing.member_count == 0:
-        nobody = "nobody is known to be online" if standing.lacking else "nobody is online"
         waits = "" if oldest_ms is None else f", the oldest for {duration(now_ms - oldest_ms)}"
         grade = Grade.WARNING if standing.was_online else Grade.NOTE
         fix = f"Start its consumers; or, if nobody needs it: rmqadmin deleteSubGroup -g {standing.group} -c CLUSTER"
-        yield _finding(standing, grade, Check.LAG, f"{nobody}, and {messages}{waits}", fix)
+        yield _finding(standing, grade, Check.LAG, f"{standing.nobody_text}, and {messages}{waits}", fix)
     elif oldest_ms is not None and now_ms - oldest_ms >= LAG_AGE_MS:
         grows = trend is None or trend.motion is not LagMotion.SHRINKING
         what = f"{duration(now_ms - oldest_ms)} behind{_course(trend)}: {messages}"

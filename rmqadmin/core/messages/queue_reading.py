@@ -89,8 +89,8 @@ def all_queues(
     admin: AdminClient, route: TopicRoute, topic: str, notice: Notice | None = None
 ) -> list[tuple[MessageQueue, str]]:
     """Like ``readable_queues``, with the queues that keep messages but that consumers do not read. ``notice`` is told
-    which brokers let nobody read the topic, if others do."""
-    found = [(one.queue, one.broker_addr) for one in stored_queues(admin, route, topic)]
+    which brokers let nobody read the topic, if others do, and which do not say whether they keep more queues."""
+    found = [(one.queue, one.broker_addr) for one in stored_queues(admin, route, topic, notice)]
     closed = sorted({each.broker_name for each in route.queue_datas if not each.perm & PERM_READ})
     if found and closed and notice is not None:
         notice(f"left out: {topic} on {', '.join(closed)}, where nobody may read it (updateTopicPerm)")

@@ -4,7 +4,7 @@ of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -177,3 +177,11 @@ class HaSet(msgspec.Struct, frozen=True, kw_only=True):
 class HaFacts(msgspec.Struct, frozen=True, kw_only=True):
     sets: list[HaSet]
     controllers: list[AskedControllers]
+
+
+def in_sync_text(sets: Sequence[HaSet]) -> str:
+    """What to say if nothing is wrong with the sets. A broker of which no slave is known is in sync with nobody."""
+    alone = sum(len(one.members) == 1 for one in sets)
+    if not alone:
+        return "all are in sync"
+    return "no slave is known" if alone == len(sets) else f"no slave is known of {alone}; the others are in sync"

@@ -44,6 +44,8 @@ class SetChanges:
         self._standings: dict[str, SetStanding] = {}
         self._changes: deque[SetChange] = deque(maxlen=CHANGES_MAX)
         self._count = 0
+        self.since_ms: int | None = None
+        """When the sets were first read."""
 
     def newest_first(self) -> list[SetChange]:
         return list(reversed(self._changes))
@@ -58,6 +60,7 @@ class SetChanges:
     def look(self, at_ms: int, sets: Sequence[HaSet]) -> list[SetChange]:
         """The changes since the last reading. The first reading of a set reports none."""
         before = self._count
+        self.since_ms = at_ms if self.since_ms is None else self.since_ms
         for one in sets:
             self._standings[one.broker_name] = self._look_at(at_ms, one, self._standings.get(one.broker_name))
         return [change for change in self._changes if change.number > before]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -47,6 +48,7 @@ class DescribedTopicRow(Row, frozen=True):
     brokers: Annotated[list[TopicBrokerRow], doc("where it lives and how it is set there")]
     queues: Annotated[list[QueueRow], doc("where its queues begin and end")]
     groups: Annotated[list[TopicReaderRow], doc("who reads it")]
+    groups_unknown: Annotated[list[str] | None, doc("brokers that do not say, and why", sparse=True)] = None
 
 
 class DescribedTopics(Result, frozen=True):
@@ -67,14 +69,16 @@ class DescribedTopics(Result, frozen=True):
             for rows in parts:
                 yield "\n"
                 yield from table_lines(rows, width, now_ms)
-            if not one.groups:
+            if one.groups_unknown:
+                yield f"which groups read it is not known of {'; '.join(one.groups_unknown)}\n"
+            elif not one.groups:
                 yield "no group reads it\n"
 
 
 def describe_topic(admin: AdminClient, topic: str, route: TopicRoute, status: TopicStatus) -> DescribedTopicRow:
     """The view of one topic. A group or broker that does not answer has an error, or unknown values."""
     brokers = {broker.broker_name: broker for broker in route.broker_datas}
-    addrs = targets.selected_addrs(route.broker_datas)
+    groups, unknown = _groups(admin, topic, targets.selected_addrs(route.broker_datas))
     return DescribedTopicRow(
         topic=topic,
         clusters=sorted({broker.cluster or "" for broker in brokers.values()}),
@@ -85,9 +89,8 @@ def describe_topic(admin: AdminClient, topic: str, route: TopicRoute, status: To
             sorted(route.queue_datas, key=lambda queues: queues.broker_name),
         ),
         queues=list(status.rows()),
-        groups=targets.ask_each(
-            lambda group: _reader(admin, topic, group, route.broker_datas), _groups(admin, topic, addrs)
-        ),
+        groups=targets.ask_each(lambda group: _reader(admin, topic, group, route.broker_datas), groups),
+        groups_unknown=unknown or None,
     )
 
 
@@ -110,14 +113,14 @@ def _broker_row(admin: AdminClient, topic: str, queues: QueueData, broker: Broke
     )
 
 
-def _groups(admin: AdminClient, topic: str, addrs: Sequence[str]) -> list[str]:
-    def ask(addr: str) -> list[str]:
-        try:
-            return admin.groups_of_topic(addr, topic)
-        except RocketMQError:
-            return []
-
-    return sorted({group for groups in targets.ask_each(ask, addrs) for group in groups})
+def _groups(admin: AdminClient, topic: str, addrs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The groups that read the topic, and the brokers that do not say, with their reasons."""
+    answers = Answers()
+    found: dict[str, list[str]] = {}
+    with contextlib.suppress(RocketMQError):  # they are in the answers
+        found = answers.of(lambda addr: admin.groups_of_topic(addr, topic), addrs)
+    names = sorted({group for groups in found.values() for group in groups})
+    return names, [f"{addr}: {error}" for addr, error in answers.errors.items()]
 
 
 def _reader(admin: AdminClient, topic: str, group: str, brokers: Sequence[BrokerData]) -> TopicReaderRow:

@@ -3,8 +3,7 @@ a broker; what lies in the others reaches nobody, and counts in no lag, until th
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -48,18 +47,23 @@ class UnreadQueue(msgspec.Struct, frozen=True):
         return self.max_offset - self.min_offset
 
 
-def stored_queues(admin: AdminClient, route: TopicRoute, topic: str) -> list[StoredQueue]:
+def stored_queues(
+    admin: AdminClient, route: TopicRoute, topic: str, notice: Callable[[str], None] | None = None
+) -> list[StoredQueue]:
     """Every queue of a topic that may be read and keep messages, sorted. All brokers are asked at once for those past
-    the topic's counts; one that does not answer, or refuses, is taken to have none. Of a static topic only the read
-    queues."""
+    the topic's counts; ``notice`` is told of one that does not answer, or refuses, and it is taken to have none. Of a
+    static topic only the read queues."""
     is_static = bool(route.topic_queue_mapping_by_broker)
 
     def ask(of: tuple[QueueData, str]) -> list[StoredQueue]:
         queues, addr = of
         nums = max(queues.read_queue_nums, 0 if is_static else queues.write_queue_nums)
         past: list[int] = []
-        with contextlib.suppress(RocketMQError):
+        try:
             past = [] if is_static else admin.queues_past(addr, topic, nums)
+        except RocketMQError as error:
+            if notice is not None:
+                notice(f"queues of {topic} past its {nums} are not known on {queues.broker_name}: {error}")
         return [
             StoredQueue(
                 MessageQueue(topic, queues.broker_name, queue_id),

@@ -12,9 +12,9 @@ from textual.widgets import Static
 
 from rmqadmin.core.health.finding import Grade
 from rmqadmin.core.results import Shape
-from rmqadmin.core.servers.ha_sets import HaSet
+from rmqadmin.core.servers.ha_sets import HaSet, in_sync_text
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.units import UNKNOWN, clock, duration, elapsed, size
+from rmqadmin.core.units import UNKNOWN, clock, duration, elapsed, size, unchanged_text
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.sources import broker_sets
@@ -112,7 +112,7 @@ class BrokerSetsScreen(DashboardScreen):
         sampler.take_sets(found)
         self.map.set_rows(found.rows.items())
         changes = sampler.pulse.set_changes.newest_first()
-        self.moves.say_when_empty("nothing has changed")
+        self.moves.say_when_empty(unchanged_text(sampler.pulse.set_changes.since_ms))
         self.moves.set_rows((str(change.number), change) for change in changes)
         self.query_one(Advice).show(self._advice(found))
         self.query_one("#caption", Static).update(Content(f"Changes: {len(changes):,}"))
@@ -164,4 +164,6 @@ def _no_problem(found: ReadSets) -> Content:
     if silent_count:
         count = counted(len(found.rows), "broker")
         return Content.styled(f"unknown: {silent_count:,} of {count} cannot be asked", "$text-warning")
-    return Content("every set has its master, and all are in sync" if found.sets else "the name server knows no broker")
+    if not found.sets:
+        return Content("the name server knows no broker")
+    return Content(f"every set has its master, and {in_sync_text(found.sets)}")

@@ -16,7 +16,7 @@ from rmqadmin.core.groups.rebalances import OwnedQueue, QueueMove, Rebalances
 from rmqadmin.core.health.group_checks import members_findings
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.units import UNKNOWN, age, clock, elapsed
+from rmqadmin.core.units import UNKNOWN, age, clock, elapsed, unchanged_text
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.selected import of_queue
@@ -111,7 +111,7 @@ class RebalanceScreen(DashboardScreen):
         self.map.set_rows(rows.items())
         moves = reversed(seen.moves)
         self.map.say_when_empty("no queue has an owner")
-        self.moves.say_when_empty("nothing has changed")
+        self.moves.say_when_empty(unchanged_text(seen.since_ms))
         self.moves.set_rows((str(len(seen.moves) - at), move) for at, move in enumerate(moves))
         self.query_one(Advice).show(self._advice(state, seen))
         self.query_one("#caption", Static).update(Content(f"Changes: {len(seen.moves):,}"))

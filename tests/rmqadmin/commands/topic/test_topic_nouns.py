@@ -8,6 +8,7 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
 from tests.support.servers import Server
@@ -100,3 +101,20 @@ def test_a_group_in_one_view(rmqadmin: Rmqadmin, server: Server, topic: str, fre
     assert topic in shown
     assert rmqadmin("-o", "name", "group", "ls", group).out == f"{group}\n"
     assert rmqadmin("group", "describe", "NoSuchGroup").status == 5
+
+
+def test_who_reads_a_topic_is_not_known_of_a_broker_that_does_not_say(
+    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that no group reads the topic."""
+    name = fresh("NounTopic")
+    assert rmqadmin("topic", "create", name).status == 0
+    assert "no group reads it\n" in rmqadmin("topic", "describe", name).out
+
+    def refuse(*_: object) -> None:
+        raise RefusedError(ResponseCode.NO_PERMISSION, "not for you")
+
+    monkeypatch.setattr(AdminClient, "groups_of_topic", refuse)
+    out = rmqadmin("topic", "describe", name).out
+    assert "which groups read it is not known of " in out
+    assert "no group reads it" not in out

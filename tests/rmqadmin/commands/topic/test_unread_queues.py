@@ -13,6 +13,7 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 from tests.support.servers import Server
@@ -123,6 +124,27 @@ def test_the_status_of_a_topic_shows_them(rmqadmin: Rmqadmin, shrunk: str) -> No
     again = ran.err[ran.err.index("rmqadmin updateTopic") :].split()[1:]
     assert rmqadmin(*(word.strip("'") for word in again)).status == 0
     assert rmqadmin("-o", "json", "topicStatus", "-t", shrunk).document["summary"]["unread_count"] is None
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("queues_past", "topicStatus -t TOPIC"), ("queues_past", "msg cat TOPIC"),
+        ("all_consumer_offsets", "consumerProgress -g GROUP"), ("all_consumer_offsets", "consumerProgress"),
+    ],
+)  # fmt: skip
+def test_a_broker_that_does_not_say_is_told(
+    rmqadmin: Rmqadmin, shrunk: str, group: str, monkeypatch: pytest.MonkeyPatch, method: str, words: str
+) -> None:
+    """What it keeps there was taken for nothing."""
+
+    def refuse(*_: object) -> None:
+        raise RefusedError(ResponseCode.NO_PERMISSION, "not for you")
+
+    monkeypatch.setattr(AdminClient, method, refuse)
+    ran = rmqadmin(*words.replace("TOPIC", shrunk).replace("GROUP", group).split())
+    assert "are not known on broker-a: " in ran.err
+    assert "not for you" in ran.err
 
 
 def bodies(items: list[dict[str, Any]]) -> list[str]:

@@ -22,6 +22,8 @@ def owners(*names: str, silent: bool = False, online: str = "ab") -> QueueOwners
 
 def test_a_member_joins_and_takes_half() -> None:
     seen = Rebalances()
+    assert seen.look(500, owners("a", "a", "?", "?", silent=True)) is None
+    assert seen.since_ms is None, "the screen said that nothing has changed, of what nobody knew"
     assert seen.look(1000, owners("a", "a", "a", "a", online="a")) is None
     assert seen.queues[QUEUES[0]] == OwnedQueue(("a",), None)
     assert seen.look(2000, owners("a", "a", "ab", "")) is None
@@ -36,6 +38,7 @@ def test_a_member_joins_and_takes_half() -> None:
     ]  # fmt: skip
     assert seen.queues[QUEUES[3]] == OwnedQueue(("b",), 9000, ())
     assert seen.begun_ms is None
+    assert seen.since_ms == 1000
 
 
 def test_what_is_wrong_at_the_first_look_has_begun_then() -> None:

@@ -11,7 +11,15 @@ from rmqadmin.commands.check.check_ha import checked_set
 from rmqadmin.core.health.finding import Check, Grade
 from rmqadmin.core.health.ha_checks import behind_findings, controllers_findings, ha_findings, set_findings
 from rmqadmin.core.health.plugin_text import PluginState
-from rmqadmin.core.servers.ha_sets import AskedController, AskedControllers, HaFacts, HaMember, HaSet, KnownBroker
+from rmqadmin.core.servers.ha_sets import (
+    AskedController,
+    AskedControllers,
+    HaFacts,
+    HaMember,
+    HaSet,
+    KnownBroker,
+    in_sync_text,
+)
 from rmqproto.bodies.master import HaClient, HaStatus
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.headers.controller import ControllerMetaAnswer
@@ -239,3 +247,11 @@ def test_brokers_of_a_set_that_name_different_controllers() -> None:
 def test_which_controllers_a_broker_names(config: dict[str, str], addrs: tuple[str, ...]) -> None:
     one = KnownBroker(cluster="c", broker_name="a", broker_id=0, broker_addr="h:1", config=config)
     assert one.controller_addrs == addrs
+
+
+def test_a_broker_of_which_no_slave_is_known_is_in_sync_with_nobody() -> None:
+    """``check ha`` said of single brokers that all were in sync."""
+    alone, two = plain(master()), plain(master(in_sync_slaves=1), slave())
+    assert in_sync_text([alone, alone]) == "no slave is known"
+    assert in_sync_text([two, two]) == "all are in sync"
+    assert in_sync_text([alone, two]) == "no slave is known of 1; the others are in sync"
