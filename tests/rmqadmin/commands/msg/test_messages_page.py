@@ -1,4 +1,5 @@
-"""Runs the commands of ``docs/messages.md`` unchanged and in order, on this test's own topics."""
+"""Runs the commands of ``docs/messages.md`` and ``docs/sending.md`` unchanged and in order, on this test's own
+topics."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.page_lines import run_lines
 from tests.support.servers import Server, until
+
+PAGES = ("docs/messages.md", "docs/sending.md")
 
 
 @pytest.fixture
@@ -36,12 +39,13 @@ def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
     return found
 
 
-def test_the_commands_of_the_page(
+def test_the_commands_of_the_pages(
     rmqadmin: Rmqadmin, server: Server, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # This test has no order 42.
-    assert len(run_lines(rmqadmin, "docs/messages.md", names | {"id=42": "id=7"}, monkeypatch)) >= 15
+    meant = names | {"id=42": "id=7"}
+    assert sum(len(run_lines(rmqadmin, page, meant, monkeypatch)) for page in PAGES) >= 20
     assert (tmp_path / "order.json").read_bytes() == b'{"order":{"id":0},"text":"Refund"}'
     assert len((tmp_path / "bodies.bin").read_bytes()) > 30 * 34
     with AdminClient(server.namesrv_addr) as admin:

@@ -1,5 +1,5 @@
-"""Runs what ``docs/spark.md`` shows, in order and in one Spark session: its commands, its user function, and its
-Python."""
+"""Runs what ``docs/spark-replay.md`` and ``docs/spark.md`` show, in order and in one Spark session: commands, a user
+function, and Python."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.servers import Server, until
 
 pytestmark = pytest.mark.spark
 
-PAGE = "docs/spark.md"
+PAGE, DATA_PAGE = "docs/spark-replay.md", "docs/spark.md"
 COUNT = 12
 
 
@@ -79,9 +79,9 @@ def numbers(server: Server, topic: str) -> list[int]:
     return sorted(json.loads(message.body)["number"] for message in pulled.messages)
 
 
-def python_block(with_word: str, names: dict[str, str]) -> str:
+def python_block(with_word: str, names: dict[str, str], page: str = PAGE) -> str:
     """The page's Python block that contains this word, with this test's names."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / PAGE).read_text(), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
     (text,) = (block for block in blocks if with_word in block)
     for written, meant in names.items():
         text = text.replace(written, meant)
@@ -144,6 +144,8 @@ def test_the_data_source_from_python(
     spark: Any, server: Server, names: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     rows = [(bytearray(b'{"number":%d}' % number),) for number in range(3)]
-    exec(python_block("spark.read.format", names), {"spark": spark, "df": spark.createDataFrame(rows, "body binary")})
+    known = {"spark": spark, "df": spark.createDataFrame(rows, "body binary")}
+    exec(python_block("spark.read.format", names, DATA_PAGE), known)
+    exec(python_block("df.write.format", names, DATA_PAGE), known)
     assert numbers(server, names["invoices"]) == [0, 1, 2]
     assert re.search(rf"{names['_origin']} *\| *(NULL)? *\| *{COUNT} *\|", capfd.readouterr().out)
