@@ -9,19 +9,12 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
-import org.apache.rocketmq.tools.command.SubCommand;
 
 /**
  * Apache's mqadmin without a new JVM for every call: a JSON array of arguments a line in, an object with "out" and "err" a line out.
- * It also knows commands whose classes are in the release but that mqadmin does not list.
  * A call with wrong options ends the program, as it ends mqadmin.
  */
 public final class Mqadmin {
-    private static final String PACKAGE = "org.apache.rocketmq.tools.command.";
-    private static final String[] UNLISTED = {
-        "consumer.ConsumerSubCommand", "message.DecodeMessageIdCommond", "offset.GetConsumerStatusCommand", "offset.ResetOffsetByTimeOldCommand",
-    };
-
     public static void main(String[] args) throws Exception {
         PrintStream answers = System.out, errors = System.err;
         Field commands = MQAdminStartup.class.getDeclaredField("SUB_COMMANDS");
@@ -33,9 +26,6 @@ public final class Mqadmin {
             System.setErr(new PrintStream(err, true, "UTF-8"));
             ((List<?>) commands.get(null)).clear(); // main adds them again; some keep a client from the call before
             try {
-                for (String name : UNLISTED) {
-                    MQAdminStartup.initCommand((SubCommand) Class.forName(PACKAGE + name).getDeclaredConstructor().newInstance());
-                }
                 MQAdminStartup.main(JSON.parseArray(line).toArray(new String[0]));
             } catch (Throwable e) { // some commands throw past mqadmin's own handler; its launcher prints this
                 System.err.print("Exception in thread \"main\" ");

@@ -47,7 +47,6 @@ CALLS = {
         setConsumeMode -c {cluster} -t {topic} -g {group} -m PULL
         resetOffsetByTime -g {group} -t {topic} -s -1 -f true -c {cluster}
         resetOffsetByTime -g {group} -t {topic} -s -1 -b {broker} -q 0 -o 1
-        resetOffsetByTimeOld -g {group} -t {topic} -s -1 -f true -c {cluster}
         skipAccumulatedMessage -g {group} -t {topic} -f true -c {cluster}
         cloneGroupOffset -s {group} -d {other} -t {topic} -o true
         consumerProgress -g {group} -t {topic} -s true -c {cluster}
@@ -72,15 +71,12 @@ CALLS = {
         sendMessage -t {topic} -p text -k K -c TagB -b {name} -i 1 -m false
         checkMsgSendRT -t {topic} -a 3 -s 10
         sendMsgStatus -b {name} -s 10 -c 2
-        DecodeMessageId -i {offset_id}
     """,
     "members": """
         consumerConnection -g {group} -b {broker}
         consumerStatus -g {group} -b {broker}
         consumerStatus -g {group} -i {client} -b {broker}
-        consumer -g {group}
         consumerProgress -g {group} -s true
-        getConsumerStatus -g {group} -t {topic} -i {client}
         queryMsgById -i {offset_id} -t {topic} -g {group} -d {client}
         queryMsgByUniqueKey -t {topic} -i {id} -g {group} -d {client}
     """,
@@ -161,7 +157,6 @@ MASKS = {
     "brokerStatus": r"(?m)(?<=:) .*$| *\d+\.\d+( \d+\.\d+)* *",
     "checkMsgSendRT": r"(?m) +\d+$|\d+\.\d+",
     "clusterList": r" *\d+ *",
-    "consumer": r"\d{13}/",
     "consumerProgress": r"\d+\.\d+",
     "consumerStatus": r"\d+\.\d+|(?<=Timestamp=)\d{17}|\d{13}/| {2,}",
     "producer": r"(?m)^producer group \(CLIENT_INNER_PRODUCER\).*\n|(?<=lastUpdateTimestamp=)\d+",
@@ -199,7 +194,7 @@ ELSEWHERE_OPTIONS: dict[str, str] = {
     **dict.fromkeys(["clusterList -i", "haStatus -i"], _FOREVER),
     **dict.fromkeys(["updateTopicList -c", "updateSubGroupList -c"], "mqadmin prints its usage behind the answer"),
     **dict.fromkeys(["updateStaticTopic -mf", "remappingStaticTopic -mf"], "a file that an earlier call has left"),
-    **dict.fromkeys(["consumerStatus -s", "consumer -s"], "the threads are other ones each time"),
+    **dict.fromkeys(["consumerStatus -s"], "the threads are other ones each time"),
     **dict.fromkeys(["queryMsgById -s", "queryMsgById -u"], "sends the message again"),
     "exportPopRecord -d": "mqadmin passes over it and exports: a dry run of ours is one",
     "queryMsgByKey -l": "pages through an index in RocksDB",

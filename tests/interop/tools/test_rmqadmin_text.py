@@ -105,13 +105,6 @@ def test_offsets_changed(same: Callable[..., None], cluster: Cluster, topic: str
     same("resetOffsetByTime", "-g", group, "-t", topic, "-s", "2026-01-01#00:00:00:000")
     same("resetOffsetByTime", "-g", group, "-t", topic, "-s", "-1", "-b", cluster.broker_addr, "-q", "0", "-o", "1")
     same("consumerProgress", "-g", group, "-t", topic)
-    group = fresh("TextGroup")  # one without resets that wait for a member, during which written offsets do not count
-    same("updateSubGroup", "-c", CLUSTER_NAME, "-g", group)
-    old_reset = ("resetOffsetByTimeOld", "-g", group, "-t", topic, "-s", "-1")
-    rmqadmin(cluster, *old_reset)  # so that both find the same offsets
-    for force in ("false", "true"):
-        same(*old_reset, "-f", force)
-    same("DecodeMessageId", "-i", "7F000001000018B4AAC20000000A0000")
 
 
 def test_configurations(
@@ -211,8 +204,6 @@ def test_what_consumers_say(
     consumer.until_count(len(MESSAGES))
     java.until_caught_up(group, topic)
     same("consumerStatus", "-g", group, mask=r"\d{13}/")
-    same("consumer", "-g", group, mask=r"\d{13}/")
-    same("getConsumerStatus", "-g", group, "-t", topic)
     client_id = rmqadmin(cluster, "consumerConnection", "-g", group).splitlines()[1].split()[0]
     one = ("consumerStatus", "-g", group, "-i", client_id)
     ours = theirs = ""

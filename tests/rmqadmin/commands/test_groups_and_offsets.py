@@ -11,9 +11,12 @@ import pytest
 
 from rmqadmin.core.offsets import undo
 from rmqclient.admin import AdminClient
+from rmqclient.pull import PULL_ANSWER_CODES, pull_header
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.errors import UsageError
+from rmqproto.headers.base import to_ext
 from rmqproto.names import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
@@ -250,19 +253,27 @@ def test_a_reset_that_changes_nothing_leaves_no_undo_file(rmqadmin: Rmqadmin, to
 
 
 def test_an_undo_that_would_deliver_again_says_how_many_and_needs_a_yes(
-    rmqadmin: Rmqadmin, server: Server, group: str, topic: str
+    rmqadmin: Rmqadmin, server: Server, group: str, topic: str, fresh: Callable[[str], str]
 ) -> None:
     """It moved the group back over all that it had consumed since, without a word."""
+    ahead = fresh("LagGroup")
+    assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", ahead).status == 0
     with AdminClient(server.namesrv_addr) as admin:
 
-        def consume_to(*committed: int) -> None:
+        def consume_to(*committed: int, by: str = group) -> None:
             for queue_id, queue_offset in enumerate(committed):
-                admin.update_consumer_offset(server.broker_addr, group, topic, queue_id, queue_offset)
+                admin.update_consumer_offset(server.broker_addr, by, topic, queue_id, queue_offset)
 
         consume_to(1, 1)
-        moved = rmqadmin("-o", "json", "resetOffsetByTimeOld", "-g", group, "-t", topic, "-s", "-1")
+        consume_to(3, 3, by=ahead)
+        moved = rmqadmin("-o", "json", "cloneGroupOffset", "-s", ahead, "-d", group, "-t", topic)
         assert moved.document["summary"]["again_count"] is None
         assert rmqadmin("sendMessage", "-t", topic, "-p", "m", "-b", "broker-a", "-i", "0").status == 0
+        with Wire(server.broker_addr) as member:  # it hears of the move; until then the broker takes no other offset
+            come_online(member, group, topic)
+            for queue_id in range(2):
+                header = pull_header(group, MessageQueue(topic, "broker-a", queue_id), 1, max_count=1)
+                assert member.ask(RequestCode.PULL_MESSAGE, to_ext(header)).code in PULL_ANSWER_CODES
         consume_to(4, 3)
         words = ("resetOffset", "--undo", moved.document["summary"]["undo_file"])
         shown = rmqadmin("-o", "json", *words, "--dry-run")
@@ -292,9 +303,9 @@ def test_every_move_back_says_how_many_messages_come_again(
             ran = rmqadmin(*words, group, "-t", topic, *more)
             assert ran.status == 0
             assert f"4 messages that {group} has consumed come again" in ran.err
-    for words in (["resetOffsetByTime", "-s", "1000"], ["resetOffsetByTimeOld", "-s", "1000"]):
-        assert rmqadmin("skipAccumulatedMessage", "-g", group, "-t", topic).status == 0
-        assert f"6 messages that {group} has consumed come again" in rmqadmin(*words, "-g", group, "-t", topic).err
+    assert rmqadmin("skipAccumulatedMessage", "-g", group, "-t", topic).status == 0
+    ran = rmqadmin("resetOffsetByTime", "-s", "1000", "-g", group, "-t", topic)
+    assert f"6 messages that {group} has consumed come again" in ran.err
 
 
 def test_an_undo_file_names_what_was_and_no_secret(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
@@ -427,7 +438,6 @@ def test_where_brokers_leave_resets_to_the_clients_offline_groups_are_moved_all_
         "resetOffset --to end -g",
         "skipAccumulatedMessage -g",
         "resetOffsetByTime -s -1 -g",
-        "resetOffsetByTimeOld -s -1 -f true -g",
         "cloneGroupOffset -s {group} -d",
     ],
 )
