@@ -15,6 +15,7 @@ from typing import Any
 import trio
 
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.hosts import PORT_MAX
 from rmqserver.auth.auth_settings import AUTH_KEYS
 from rmqserver.command_line import Options, ServerPlan, absolute, defaults_of, plan, settings_of
 from rmqserver.config.controller_config import ControllerConfig
@@ -80,9 +81,15 @@ def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:
             passed += [flag, value]
     if options.data is None and options.flush is None and "flushDiskType" not in given:
         passed += ["--flush", "async"]
+    port = 10911 if options.port is None else options.port
+    last = port and port + PORTS_APART * (count - 1) + 1
+    if last > PORT_MAX:
+        raise UsageError(
+            f"--port {port} and --replicas {count}: the last broker would listen on {last}, past {PORT_MAX}"
+        )
     made = LocalSetPlan(
         replica_count=count,
-        port=10911 if options.port is None else options.port,
+        port=port,
         arguments=tuple(passed),
         root=absolute(options.data) if options.data else None,
     )

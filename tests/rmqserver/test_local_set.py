@@ -129,6 +129,7 @@ async def test_a_set_that_stops_does_not_start_a_broker_again(
     [
         ({"seed": "seed.yaml"}, "--seed and --replicas"),
         ({"metrics_port": 1}, "--metrics-port and --replicas"),
+        ({"port": 65_530}, "--port 65530 and --replicas 2: the last broker would listen on 655"),
         ({"settings": ["authenticationEnabled=true"]}, "authenticationEnabled and --replicas"),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from rmqproto.errors import UsageError
+from rmqproto.hosts import not_a_port
 from rmqserver.controller.quorum.etcd_access import EtcdAccess
 
 ANSWER_MAX_BYTES = 64 << 20
@@ -22,6 +23,8 @@ class EtcdMember:
             raise UsageError(f"{url}: {error}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
             raise UsageError(f"{url}: must be http://HOST:2379 or https://HOST:2379")
+        if port == 0:
+            raise UsageError(f"{url}: {not_a_port('0')}")
         if parts.username is not None:
             raise UsageError(
                 f"{parts.hostname}: a user of etcd stands in settings, not in a URL",

@@ -96,6 +96,7 @@ async def test_a_member_that_says_nothing_or_is_not_there() -> None:
         ("http://", "http://HOST:2379"),
         ("ftp://h:1", "http://HOST:2379"),
         ("http://h:70000", "0-65535"),
+        ("http://h:0", "'0' is not a port"),
         ("http://h:2379/v3", "http://HOST:2379"),
         ("http://root:secret@h:2379", "a user of etcd stands in settings"),
     ],
