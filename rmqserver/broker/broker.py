@@ -72,6 +72,7 @@ from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.doors.remoting.offsets_and_timers import OffsetRequests, TimerRequests
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
@@ -259,14 +260,14 @@ class Broker(Service):
             self.transactions,
             self.replies,
             Recalls(parts, self.put),
-            TimerAdmin(parts, self.timers.counts),
+            TimerRequests(TimerAdmin(parts, self.timers.counts)),
             self.locks,
             Membership(parts),
             self.offset_handlers,
             TopicRequests(self.topic_admin),
             GroupRequests(self.group_admin),
             ClientAdmin(parts),
-            OffsetAdmin(parts, self.delays),
+            OffsetRequests(OffsetAdmin(parts, self.delays)),
             ConsumeStatsAdmin(parts),
             ResetOffset(parts),
             MessageQuery(parts),
