@@ -19,7 +19,7 @@ LONGER = {
     "docs/controller.md": 1400,
     "docs/durability.md": 2800,
     "docs/health.md": 1600,
-    "docs/performance-changes.md": 3200,
+    "docs/performance-changes.md": 1700,
     "docs/performance.md": 4400,
     "docs/replication.md": 4400,
     "docs/security.md": 3500,
