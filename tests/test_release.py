@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(MAKE is None, reason="there i
 
 def make(directory: Path, venv: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Uses ``venv`` as it is and installs nothing."""
-    as_it_is = ("-o", f"{venv}/.created", "-o", f"{venv}/.audit")
+    as_it_is = ("-o", f"{venv}/.created", "-o", f"{venv}/.test", "-o", f"{venv}/.audit")
     return subprocess.run(
         [str(MAKE), "--no-print-directory", *args, f"VENV={venv}", *as_it_is],
         cwd=directory,

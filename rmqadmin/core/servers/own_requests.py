@@ -13,6 +13,7 @@ from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, UsageError
 from rmqproto.names import is_system_group
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -43,7 +44,7 @@ def meant_brokers(admin: AdminClient, broker_addr: str | None, cluster_name: str
             shown = names[:_NAMES_MAX] + ["another"] * (len(names) > _NAMES_MAX)
             clusters = " or ".join(f"-c {name}" for name in sorted(info.cluster_addr_table))
             options = f"{', '.join(shown[:-1])} or {shown[-1]}"
-            hint = f"There are {len(brokers)} brokers: add {options}; {clusters} means every master."
+            hint = f"There are {counted(len(brokers), 'broker')}: add {options}; {clusters} means every master."
         raise UsageError("Missing required option: -b or -c", hint=hint)
     return targets.masters(admin, broker_addr, cluster_name)
 
