@@ -43,7 +43,6 @@ from rmqserver.broker.consuming.pop.assignment import AskRoute
 from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.queue_ends import QueueEnds
 from rmqserver.broker.consuming.reset_offset import ResetOffset
-from rmqserver.broker.consuming.slow_reads import SlowReads
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.errors import as_refused
@@ -51,6 +50,7 @@ from rmqserver.broker.lost_queues import tell_lost_queues, tell_unlisted_topics
 from rmqserver.broker.nameservers import Nameservers
 from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.reads import Reads
 from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.replicas.ha_master import HaMaster
@@ -196,6 +196,7 @@ class Broker(Service):
         self.clients = Clients(clock_ms, MemberNotices(config, self.groups, self.consumer_filters).tell)
         self.locks = QueueLocks(clock_ms)
         self.holds = Holds(self.store, clock_ms)
+        self.reads = Reads(self.store, self.end_round)
         self.address = OwnAddress(config)
         return BrokerParts(
             config=config,
@@ -215,6 +216,7 @@ class Broker(Service):
             pending=self.pending,
             replicas=self.replicas,
             holds=self.holds,
+            reads=self.reads,
             former_brokers=self.former_brokers,
             transaction_metrics=TransactionMetrics(self.files, clock_ms),
             address=self.address,
@@ -234,8 +236,7 @@ class Broker(Service):
         self.offset_handlers = OffsetHandlers(parts)
         self.send_backs = SendBacks(parts, self.put)
         self.replies = Replies(parts, self.put)
-        self.slow_reads = SlowReads(self.store)
-        self.pulls = Pulls(parts, self.slow_reads)
+        self.pulls = Pulls(parts)
         self.pop = Pop(parts, self.put, self.loop.wake, self.loop.post, ask_route)
         self._lite_clients = self.pop.lite.subscriptions.by_client
         for table in (self.topics, self.mappings):
@@ -352,7 +353,7 @@ class Broker(Service):
         self.end_round()
         self.pending.settle()
         self.pending.give_up("the broker has another role now: it may be done or not")
-        self.slow_reads.end()
+        self.reads.end()
         self.holds.give_up()
         self.pop.waiting.give_up()
         if self.table_watch is not None:
@@ -460,7 +461,7 @@ class Broker(Service):
         gc.freeze()  # including the little garbage of the start: finding it would take 10 ms of the start
         gc.set_threshold(*GC_THRESHOLDS)
         async with trio.open_nursery() as nursery:
-            self.slow_reads.start(nursery)
+            self.reads.start(nursery)
             if self._plain_gate is not None:
                 nursery.start_soon(self._plain_gate.watch)
             nursery.start_soon(self.holds.run)

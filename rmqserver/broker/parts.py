@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.consuming.former_brokers import FormerBrokers
     from rmqserver.broker.consuming.holds import Holds
     from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.reads import Reads
     from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.broker.sending.pending import PendingPuts
     from rmqserver.broker.stats.stats import BrokerStats
@@ -51,6 +52,7 @@ class BrokerParts:
     pending: PendingPuts
     replicas: HaMaster
     holds: Holds
+    reads: Reads
     former_brokers: FormerBrokers
     transaction_metrics: TransactionMetrics
     address: OwnAddress

@@ -16,6 +16,7 @@ from rmqproto.errors import StorageError
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.message.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, TAGS
 from rmqserver.store.confirmation import Confirmation, OnVisible
+from rmqserver.store.disk.cached_reads import may_wait
 from rmqserver.store.disk.directory import StoreDirectory
 from rmqserver.store.disk.disk import Disk, File, OsDisk, storage_error
 from rmqserver.store.disk.doorbell import Doorbell
@@ -238,6 +239,7 @@ class MessageStore:
             vouch_for_nothing=functools.partial(self._vouch_for_nothing, checkpoint),
         )  # fmt: skip
         recovered = recovery.run(clean=clean)
+        self.log.uncached_offset = recovered.end_offset  # written by another process, maybe long ago
         self._flusher.flushed_offset = recovered.end_offset
         if not clean and not self.read_only:
             # Readers see from here on what a killed process had only written, so it must be on the device too.
@@ -601,7 +603,7 @@ class MessageStore:
             start = max(self.index.end_log_offset, self.log.min_offset)
             found = search_log(self.log.segments, start, topic, key, kind, begin_ms, end_ms)[-max_count:]
         elif self._index_feed is not None:
-            self._index_feed.catch_up()
+            may_wait(self._index_feed.catch_up)
         if len(found) < max_count:
             wanted = f"T#{key}" if kind == "T" else key
             found += self.index.query(topic, wanted, max_count - len(found), begin_ms, end_ms)

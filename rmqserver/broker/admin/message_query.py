@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 
@@ -19,7 +20,8 @@ from rmqserver.remoting.answer import Request, send_answer, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 from rmqserver.store.disk.config_files import pretty
-from rmqserver.store.queues.consume_queue import ConsumeQueue
+from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
+from rmqserver.store.results import QueryResult
 
 QUERY_BYTES_MAX = 12 << 20
 """Bytes of messages in one answer to a query. A larger answer may not fit a frame."""
@@ -34,6 +36,7 @@ class MessageQuery:
         self._topics = parts.topics
         self._clients = parts.clients
         self._store = parts.store
+        self._reads = parts.reads
         self._consumer_filters = parts.consumer_filters
 
     def handlers(self) -> dict[int, Handler]:
@@ -47,43 +50,47 @@ class MessageQuery:
         """Finds messages by the hash of the key; the client compares topic and key. Soon after kill -9 the answer waits
         until the index has caught up with the log."""
         if self._store.has_whole_index:
-            return self._by_key(request)
+            return self._by_key(request, connection)
 
         def answer() -> None:
-            send_answer(request, connection, self._by_key(request))
+            frame = self._by_key(request, connection)
+            if frame is not None:
+                send_answer(request, connection, frame)
 
         put_off(self._store, request, connection, answer)
         return None
 
-    def _by_key(self, request: Request[QueryMessageHeader]) -> bytes:
+    def _by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> bytes | None:
         header = request.header
         kind, count = header.index_type or "K", header.max_num
         if header.unique_key_query:
             kind, count = "U", self._config.default_query_max_num
         count = min(count, self._config.max_msgs_num_batch)
-        found = self._store.query(header.topic, header.key, count, header.begin_timestamp, header.end_timestamp, kind)
-        if not found.records:
-            remark = "can not find message, maybe time range not correct"
-            nothing = QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0)
-            raise Refused(ResponseCode.QUERY_NOT_FOUND, remark, nothing)
-        answer = QueryMessageAnswer(
-            index_last_update_timestamp=found.last_update_timestamp_ms,
-            index_last_update_phyoffset=found.last_update_log_offset,
+        query = partial(
+            self._store.query, header.topic, header.key, count, header.begin_timestamp, header.end_timestamp, kind
         )
-        return success(request, answer, b"".join(_fitting(found.records)))
+        return self._reads.read(request, connection, query, partial(_found, request))
 
-    def by_log_offset(self, request: Request[ViewMessageHeader], connection: Connection) -> bytes:
+    def by_log_offset(self, request: Request[ViewMessageHeader], connection: Connection) -> bytes | None:
         log_offset = request.header.offset
-        record = self._store.get_record(log_offset) if log_offset >= 0 else None
-        if record is None:
-            raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {log_offset}")
-        return success(request, body=record)
+
+        def then(record: bytes | None) -> bytes:
+            if record is None:
+                raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {log_offset}")
+            return success(request, body=record)
+
+        if log_offset < 0:
+            return then(None)
+        return self._reads.read(request, connection, partial(self._store.get_record, log_offset), then)
 
     # --- units -------------------------------------------------------------------------------------------------------
 
-    def consume_queue(self, request: Request[QueryConsumeQueueHeader], connection: Connection) -> bytes:
+    def consume_queue(self, request: Request[QueryConsumeQueueHeader], connection: Connection) -> bytes | None:
         """Units from ``index`` on. Where there is no such unit, the answer is success without a body, as in Apache's
         broker; also in a queue that no message has reached."""
+        return self._reads.answer(request, connection, partial(self._consume_queue, request))
+
+    def _consume_queue(self, request: Request[QueryConsumeQueueHeader]) -> bytes:
         header = request.header
         queue = self._store.queue(header.topic, header.queue_id)
         if queue is None and not self._has_queue(header.topic, header.queue_id):
@@ -113,14 +120,23 @@ class MessageQuery:
             answer.filter_data = "null" if found is None else pretty(msgspec.to_builtins(found.data)).decode()
 
 
+def _found(request: Request[QueryMessageHeader], found: QueryResult) -> bytes:
+    if not found.records:
+        remark = "can not find message, maybe time range not correct"
+        nothing = QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0)
+        raise Refused(ResponseCode.QUERY_NOT_FOUND, remark, nothing)
+    answer = QueryMessageAnswer(
+        index_last_update_timestamp=found.last_update_timestamp_ms,
+        index_last_update_phyoffset=found.last_update_log_offset,
+    )
+    return success(request, answer, b"".join(_fitting(found.records)))
+
+
 def _items(queue: ConsumeQueue, first: int, count: int) -> list[ConsumeQueueItem]:
-    items = []
-    for queue_offset in range(first, min(first + count, queue.max_offset)):
-        unit = queue.unit(queue_offset)
-        if unit is None:
-            break
-        log_offset, size_bytes, tags_code = unit
-        items.append(ConsumeQueueItem(physic_offset=log_offset, physic_size=size_bytes, tags_code=tags_code))
+    items: list[ConsumeQueueItem] = []
+    while data := queue.units(first + len(items), count - len(items)):
+        items += (ConsumeQueueItem(physic_offset=at, physic_size=size, tags_code=code)
+                  for at, size, code in UNIT.iter_unpack(data))  # fmt: skip
     return items
 
 

@@ -16,7 +16,6 @@ from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held
 from rmqserver.broker.consuming.lite.light_pulls import LightPulls
 from rmqserver.broker.consuming.pull_answers import PullOutcome, answer, answer_found, code_of, suggested_broker_id
 from rmqserver.broker.consuming.pull_checks import ReadChecks
-from rmqserver.broker.consuming.slow_reads import SlowReads
 from rmqserver.broker.consuming.static_pulls import PlacedPull, placed
 from rmqserver.broker.tables.queue_mappings import is_physical
 from rmqserver.config.setting_values import BrokerRole
@@ -39,7 +38,7 @@ _LITE_PULL = int(RequestCode.LITE_PULL_MESSAGE)
 
 
 class Pulls:
-    def __init__(self, parts: BrokerParts, slow_reads: SlowReads):
+    def __init__(self, parts: BrokerParts):
         self._config = parts.config
         self._store = parts.store
         self._offsets = parts.offsets
@@ -51,7 +50,7 @@ class Pulls:
         self._clock_ms = parts.clock_ms
         self._checks = ReadChecks(parts)
         self._light_pulls = LightPulls(parts, self._checks)
-        self._slow_reads = slow_reads
+        self._reads = parts.reads
 
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.PULL_MESSAGE: self._serve, RequestCode.LITE_PULL_MESSAGE: self._serve}
@@ -59,7 +58,7 @@ class Pulls:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def pull(self, header: PullHeader, is_lite: bool, local_addr: str, peer: str, is_first: bool = True) -> PullOutcome:
-        """Reads for a pull. If ``result.is_loaded`` is not true, ``SlowReads`` finishes the read. ``is_first``: the
+        """Reads for a pull. If ``result.is_loaded`` is not true, ``Reads.load`` finishes the read. ``is_first``: the
         pull was not held before; only then its commit counts. Raises Refused if nothing may be pulled; our address and
         the asker's are for remarks."""
         checks, offsets, sys_flag = self._checks, self._offsets, header.sys_flag
@@ -78,7 +77,7 @@ class Pulls:
         started_s = time.monotonic()
         result = self._store.get(
             topic_name, queue_id, header.queue_offset, min(header.max_msg_nums, PULL_COUNT_MAX),
-            wanted=wanted, cached_only=self._slow_reads.is_free,
+            wanted=wanted, cached_only=self._reads.is_free,
         )  # fmt: skip
         self._stats.note_get(started_s)
         offsets.set_pull_offset(group_name, topic_name, queue_id, result.next_offset)
@@ -132,7 +131,7 @@ class Pulls:
         if result.chunks:
             self._found(request, connection, pulled)
         elif not result.is_loaded:
-            self._slow_reads.load(result, partial(self._loaded, request, connection, pulled, time.monotonic()))
+            self._reads.load(result, partial(self._loaded, request, connection, pulled, time.monotonic()))
         else:
             self._missed(request, connection, pulled, may_hold=is_first)
 

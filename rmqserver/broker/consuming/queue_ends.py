@@ -30,6 +30,7 @@ _MIN_NOT_HERE = f"%s-%d is not leader in broker %s, request code {int(RequestCod
 class QueueEnds:
     def __init__(self, parts: BrokerParts):
         self._store = parts.store
+        self._reads = parts.reads
         self._mappings = parts.mappings
         self._former = parts.former_brokers
         self._static_topics = parts.mappings.all()
@@ -49,8 +50,8 @@ class QueueEnds:
             decided = [item for item in items if item.logic_offset >= 0]
             return self._logical_offset_by_time(request, connection, decided, -1)
         topic = lite_queue_name(header.topic, header.lite_topic) if header.lite_topic else header.topic
-        found = self._store.offset_for_time(topic, header.queue_id, header.timestamp, _boundary(header))
-        return success(request, OffsetAnswer(offset=found))
+        search = partial(self._store.offset_for_time, topic, header.queue_id, header.timestamp, _boundary(header))
+        return self._reads.read(request, connection, search, lambda found: success(request, OffsetAnswer(offset=found)))
 
     def _logical_offset_by_time(
         self,
@@ -139,7 +140,10 @@ class QueueEnds:
                 )  # fmt: skip
                 return None
             queue_id = item.queue_id
-        return success(request, TimestampAnswer(timestamp=self._store.earliest_store_time(header.topic, queue_id)))
+        read = partial(self._store.earliest_store_time, header.topic, queue_id)
+        return self._reads.read(
+            request, connection, read, lambda found: success(request, TimestampAnswer(timestamp=found))
+        )
 
     def _is_static(self, header: QueueHeader | SearchOffsetHeader) -> bool:
         return header.topic in self._static_topics and not is_physical(header.logical)

@@ -8,7 +8,8 @@ offsets are queue offsets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import QueueOffset, ResetOffsets, ResetOffsetsForCpp
@@ -21,6 +22,7 @@ from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
+from rmqserver.store.disk.cached_reads import one_by_one
 
 FIRST_RESET_VERSION = 28
 """V3_0_7_SNAPSHOT: older clients know neither 220 nor 221."""
@@ -36,16 +38,18 @@ class ResetOffset:
         self._offsets = parts.offsets
         self._clients = parts.clients
         self._store = parts.store
+        self._reads = parts.reads
 
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
 
-    def reset(self, request: Request[ResetOffsetHeader], connection: Connection) -> bytes:
+    def reset(self, request: Request[ResetOffsetHeader], connection: Connection) -> bytes | None:
+        header = request.header
         if self._config.use_server_side_reset_offset:
-            return success(request, body=self._body(request.header.topic, self._reset_here(request.header)))
-        wanted = self._wanted_of_clients(request.header)
-        self._push(request, wanted)
-        return success(request, body=self._body(request.header.topic, wanted), remark=UNSET_REMARK)
+            return self._reads.read(request, connection, self._wanted_here(header), partial(self._reset_here, request))
+        return self._reads.read(
+            request, connection, self._wanted_of_clients(header), partial(self._reset_in_clients, request)
+        )
 
     def _body(self, topic: str, wanted: Mapping[int, int]) -> bytes:
         broker = self._config.broker_name
@@ -54,8 +58,8 @@ class ResetOffset:
 
     # --- in the broker -----------------------------------------------------------------------------------------------
 
-    def _reset_here(self, header: ResetOffsetHeader) -> dict[int, int]:
-        """Stores the new offsets, and returns them by queue id."""
+    def _wanted_here(self, header: ResetOffsetHeader) -> Callable[[], dict[int, int]]:
+        """A reading function of the new offsets by queue id."""
         topic, group = header.topic, header.group
         found = self._topics.get(topic)
         if found is None:
@@ -63,15 +67,16 @@ class ResetOffset:
         if self._groups.get(group) is None:
             raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} does not exist")
         if header.queue_id >= 0:
-            wanted = {header.queue_id: self._one_queue(header)}
-        else:
-            queue_ids = range(found.read_queue_nums)
-            wanted = {queue_id: self._offset_for(topic, queue_id, header.timestamp) for queue_id in queue_ids}
+            return lambda: {header.queue_id: self._one_queue(header)}
+        return self._searched(topic, found.read_queue_nums, header.timestamp)
+
+    def _reset_here(self, request: Request[ResetOffsetHeader], wanted: dict[int, int]) -> bytes:
         if not wanted:
             raise Refused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
+        topic, group = request.header.topic, request.header.group
         for queue_id, queue_offset in wanted.items():
             self._offsets.assign_reset(group, topic, queue_id, queue_offset)
-        return wanted
+        return success(request, body=self._body(topic, wanted))
 
     def _one_queue(self, header: ResetOffsetHeader) -> int:
         topic, queue_id, queue_offset = header.topic, header.queue_id, header.offset
@@ -89,23 +94,33 @@ class ResetOffset:
             return self._store.max_offset(topic, queue_id)
         return self._store.offset_for_time(topic, queue_id, timestamp_ms)
 
+    def _searched(self, topic: str, queue_count: int, timestamp_ms: int) -> Callable[[], dict[int, int]]:
+        search = one_by_one(lambda queue_id: self._offset_for(topic, queue_id, timestamp_ms), range(queue_count))
+        return lambda: dict(enumerate(search()))
+
     # --- in the clients ----------------------------------------------------------------------------------------------
 
-    def _wanted_of_clients(self, header: ResetOffsetHeader) -> dict[int, int]:
-        """The new offsets by queue id. Without ``is_force`` a group is moved only backwards."""
+    def _wanted_of_clients(self, header: ResetOffsetHeader) -> Callable[[], dict[int, int]]:
+        """A reading function of the new offsets by queue id. Without ``is_force`` a group is moved only backwards."""
         topic, group = header.topic, header.group
         found = self._topics.get(topic)
         if found is None:
             remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
-        wanted = {}
+        committed: dict[int, int] = {}
         for queue_id in range(found.write_queue_nums):
-            committed = self._offsets.committed(group, topic, queue_id)
-            if committed is None:
+            queue_offset = self._offsets.committed(group, topic, queue_id)
+            if queue_offset is None:
                 raise Refused(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
-            queue_offset = self._offset_for(topic, queue_id, header.timestamp)
-            wanted[queue_id] = queue_offset if header.is_force else min(queue_offset, committed)
-        return wanted
+            committed[queue_id] = queue_offset
+        search = self._searched(topic, len(committed), header.timestamp)
+        if header.is_force:
+            return search
+        return lambda: {queue_id: min(found, committed[queue_id]) for queue_id, found in search().items()}
+
+    def _reset_in_clients(self, request: Request[ResetOffsetHeader], wanted: dict[int, int]) -> bytes:
+        self._push(request, wanted)
+        return success(request, body=self._body(request.header.topic, wanted), remark=UNSET_REMARK)
 
     def _push(self, request: Request[ResetOffsetHeader], wanted: Mapping[int, int]) -> None:
         topic, group, timestamp_ms = request.header.topic, request.header.group, request.header.timestamp

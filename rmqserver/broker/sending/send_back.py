@@ -4,6 +4,7 @@ retry topic, and after too many times goes to the group's DLQ (``AbstractSendMes
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -44,27 +45,34 @@ class SendBacks:
     def _handle(self, request: Request[SendBackHeader], connection: Connection) -> bytes | None:
         address = self._parts.address
         own_ip, store_host = address.ip(connection.local_addr), address.record_host(connection)
-        if not self.send_back(request.header, request.version, own_ip, store_host):
+        header, version = request.header, request.version
+        group = self._group_of(header, own_ip)
+        if group.retry_queue_nums <= 0:  # nothing is stored
             return success(request)
+        topic, queue_id = self._retry_queue(header, group)
         request = without_content(request)
 
         def on_done(outcome: Outcome) -> None:
             send_answer(request, connection, answer_frame(request, outcome.code, outcome.remark, None, b""))
 
-        # The consumer commits past the message once it has this answer, so in sync mode it waits for the flush.
-        self._parts.pending.wait(on_done, until_safe=self._put.knows_safe)
-        return None
+        def then(message: StoredMessage) -> None:
+            copy = _copy_of(message, header.group, topic, queue_id, store_host)
+            self._put_back(header, version, group, message, copy)
+            # The consumer commits past the message once it has this answer, so in sync mode it waits for the flush.
+            self._parts.pending.wait(on_done, until_safe=self._put.knows_safe)
 
-    def send_back(self, header: SendBackHeader, client_version: int, own_ip: str, store_host: bytes) -> bool:
-        """Puts a copy of the message into this round. Returns False if the group has no retry queues: nothing is
-        stored. Raises Refused if there is no such group or message, or nothing can be written."""
+        return self._parts.reads.read(request, connection, partial(self._load, header.offset), then)
+
+    def _put_back(
+        self,
+        header: SendBackHeader,
+        client_version: int,
+        group: SubscriptionGroupConfig,
+        message: StoredMessage,
+        copy: NewMessage,
+    ) -> None:
+        """Puts the copy of the message into this round. Raises Refused if it cannot be written."""
         parts = self._parts
-        group = self._group_of(header, own_ip)
-        if group.retry_queue_nums <= 0:
-            return False
-        topic, queue_id = self._retry_queue(header, group)
-        message = self._load(header.offset)
-        copy = _copy_of(message, header.group, topic, queue_id, store_host)
         if header.delay_level < 0 or message.reconsume_times >= times_max(
             group, client_version, header.max_reconsume_times
         ):
@@ -81,7 +89,6 @@ class SendBacks:
             raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value) from None
         origin = header.origin_topic if parts.topics.get(header.origin_topic or "") else message.topic
         parts.stats.add("SNDBCK_PUT_NUMS", f"{origin}@{header.group}")
-        return True
 
     def _group_of(self, header: SendBackHeader, own_ip: str) -> SubscriptionGroupConfig:
         group = self._parts.groups.find(header.group)

@@ -41,6 +41,7 @@ class EndTransactions:
     def __init__(self, parts: BrokerParts, put: Put, state: TransactionState):
         self._config = parts.config
         self._store = parts.store
+        self._reads = parts.reads
         self._clock_ms = parts.clock_ms
         self._metrics = parts.transaction_metrics
         self._pending = parts.pending
@@ -56,10 +57,26 @@ class EndTransactions:
     # --- 37 ----------------------------------------------------------------------------------------------------------
 
     def _handle(self, request: Request[EndTransactionHeader], connection: Connection) -> bytes | None:
-        """A producer that does not know how its transaction ended gets no answer, as from Apache's broker. Refusals are
-        logged, since producers do not wait for the answer."""
+        """A producer that does not know how its transaction ended gets no answer, as from Apache's broker."""
+        header = request.header
+        decision = header.commit_or_rollback
+        if decision == UNKNOWN:
+            return None
+        if decision == COMMIT and not self._state.knows(header.commit_log_offset):
+            put_off(self._store, request, connection, partial(self._end_later, request, connection))
+            return None
+        find = partial(self.record, header.commit_log_offset)
+        return self._reads.read(request, connection, find, partial(self._end, request, connection))
+
+    def record(self, log_offset: int) -> bytes | None:
+        return self._store.get_record(log_offset) if log_offset >= 0 else None
+
+    def _end(
+        self, request: Request[EndTransactionHeader], connection: Connection, record: bytes | None
+    ) -> bytes | None:
+        """Refusals are logged, since producers do not wait for the answer."""
         try:
-            return self._end(request, connection)
+            return self._ended(request, connection, record)
         except Refused as refused:
             header = request.header
             log.warning("event=transaction-not-ended group=%s key=%s log_offset=%d code=%d reason=%r",
@@ -67,20 +84,17 @@ class EndTransactions:
                         refused.remark)  # fmt: skip
             raise
 
-    def _end(self, request: Request[EndTransactionHeader], connection: Connection) -> bytes | None:
+    def _ended(
+        self, request: Request[EndTransactionHeader], connection: Connection, record: bytes | None
+    ) -> bytes | None:
         decision = request.header.commit_or_rollback
         if decision == ROLLBACK:
-            self.roll_back(request.header)
+            self.roll_back(request.header, record)
             return success(request, remark=UNSET_REMARK)
-        if decision == UNKNOWN:
-            return None
         if decision != COMMIT:
             text = f"commitOrRollback: {decision} is none of {UNKNOWN}, {COMMIT} and {ROLLBACK}"
             raise Refused(ResponseCode.SYSTEM_ERROR, text)
-        if not self._state.knows(request.header.commit_log_offset):
-            put_off(self._store, request, connection, partial(self._end_later, request, connection))
-            return None
-        self.commit(request.header)
+        self.commit(request.header, record)
         if not request.is_oneway:
             request = without_content(request)
 
@@ -100,10 +114,10 @@ class EndTransactions:
         finally:
             self._pending.end_round()
 
-    def commit(self, header: EndTransactionHeader) -> None:
-        """Puts the message that consumers see into this round, once. Raises Refused if there is no such half message,
-        or nothing can be written."""
-        half, properties, may_have_copies = self._find(header)
+    def commit(self, header: EndTransactionHeader, record: bytes | None) -> None:
+        """Puts the message that consumers see into this round, once. Raises Refused if ``record`` is no such half
+        message, or nothing can be written."""
+        half, properties, may_have_copies = self._half(header, record)
         if may_have_copies and self._state.is_committed(half, properties):
             self._state.end(half)
             return
@@ -121,19 +135,17 @@ class EndTransactions:
             self._state.endings.note(transaction_of(half, properties), is_committed=True)
         self._metrics.add(topic, -1)
 
-    def roll_back(self, header: EndTransactionHeader) -> None:
+    def roll_back(self, header: EndTransactionHeader, record: bytes | None) -> None:
         """Ends the transaction so that nobody sees the message. Raises Refused if there is no such half message."""
-        half, properties, may_have_copies = self._find(header)
+        half, properties, may_have_copies = self._half(header, record)
         self._state.end(half)
         if may_have_copies:
             self._state.endings.note(transaction_of(half, properties), is_committed=False)
         self._metrics.add(properties.get(props.REAL_TOPIC, ""), -1)
 
-    def _find(self, header: EndTransactionHeader) -> tuple[StoredMessage, dict[str, str], bool]:
+    def _half(self, header: EndTransactionHeader, record: bytes | None) -> tuple[StoredMessage, dict[str, str], bool]:
         """The half message that the header names, its properties, and whether it may have copies: it may be one itself,
         or have been put back to the end of its queue meanwhile."""
-        log_offset = header.commit_log_offset
-        record = self._store.get_record(log_offset) if log_offset >= 0 else None
         if record is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
         half = decode_record_untrusted(record)
@@ -172,15 +184,22 @@ class EndTransactions:
 
     # --- 323 ---------------------------------------------------------------------------------------------------------
 
-    def _handle_resume(self, request: Request[ResumeCheckHeader], connection: Connection) -> bytes:
-        self.resume(request.header.msg_id)
-        return success(request)
+    def _handle_resume(self, request: Request[ResumeCheckHeader], connection: Connection) -> bytes | None:
+        try:
+            log_offset = parse_offset_id_untrusted(request.header.msg_id).log_offset
+        except ProtocolError:
+            raise Refused(ResponseCode.SYSTEM_ERROR, NOT_RESUMED) from None
 
-    def resume(self, offset_message_id: str) -> None:
+        def then(record: bytes | None) -> bytes:
+            self.resume(record)
+            return success(request)
+
+        return self._reads.read(request, connection, partial(self._store.get_record, log_offset), then)
+
+    def resume(self, record: bytes | None) -> None:
         """Puts the message back to the end of the half queue, as one that was never asked about. Raises Refused if
         there is none."""
         try:
-            record = self._store.get_record(parse_offset_id_untrusted(offset_message_id).log_offset)
             if record is None:
                 raise ProtocolError("no message there")
             half = decode_record_untrusted(record)

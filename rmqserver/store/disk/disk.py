@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 
 from rmqproto.errors import StorageError
+from rmqserver.store.disk.cached_reads import NotCached, mode
 
 _FALLOC_KEEP_SIZE = 1
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
@@ -60,7 +61,8 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def pread(self, size_bytes: int, at: int) -> bytes:
-        """Up to ``size_bytes``; shorter only at the end of the file."""
+        """Up to ``size_bytes``; shorter only at the end of the file. Raises NotCached within ``cached_only`` if that
+        would wait for the device, and the system can tell."""
 
     def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
         """As ``pread``, but None if that would wait for the device, or if the system cannot tell."""
@@ -169,6 +171,14 @@ class OsFile:
         return os.fstat(self._fd).st_size
 
     def pread(self, size_bytes: int, at: int) -> bytes:
+        if mode.loaded is not None:
+            found = mode.loaded.get((self, size_bytes, at))
+            if found is None:
+                found = self.pread_cached(size_bytes, at)
+            if found is not None:
+                return found
+            if self.can_tell_cached(at):
+                raise NotCached([(self, size_bytes, at)])
         data = os.pread(self._fd, size_bytes, at)
         if len(data) == size_bytes or not data:
             return data
@@ -197,6 +207,16 @@ class OsFile:
             if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP):
                 return False
             raise
+
+    def can_tell_cached(self, at: int) -> bool:
+        """Whether the system knows if a read there would wait for the device."""
+        if not _NOWAIT:
+            return False
+        try:
+            os.preadv(self._fd, [bytearray(1)], at, _NOWAIT)
+        except OSError as error:
+            return error.errno != errno.EOPNOTSUPP
+        return True
 
     def pread_direct(self, memory: memoryview, at: int) -> int:
         count = self._direct(lambda fd: os.preadv(fd, [memory], at))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 
 from rmqproto.message.record import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN_BYTES
+from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
 from rmqserver.store.results import LogRange
@@ -45,7 +46,7 @@ class CommitLog:
         """Log offset of the newest write, and its bytes. A consumer that waits for a message wants it in the same
         round, and gets it without a system call."""
         self.uncached_offset = 0
-        """Log offset up to which the log was written past the page cache."""
+        """Log offset up to which the log may be outside the page cache: it was written past it, or before the start."""
         self._newest: tuple[int, File | None] = (_NOWHERE, None)
 
     def use_newest(self, base: int, file: File) -> None:
@@ -123,6 +124,7 @@ class CommitLog:
             data = read(*ranges[0])
             return None if data is None else [data]
         found: list[bytes] = []
+        missing: list[Place] = []
         while first < count:
             start, size = ranges[first]
             end, limit = start + size, min(start + SPAN_MAX_BYTES, self.segments.base_of(start) + self.file_size_bytes)
@@ -130,7 +132,11 @@ class CommitLog:
             while last < count and 0 <= ranges[last][0] - end <= GAP_MAX_BYTES and sum(ranges[last]) <= limit:
                 end = sum(ranges[last])
                 last += 1
-            data = read(start, end - start)
+            try:
+                data = read(start, end - start)
+            except NotCached as error:  # all of them are loaded in one go
+                missing += error.missing
+                data = b""
             if data is None:
                 return None
             if last == first + 1:
@@ -138,6 +144,8 @@ class CommitLog:
             else:
                 found += [data[at - start : at - start + size] for at, size in ranges[first:last]]
             first = last
+        if missing:
+            raise NotCached(missing)
         return found
 
     def record(self, log_offset: int) -> bytes | None:

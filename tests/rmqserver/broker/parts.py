@@ -10,6 +10,7 @@ from rmqserver.broker.consuming.former_brokers import FormerBrokers
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.reads import Reads
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.stats.stats import BrokerStats
@@ -39,6 +40,7 @@ def parts_on(store: MessageStore, files: ConfigFiles, settings: str = "") -> Bro
     )
     stats = BrokerStats(config.broker_cluster_name, clock_ms, topics.system_names)
     replicas = HaMaster(config, store)
+    pending = PendingPuts(store, stats, replicas)
     return BrokerParts(
         config=config,
         store=store,
@@ -54,9 +56,10 @@ def parts_on(store: MessageStore, files: ConfigFiles, settings: str = "") -> Bro
         clients=Clients(clock_ms),
         locks=QueueLocks(clock_ms),
         stats=stats,
-        pending=PendingPuts(store, stats, replicas),
+        pending=pending,
         replicas=replicas,
         holds=Holds(store, clock_ms),
+        reads=Reads(store, pending.end_round),
         former_brokers=FormerBrokers(config),
         transaction_metrics=TransactionMetrics(files, clock_ms),
         address=OwnAddress(config),

@@ -9,6 +9,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
@@ -27,6 +29,7 @@ from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
 from rmqserver.operation import SEE_FAQ, Refused
 from rmqserver.remoting.answer import Request, answer_frame, send_answer
+from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.results import MOVED, GetStatus
 
 if TYPE_CHECKING:
@@ -36,6 +39,17 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 log = logging.getLogger(__name__)
+
+
+class LitePopped(msgspec.Struct):
+    """``counts``: how often each of the records was delivered before. ``free_at_ms``: when the first blocked lite topic
+    is free; None if none is blocked. ``missing``: what was not in memory of other lite topics."""
+
+    now_ms: int
+    records: list[bytes] = []
+    counts: list[int] = []
+    free_at_ms: int | None = None
+    missing: list[Place] = []
 
 
 class LitePops:
@@ -75,11 +89,13 @@ class LitePops:
 
     def _try(self, request: Request[PopLiteHeader], connection: Connection) -> None:
         """Answers, or holds the request until its time is up."""
-        header, now_ms = request.header, self._clock_ms()
-        client = self._client_of(header)
-        records: list[bytes] = []
-        counts: list[int] = []
-        free_at_ms = self._pop(header, client, now_ms, records, counts) if client is not None else None
+        find = partial(self._pop, request.header)
+        self._parts.reads.read(request, connection, find, partial(self._popped, request, connection))
+
+    def _popped(self, request: Request[PopLiteHeader], connection: Connection, popped: LitePopped) -> None:
+        header, client = request.header, self._client_of(request.header)
+        self._parts.reads.warm(popped.missing)
+        now_ms, records, counts, free_at_ms = popped.now_ms, popped.records, popped.counts, popped.free_at_ms
         code = ResponseCode.SUCCESS
         if not records:
             deadline_ms = header.born_time + header.poll_time
@@ -102,25 +118,33 @@ class LitePops:
         status = GetStatus.FOUND if records else GetStatus.NO_MESSAGE_IN_QUEUE
         send_answer(request, connection, answer_frame(request, code, status.value, answer, b"".join(records)))
 
-    def _pop(
-        self, header: PopLiteHeader, client: LiteClient, now_ms: int, records: list[bytes], counts: list[int]
-    ) -> int | None:
-        """Takes what is ready for the client. Returns when the first blocked lite topic is free; None if none is
-        blocked."""
-        free_at_ms: int | None = None
+    def _pop(self, header: PopLiteHeader) -> LitePopped:
+        """Takes what is ready for the client. Raises NotCached if nothing of it is in memory."""
+        popped = LitePopped(self._clock_ms())
+        client = self._client_of(header)
+        if client is None:
+            return popped
         for queue in list(client.ready):
             until_ms = self._orders.blocked_until_ms(
                 header.consumer_group, queue, LIGHT_QUEUE_ID, header.attempt_id, header.invisible_time
             )
             if until_ms is not None:
-                free_at_ms = min(until_ms, free_at_ms or until_ms)
-            elif len(records) >= header.max_msg_num:
+                popped.free_at_ms = min(until_ms, popped.free_at_ms or until_ms)
+                continue
+            if len(popped.records) >= header.max_msg_num:
                 break
-            else:
-                del client.ready[queue]
-                if self._pop_queue(header, queue, now_ms, records, counts):
-                    client.ready[queue] = None  # behind the others: there may be more
-        return free_at_ms
+            del client.ready[queue]
+            try:
+                has_more = self._pop_queue(header, queue, popped)
+            except NotCached as error:
+                client.ready[queue] = None
+                popped.missing += error.missing
+                continue
+            if has_more:
+                client.ready[queue] = None  # behind the others: there may be more
+        if popped.missing and not popped.records:
+            raise NotCached(popped.missing)
+        return popped
 
     def _has_unblocked(self, header: PopLiteHeader, client: LiteClient) -> bool:
         """Whether a lite topic that is ready, and that no message blocks, was not looked at."""
@@ -132,11 +156,9 @@ class LitePops:
             for queue in client.ready
         )
 
-    def _pop_queue(
-        self, header: PopLiteHeader, queue: str, now_ms: int, records: list[bytes], counts: list[int]
-    ) -> bool:
+    def _pop_queue(self, header: PopLiteHeader, queue: str, popped: LitePopped) -> bool:
         """Pops from one lite topic; returns whether there may be more."""
-        group, count = header.consumer_group, header.max_msg_num - len(records)
+        group, count = header.consumer_group, header.max_msg_num - len(popped.records)
         start = self._start(group, queue)
         started_s = time.monotonic()
         result = self._store.get(queue, LIGHT_QUEUE_ID, start, count)
@@ -153,11 +175,11 @@ class LitePops:
         found = result.records()
         offsets = list(range(result.next_offset - len(found), result.next_offset))
         out = self._orders.popped(
-            group, queue, LIGHT_QUEUE_ID, header.attempt_id, now_ms, header.invisible_time, offsets
+            group, queue, LIGHT_QUEUE_ID, header.attempt_id, popped.now_ms, header.invisible_time, offsets
         )
         self._offsets.commit(group, queue, LIGHT_QUEUE_ID, offsets[0])
-        records += found
-        counts += [out.consumed_counts.get(offset, 0) for offset in offsets]
+        popped.records += found
+        popped.counts += [out.consumed_counts.get(offset, 0) for offset in offsets]
         flow = self._parts.stats.gets[header.topic, group]
         flow.message_count += len(found)
         flow.request_count += 1

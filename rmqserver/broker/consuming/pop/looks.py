@@ -44,6 +44,7 @@ class Looks:
         self._popping = popping
         self._orders = orders
         self._waiting = waiting
+        self._reads = parts.reads
         self._checks = PopChecks(parts)
 
     def handlers(self) -> dict[int, Handler]:
@@ -56,22 +57,25 @@ class Looks:
 
     # --- peek --------------------------------------------------------------------------------------------------------
 
-    def _peek(self, request: Request[PeekHeader], connection: Connection) -> bytes:
+    def _peek(self, request: Request[PeekHeader], connection: Connection) -> bytes | None:
         """Answers what the group would pop next, without filters. Messages of retry topics come as they are stored."""
         header, none = request.header, PopAnswer()
         group, count_max = header.consumer_group, min(header.max_msg_nums, POP_COUNT_MAX)
         self._checks.peek(connection, none)
         self._checks.topic_and_group(header.topic, header.queue_id, group, connection.address, none)
-        records: list[bytes] = []
-        rest_count = 0
-        for topic, queue_id in self._popping.sources(group, header.topic, header.queue_id):
-            start = self._popping.peeked_offset(group, topic, queue_id)
-            rest_count += self._store.max_offset(topic, queue_id) - start
-            if len(records) < count_max:
-                records += self._get(topic, queue_id, start, count_max - len(records)).records()
-        status = GetStatus.FOUND if records else GetStatus.NO_MESSAGE_IN_QUEUE
-        code = ResponseCode.SUCCESS if records else ResponseCode.PULL_NOT_FOUND
-        return answer_frame(request, code, status.value, PopAnswer(rest_num=rest_count), b"".join(records))
+        sources = self._popping.sources(group, header.topic, header.queue_id)
+
+        def look() -> tuple[list[bytes], int]:
+            records: list[bytes] = []
+            rest_count = 0
+            for topic, queue_id in sources:
+                start = self._popping.peeked_offset(group, topic, queue_id)
+                rest_count += self._store.max_offset(topic, queue_id) - start
+                if len(records) < count_max:
+                    records += self._get(topic, queue_id, start, count_max - len(records)).records()
+            return records, rest_count
+
+        return self._reads.read(request, connection, look, lambda found: _peeked(request, *found))
 
     def _get(self, topic: str, queue_id: int, start: int, count: int) -> GetResult:
         result = self._store.get(topic, queue_id, start, count)
@@ -99,8 +103,20 @@ class Looks:
         seen: Seen,
     ) -> None:
         """Answers, or holds the request until the deadline. What it cannot look at until then counts as wanted."""
+        look = partial(self._has_message, request.header, wanted, seen)
+        go_on = partial(self._looked, request, connection, wanted, deadline_ms, seen)
+        self._reads.read(request, connection, look, go_on)
+
+    def _looked(
+        self,
+        request: Request[NotificationHeader],
+        connection: Connection,
+        wanted: MessageFilter,
+        deadline_ms: int,
+        seen: Seen,
+        has_message: bool | None,
+    ) -> None:
         header, is_full = request.header, False
-        has_message = self._has_message(header, wanted, seen)
         if not has_message and header.poll_time > 0 and self._clock_ms() < deadline_ms:
             go_on = partial(self._look, request, connection, wanted, deadline_ms, seen)
             if has_message is None:
@@ -147,3 +163,9 @@ class Looks:
         """Does nothing: Apache's broker moves POP state from RocksDB to the revive log; ours has it only in that
         log."""
         return success(request, remark=UNSET_REMARK)
+
+
+def _peeked(request: Request[PeekHeader], records: list[bytes], rest_count: int) -> bytes:
+    status = GetStatus.FOUND if records else GetStatus.NO_MESSAGE_IN_QUEUE
+    code = ResponseCode.SUCCESS if records else ResponseCode.PULL_NOT_FOUND
+    return answer_frame(request, code, status.value, PopAnswer(rest_num=rest_count), b"".join(records))

@@ -14,7 +14,7 @@ from rmqproto.pop import msg_offset_info, order_count_info, start_offset_info
 from rmqserver.broker.answer_templates import HEAD, POP_FOUND
 from rmqserver.broker.consuming.held_answers import answering
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks, wanted_by
-from rmqserver.broker.consuming.pop.popping import Popped, Popping
+from rmqserver.broker.consuming.pop.popping import Found, Popped, Popping
 from rmqserver.broker.consuming.pop.waiting import POP, Waiting
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
@@ -59,9 +59,25 @@ class Pops:
         self, request: Request[PopHeader], connection: Connection, wanted: MessageFilter, deadline_ms: int
     ) -> None:
         """Answers, or holds the request until the deadline."""
+        header = request.header
+        sources = self._popping.sources(
+            header.consumer_group, header.topic, header.queue_id, with_retries=not header.order
+        )
+        find = partial(self._popping.find, header, wanted, sources)
+        self._parts.reads.read(request, connection, find, partial(self._take, request, connection, wanted, deadline_ms))
+
+    def _take(
+        self,
+        request: Request[PopHeader],
+        connection: Connection,
+        wanted: MessageFilter,
+        deadline_ms: int,
+        found: Found,
+    ) -> None:
         parts, header = self._parts, request.header
+        parts.reads.warm(found.missing)
         try:
-            popped = self._popping.pop(header, wanted, parts.address.record_host(connection))
+            popped = self._popping.pop(header, found, parts.address.record_host(connection))
         except MessageRefused as refused:
             raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value, PopAnswer()) from None
         if popped.message_count:

@@ -1,8 +1,8 @@
 """Popping: takes a group's next messages queue by queue, notes them in the revive log, and moves the group's offset
 behind them (``PopMessageProcessor.popMsgFromQueue``, 5.5.0).
 
-All of it happens in one thread and awaits nothing, in place of a lock of (topic, group, queue). Log data that is not in
-memory is read by the loop itself; a pop takes 32 messages at most.
+Finding messages may end with ``NotCached``; they are found again once a thread has loaded them, and only then taken.
+Taking happens in one go with finding, in one thread, in place of a lock of (topic, group, queue).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, pop_retry_topic, retry_kind
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
+from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.results import MOVED, GetResult, GetStatus
 
 if TYPE_CHECKING:
@@ -75,6 +76,17 @@ class Popped(msgspec.Struct):
     taken_back: list[TakenQueue] = []
     free_at_ms: int | None = None
     has_unseen: bool = False
+
+
+class Found(msgspec.Struct):
+    """What a pop can take: topic, queue id, the group's offset and the messages there. ``missing``: what was not in
+    memory of other queues. See Popped for the rest."""
+
+    queues: list[tuple[str, int, int, GetResult]] = []
+    message_count: int = 0
+    rest_count: int = 0
+    free_at_ms: int | None = None
+    missing: list[Place] = []
 
 
 class Popping:
@@ -139,48 +151,64 @@ class Popping:
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
-    def pop(self, header: PopHeader, wanted: MessageFilter, store_host: bytes) -> Popped:
-        """Pops messages for a request. Raises MessageRefused or StorageError if the revive log cannot be written."""
-        is_ordered = bool(header.order)
+    def find(self, header: PopHeader, wanted: MessageFilter, sources: list[tuple[str, int]]) -> Found:
+        """Finds what a request may pop from ``sources``. Raises NotCached only if nothing that it found is in
+        memory."""
+        found = Found()
+        for topic, queue_id in sources:
+            self._find_in(found, header, topic, queue_id, wanted)
+        if found.missing and not found.message_count:
+            raise NotCached(found.missing)
+        return found
+
+    def pop(self, header: PopHeader, found: Found, store_host: bytes) -> Popped:
+        """Takes what ``find`` has just found. Raises MessageRefused or StorageError if the revive log cannot be
+        written."""
         popped = Popped(
             pop_time_ms=self._clock_ms(),
-            revive_queue_id=ORDER_REVIVE_QUEUE_ID if is_ordered else self._log.next_queue_id(),
+            revive_queue_id=ORDER_REVIVE_QUEUE_ID if header.order else self._log.next_queue_id(),
+            rest_count=found.rest_count,
+            free_at_ms=found.free_at_ms,
         )
-        for topic, queue_id in self.sources(
-            header.consumer_group, header.topic, header.queue_id, with_retries=not is_ordered
-        ):
-            self._pop_queue(popped, header, topic, queue_id, wanted, store_host)
+        for topic, queue_id, start, result in found.queues:
+            before_count = popped.message_count
+            if result.chunks:
+                self._take(popped, header, topic, queue_id, start, result, store_host)
+            elif result.status in _NOTHING_WANTED and result.next_offset > start:
+                self._offsets.commit(header.consumer_group, topic, queue_id, result.next_offset)
+            if popped.message_count == before_count and start < result.next_offset < result.max_offset:
+                popped.has_unseen = True
+        if found.message_count and not popped.message_count:  # damaged messages took the place of others
+            popped.has_unseen = True
         return popped
 
-    def _pop_queue(
-        self, popped: Popped, header: PopHeader, topic: str, queue_id: int, wanted: MessageFilter, store_host: bytes
-    ) -> None:
+    def _find_in(self, found: Found, header: PopHeader, topic: str, queue_id: int, wanted: MessageFilter) -> None:
         group = header.consumer_group
         start = self.offset(group, topic, queue_id, header.init_mode)
         if header.order:
             until_ms = self._orders.blocked_until_ms(group, topic, queue_id, header.attempt_id, header.invisible_time)
             if until_ms is not None:
-                popped.free_at_ms = min(until_ms, popped.free_at_ms or until_ms)
+                found.free_at_ms = min(until_ms, found.free_at_ms or until_ms)
                 return
-        count = header.max_msg_nums - popped.message_count
+        count = header.max_msg_nums - found.message_count
         if count <= 0 or self._has_enough(group, topic, queue_id):
-            popped.rest_count += self._store.max_offset(topic, queue_id) - start
+            found.rest_count += self._store.max_offset(topic, queue_id) - start
             return
         started_s = time.monotonic()
-        result = self._store.get(topic, queue_id, start, count, wanted=wanted)
-        if result.status in MOVED:
-            start = result.next_offset
-            self._offsets.commit(group, topic, queue_id, start)
+        try:
             result = self._store.get(topic, queue_id, start, count, wanted=wanted)
+            if result.status in MOVED:
+                start = result.next_offset
+                self._offsets.commit(group, topic, queue_id, start)
+                result = self._store.get(topic, queue_id, start, count, wanted=wanted)
+        except NotCached as error:
+            found.missing += error.missing
+            found.rest_count += self._store.max_offset(topic, queue_id) - start
+            return
         self._stats.note_get(started_s)
-        before_count = popped.message_count
-        if result.chunks:
-            self._take(popped, header, topic, queue_id, start, result, store_host)
-        elif result.status in _NOTHING_WANTED and result.next_offset > start:
-            self._offsets.commit(group, topic, queue_id, result.next_offset)
-        if popped.message_count == before_count and start < result.next_offset < result.max_offset:
-            popped.has_unseen = True
-        popped.rest_count += result.max_offset - result.next_offset
+        found.queues.append((topic, queue_id, start, result))
+        found.message_count += len(result.sizes)
+        found.rest_count += result.max_offset - result.next_offset
 
     def _has_enough(self, group: str, topic: str, queue_id: int) -> bool:
         """``isPopShouldStop``. Messages that are popped in order do not count as in flight."""

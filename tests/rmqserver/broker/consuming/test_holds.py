@@ -17,7 +17,6 @@ from rmqproto.message.record import StoredMessage, encode_record, host_bytes
 from rmqserver.broker.consuming import holds
 from rmqserver.broker.consuming.holds import Held, Holds
 from rmqserver.broker.consuming.pull import Pulls
-from rmqserver.broker.consuming.slow_reads import SlowReads
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -299,7 +298,7 @@ def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: 
     store.open()
     parts = parts_on(store, files)
     parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
-    pull = Pulls(parts, SlowReads(store)).handlers()[R.PULL_MESSAGE]
+    pull = Pulls(parts).handlers()[R.PULL_MESSAGE]
 
     def answers(expression: str) -> int:
         header = PullHeader(

@@ -137,7 +137,7 @@ class Bench:
             }  # type: ignore[union-attr]
         )
         ends = self.transactions.ends
-        (ends.commit if decision == COMMIT else ends.roll_back)(header)
+        (ends.commit if decision == COMMIT else ends.roll_back)(header, ends.record(header.commit_log_offset))
         self.parts.pending.end_round()
 
     async def check(self, after_ms: int = TIMEOUT_MS + 1) -> list[Asked]:

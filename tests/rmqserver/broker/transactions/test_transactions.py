@@ -293,11 +293,12 @@ async def test_with_sync_flush_nobody_is_asked_before_the_copy_is_safe(start: St
 def test_resumed_message_is_asked_about_from_the_start(start: Start) -> None:
     bench = start()
     half = bench.send_half(b"one", TRANSACTION_CHECK_TIMES="15")
-    bench.transactions.ends.resume(offset_id(bench.half_messages[0].store_host, half.log_offset))
+    ends = bench.transactions.ends
+    ends.resume(ends.record(half.log_offset))
     bench.parts.pending.end_round()
     assert [m.properties["TRANSACTION_CHECK_TIMES"] for m in bench.half_messages] == ["15", "0"]
     with pytest.raises(Refused, match="Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed"):
-        bench.transactions.ends.resume(offset_id(bench.half_messages[0].store_host, 1 << 40))
+        ends.resume(ends.record(1 << 40))
 
 
 # --- op messages and progress ----------------------------------------------------------------------------------------

@@ -104,7 +104,9 @@ class Bench:
         fields: dict[str, Any] = {"queue_id": -1, "init_mode": 0, "poll_time": 0} | more
         wanted = fields.pop("wanted", EVERYTHING)
         header = PopHeader(consumer_group=GROUP, topic=TOPIC, max_msg_nums=count, invisible_time=invisible_ms, **fields)
-        popped = self.pop.popping.pop(header, wanted, HOST)
+        popping = self.pop.popping
+        sources = popping.sources(GROUP, TOPIC, header.queue_id, with_retries=not header.order)
+        popped = popping.pop(header, popping.find(header, wanted, sources), HOST)
         self.store.commit()
         return popped
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from rmqproto.errors import StorageError
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
 from rmqproto.wire.command import decode_frame_untrusted
 from rmqserver.broker.consuming.pull import Pulls
-from rmqserver.broker.consuming.slow_reads import OnLoaded, SlowReads
+from rmqserver.broker.reads import OnLoaded, Reads
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -40,11 +41,11 @@ class Peer:
         self.sent += data
 
 
-class ReadsByHand(SlowReads):
+class ReadsByHand(Reads):
     """Reads that finish when the test says so."""
 
     def __init__(self, store: MessageStore):
-        super().__init__(store)
+        super().__init__(store, lambda: None)
         self.is_free = True
         self._store = store
         self._waiting_reads: list[tuple[GetResult, OnLoaded]] = []
@@ -82,7 +83,8 @@ def test_pull_offset_is_behind_what_the_second_stage_has_looked_at(
     parts = parts_on(store, files, "enablePropertyFilter=true")
     parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
     reads = ReadsByHand(store)
-    pull = Pulls(parts, reads).handlers()[R.PULL_MESSAGE]
+    parts = dataclasses.replace(parts, reads=reads)
+    pull = Pulls(parts).handlers()[R.PULL_MESSAGE]
     header = PullHeader(
         consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=PULL_SUBSCRIPTION,
         subscription=expression, expression_type="SQL92",
@@ -101,7 +103,7 @@ async def test_who_waits_for_a_thread_at_the_end_is_told(store: MessageStore) ->
     told: list[Exception | None] = []
     result = store.get("T", 0, 0, 32, cached_only=True)
     async with trio.open_nursery() as nursery:
-        reads = SlowReads(store)
+        reads = Reads(store, lambda: None)
         reads.start(nursery)
         reads.load(result, told.append)
         nursery.cancel_scope.cancel()

@@ -1,0 +1,145 @@
+"""Reads of what may lie outside the page cache. What is in memory is read at once in the loop; threads wait for the
+rest, because one slow read in the loop would stop every other client."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import trio
+
+from rmqproto.errors import StorageError
+from rmqserver.broker.consuming.held_answers import answering
+from rmqserver.remoting.answer import Request, send_answer
+from rmqserver.store.disk.cached_reads import NotCached, Place, cached_only
+from rmqserver.store.disk.disk import storage_error
+from rmqserver.store.results import GetResult
+
+if TYPE_CHECKING:
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+READERS_MAX = 4
+"""Threads that wait for the disk."""
+
+READS_WAITING_MAX = 1024
+"""Reads that may wait for a thread; with more, the loop reads itself, which slows down the clients that ask."""
+
+OnLoaded = Callable[[Exception | None], None]
+"""Called when a read can go on, or with the reason why it cannot."""
+
+
+class Reads:
+    """``is_free``: whether a read that may wait should be left to a thread. ``end_round`` writes and sends what a read
+    that went on later has put."""
+
+    def __init__(self, store: MessageStore, end_round: Callable[[], None]):
+        self._store = store
+        self._end_round = end_round
+        self._nursery: trio.Nursery | None = None
+        self._readers = trio.CapacityLimiter(READERS_MAX)
+        self._waiting = 0
+        self.is_free = False
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Makes threads available from now on."""
+        self._nursery = nursery
+        self.is_free = True
+
+    def end(self) -> None:
+        """Ends the use of threads. Reads that waited for one have already been told."""
+        self._nursery = None
+        self.is_free = False
+
+    def read(
+        self, request: Request[Any], connection: Connection, fn: Callable[[], T], then: Callable[[T], bytes | None]
+    ) -> bytes | None:
+        """The answer that ``then`` makes of what ``fn`` reads. None if ``then`` has none, or if it comes later: when
+        ``fn`` would wait for the device, a thread loads what it lacks, and it is called again. So ``fn`` decides and
+        changes nothing that matters; it may keep what it has found so far. What it raises becomes the answer."""
+        if not self.is_free:
+            return then(fn())
+        loaded: dict[Place, bytes] = {}
+        try:
+            found = cached_only(fn, loaded)
+        except NotCached as error:
+            self._load(error, loaded, partial(self._again, request, connection, fn, then, loaded))
+            return None
+        return then(found)
+
+    def answer(self, request: Request[Any], connection: Connection, fn: Callable[[], bytes]) -> bytes | None:
+        """As ``read``, if ``fn`` also makes the answer."""
+        return self.read(request, connection, fn, _itself)
+
+    def _again(
+        self,
+        request: Request[Any],
+        connection: Connection,
+        fn: Callable[[], T],
+        then: Callable[[T], bytes | None],
+        loaded: dict[Place, bytes],
+        failed: Exception | None,
+    ) -> None:
+        def go_on() -> None:
+            if failed is not None:
+                raise failed
+            try:
+                found = cached_only(fn, loaded)
+            except NotCached as error:
+                self._load(error, loaded, partial(self._again, request, connection, fn, then, loaded))
+                return
+            answer = then(found)
+            if answer is not None:
+                send_answer(request, connection, answer)
+
+        if not connection.closed:
+            answering(request, connection, go_on)
+            self._end_round()
+
+    def warm(self, missing: list[Place]) -> None:
+        """Has a thread read these places, so that they are in memory for the next who asks."""
+        if missing and self.is_free:
+            self._load(NotCached(missing), {}, lambda failed: None)
+
+    def load(self, result: GetResult, on_loaded: OnLoaded) -> None:
+        """Has a thread finish a result that is not loaded; ``on_loaded`` is called in the loop's thread."""
+        self._start(partial(self._store.load, result), on_loaded)
+
+    def _load(self, missing: NotCached, loaded: dict[Place, bytes], on_loaded: OnLoaded) -> None:
+        self._start(partial(missing.load_into, loaded), on_loaded)
+
+    def _start(self, work: Callable[[], object], on_loaded: OnLoaded) -> None:
+        assert self._nursery is not None
+        self._count(1)
+        self._nursery.start_soon(self._run, work, on_loaded)
+
+    async def _run(self, work: Callable[[], object], on_loaded: OnLoaded) -> None:
+        failed: Exception | None = StorageError("the broker ends")
+        try:
+            await trio.to_thread.run_sync(work, limiter=self._readers)
+            failed = None
+        except OSError as error:
+            failed = storage_error(error, "cannot read", error.filename or "a file of the store")
+        except Exception as error:  # a missing or damaged file is one consumer's trouble, not the broker's
+            log.exception("event=read-failed")
+            failed = error
+        finally:
+            self._count(-1)
+            try:
+                on_loaded(failed)
+            except Exception:  # one failing answer must not end the task of all reads
+                log.exception("event=read-not-answered")
+
+    def _count(self, change: int) -> None:
+        self._waiting += change
+        self.is_free = self._nursery is not None and self._waiting < READS_WAITING_MAX
+
+
+def _itself(frame: bytes) -> bytes:
+    return frame

@@ -1,0 +1,250 @@
+"""Requests whose messages are not in memory: they are answered once a thread has loaded what they lack, and the loop
+never waits for the device."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.codes import RequestCode as R
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import StorageError
+from rmqproto.headers.client_calls import ResetOffsetHeader, TopicGroupHeader
+from rmqproto.headers.consuming import QueryMessageHeader, QueueHeader, SearchOffsetHeader, ViewMessageHeader
+from rmqproto.headers.popping import PeekHeader, PopHeader
+from rmqproto.headers.sending import SendBackHeader
+from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader, QueryConsumeQueueHeader
+from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
+from rmqproto.message import properties as props
+from rmqproto.names import TRANSACTION_HALF_TOPIC, retry_topic
+from rmqproto.wire.command import Command, decode_frame_untrusted
+from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
+from rmqserver.broker.admin.message_query import MessageQuery
+from rmqserver.broker.consuming.pop.assembly import Pop
+from rmqserver.broker.consuming.queue_ends import QueueEnds
+from rmqserver.broker.consuming.reset_offset import ResetOffset
+from rmqserver.broker.reads import OnLoaded, Reads
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.send_back import SendBacks
+from rmqserver.broker.transactions.transactions import Transactions
+from rmqserver.remoting.answer import Request
+from rmqserver.store.disk.cached_reads import mode
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk, OsFile
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
+from tests.rmqserver.broker.parts import parts_on
+from tests.rmqserver.store.conftest import HOST, put
+
+GROUP, QUEUE_COUNT = "G", 4
+OPTIONS = StoreOptions(commit_log_file_size_bytes=1 << 20, consume_queue_file_size_bytes=100 * 20, index_slot_count=64,
+                       index_unit_count=1000)  # fmt: skip
+
+
+class ColdFile(OsFile):
+    """A file of which only what ``warm`` names is in memory. It does not let the loop wait."""
+
+    __slots__ = ()
+    loop_runs = False
+    warm: tuple[str, ...] = ()
+
+    def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
+        return super().pread_cached(size_bytes, at) if any(part in self.path for part in self.warm) else None
+
+    def pread(self, size_bytes: int, at: int) -> bytes:
+        assert mode.loaded is not None or not ColdFile.loop_runs, f"the loop waits for {self.path}"
+        return super().pread(size_bytes, at)
+
+
+class ColdDisk(OsDisk):
+    def open(self, path: str, **more: Any) -> OsFile:
+        file = super().open(path, **more)
+        file.__class__ = ColdFile
+        return file
+
+
+class ReadsByHand(Reads):
+    """Reads that go on when the test says so."""
+
+    def __init__(self, store: MessageStore, end_round: Callable[[], None]):
+        super().__init__(store, end_round)
+        self.is_free = True
+        self._left: list[tuple[Callable[[], object], OnLoaded]] = []
+
+    def _start(self, work: Callable[[], object], on_loaded: OnLoaded) -> None:
+        self._left.append((work, on_loaded))
+
+    def finish(self, failed: Exception | None = None) -> int:
+        """Does all that is left to do; returns how many reads there were."""
+        count = 0
+        while self._left:
+            work, on_loaded = self._left.pop(0)
+            ColdFile.loop_runs = False
+            work()
+            ColdFile.loop_runs = True
+            on_loaded(failed)
+            count += 1
+        return count
+
+
+class Peer:
+    """Stands for a connection."""
+
+    local_addr, address, closed, local_host = "127.0.0.1:10911", "127.0.0.1:1", False, HOST
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    def send(self, data: bytes) -> None:
+        self.sent += data
+
+
+class Bench:
+    """A broker's services over a store that was filled and opened again."""
+
+    def __init__(self, directory: Path):
+        self.store = MessageStore(directory, OPTIONS, ColdDisk(), background=False)
+        self.store.open()
+        self.half = put(
+            self.store, TRANSACTION_HALF_TOPIC, 0, b"half",
+            properties=f"{props.PRODUCER_GROUP}\x01{GROUP}\x02{props.REAL_TOPIC}\x01T\x02{props.REAL_QUEUE_ID}\x010\x02".encode(),
+        )  # fmt: skip
+        for number in range(40):
+            self.message = put(self.store, "T", number % QUEUE_COUNT, b"%d" % number, keys=f"k{number}")
+        self.store.commit()
+        self.store.close()
+        self.store = MessageStore(directory, OPTIONS, ColdDisk(), background=False)
+        self.store.open()
+        self.files = ConfigFiles(str(directory / "config"), OsDisk())
+        parts = parts_on(self.store, self.files)
+        self.reads = ReadsByHand(self.store, parts.pending.end_round)
+        self.parts = parts = dataclasses.replace(parts, reads=self.reads)
+        put_ = Put(parts)
+        self.pop = Pop(parts, put_, lambda: None, lambda call: None, lambda topic, on_route: on_route(None))
+        transactions = Transactions(parts, put_)
+        self.handlers: dict[int, Any] = {}
+        for service in (self.pop, transactions, SendBacks(parts, put_), MessageQuery(parts), ConsumeStatsAdmin(parts),
+                        QueueEnds(parts), ResetOffset(parts)):  # fmt: skip
+            self.handlers |= service.handlers()
+        parts.topics.create_system("T", QUEUE_COUNT)
+        parts.groups.put(SubscriptionGroupConfig(group_name=GROUP))
+        for queue_id in range(QUEUE_COUNT):
+            parts.offsets.commit(GROUP, "T", queue_id, 5)
+        for topic in (retry_topic(GROUP), self.pop.popping._log.topic, "T"):
+            for queue_id in range(8):  # written to before, so open
+                put(self.store, topic, queue_id, b"")
+        self.store.commit()
+        self.store.flush()  # the index, too
+        transactions.load()
+        ColdFile.loop_runs = True
+
+    def ask(self, code: int, header: Any) -> Peer:
+        peer: Any = Peer()
+        frame = self.handlers[code](Request(code=code, opaque=1, header=header), peer)
+        if frame is not None:
+            peer.send(frame)
+        self.parts.pending.end_round()
+        asked: Peer = peer
+        return asked
+
+    def pop_header(self, queue_id: int = -1) -> PopHeader:
+        return PopHeader(consumer_group=GROUP, topic="T", queue_id=queue_id, max_msg_nums=32, invisible_time=60_000,
+                         poll_time=0, born_time=self.parts.clock_ms(), init_mode=0)  # fmt: skip
+
+    def committed(self) -> list[int | None]:
+        return [self.parts.offsets.committed(GROUP, "T", queue_id) for queue_id in range(QUEUE_COUNT)]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    ColdFile.loop_runs, ColdFile.warm = False, ()
+    made.files.close()
+    made.store.close()
+
+
+def answered(peer: Peer) -> Command:
+    return decode_frame_untrusted(peer.sent)
+
+
+QUESTIONS: dict[str, tuple[int, Callable[[Bench], Any]]] = {
+    "pop": (R.POP_MESSAGE, lambda bench: bench.pop_header()),
+    "peek": (R.PEEK_MESSAGE, lambda bench: PeekHeader(consumer_group=GROUP, topic="T", queue_id=0, max_msg_nums=9)),
+    "query by key": (
+        R.QUERY_MESSAGE,
+        lambda bench: QueryMessageHeader(topic="T", key="k7", max_num=9, begin_timestamp=0, end_timestamp=1 << 60),
+    ),
+    "view": (R.VIEW_MESSAGE_BY_ID, lambda bench: ViewMessageHeader(offset=bench.message.log_offset)),
+    "units": (R.QUERY_CONSUME_QUEUE, lambda bench: QueryConsumeQueueHeader(topic="T", queue_id=0, index=1, count=3)),
+    "consume stats": (R.GET_CONSUME_STATS, lambda bench: ConsumeStatsHeader(consumer_group=GROUP, topic="T")),
+    "broker stats": (R.GET_BROKER_CONSUME_STATS, lambda bench: BrokerConsumeStatsHeader(is_order=False)),
+    "time span": (R.QUERY_CONSUME_TIME_SPAN, lambda bench: TopicGroupHeader(topic="T", group=GROUP)),
+    "search by time": (
+        R.SEARCH_OFFSET_BY_TIMESTAMP,
+        lambda bench: SearchOffsetHeader(topic="T", queue_id=0, timestamp=bench.parts.clock_ms() - 1000),
+    ),
+    "earliest time": (R.GET_EARLIEST_MSG_STORETIME, lambda bench: QueueHeader(topic="T", queue_id=0)),
+    "reset": (
+        R.INVOKE_BROKER_TO_RESET_OFFSET,
+        lambda bench: ResetOffsetHeader(topic="T", group=GROUP, timestamp=1, is_force=True),
+    ),
+    "send back": (
+        R.CONSUMER_SEND_MSG_BACK,
+        lambda bench: SendBackHeader(group=GROUP, offset=bench.message.log_offset, delay_level=0, origin_topic="T"),
+    ),
+    "end of a transaction": (
+        R.END_TRANSACTION,
+        lambda bench: EndTransactionHeader(
+            producer_group=GROUP, tran_state_table_offset=0, commit_log_offset=bench.half.log_offset,
+            commit_or_rollback=COMMIT, from_transaction_check=True, msg_id="",
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_is_not_in_memory_is_loaded_by_a_thread(bench: Bench, question: str) -> None:
+    code, header_of = QUESTIONS[question]
+    peer = bench.ask(code, header_of(bench))
+    assert peer.sent == b""
+    assert bench.reads.finish()
+    assert answered(peer).code == ResponseCode.SUCCESS, answered(peer).remark
+
+
+@pytest.mark.parametrize("question", ["view", "pop", "consume stats"])
+def test_a_read_that_fails_is_told(bench: Bench, question: str) -> None:
+    code, header_of = QUESTIONS[question]
+    peer = bench.ask(code, header_of(bench))
+    bench.reads.finish(StorageError("cannot read the file: broken"))
+    assert answered(peer).code == ResponseCode.SYSTEM_ERROR
+    assert "broken" in str(answered(peer).remark)
+
+
+def test_a_pop_moves_no_offset_before_it_has_its_messages(bench: Bench) -> None:
+    peer = bench.ask(R.POP_MESSAGE, bench.pop_header())
+    assert bench.committed() == [5] * QUEUE_COUNT
+    bench.reads.finish()
+    assert answered(peer).code == ResponseCode.SUCCESS
+    assert 5 not in [each for each in bench.committed() if each != 5]
+    assert max(each or 0 for each in bench.committed()) > 5
+
+
+def test_a_pop_takes_what_is_in_memory_and_leaves_the_rest(bench: Bench) -> None:
+    ColdFile.warm = ("commitlog", "consumequeue/T/2")
+    peer = bench.ask(R.POP_MESSAGE, bench.pop_header())
+    assert answered(peer).code == ResponseCode.SUCCESS
+    assert [offset != 5 for offset in bench.committed()] == [False, False, True, False]
+    assert bench.reads.finish(), "the others are loaded for the next pop"
+
+
+def test_who_has_gone_meanwhile_takes_nothing(bench: Bench) -> None:
+    peer = bench.ask(R.POP_MESSAGE, bench.pop_header())
+    peer.closed = True
+    bench.reads.finish()
+    assert bench.committed() == [5] * QUEUE_COUNT
