@@ -25,7 +25,7 @@ from rmqadmin.options.command_options import (
     spellings_of,
 )
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.options.context_words import SECRET
+from rmqadmin.options.values import Value, value_of
 from rmqadmin.registry import Entry
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def build_command(entry: Entry) -> RegistryCommand:
     command = typing.cast(RegistryCommand, typer.main.get_command(app))
     command.entry = entry
     command.cluster_option = cluster_option(own)
-    command.secret_options = marked_options(SECRET, [*own, *shared])
+    command.secret_options = marked_options(Value.SECRET, [*own, *shared])
+    command.values = {parameter.name: value_of(parameter) for parameter in [*own, *shared]}
     command.takes_texts = any(TEXTS in typing.get_args(parameter.annotation) for parameter in own)
     command.long_options = marked_options(LONG, own)
     command.general_options = frozenset(spellings_of(parameter)[-1] for parameter in shared) - {"--interval"}

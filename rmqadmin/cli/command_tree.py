@@ -15,10 +15,9 @@ from rmqadmin.cli import program
 from rmqadmin.cli.command_building import build_command
 from rmqadmin.cli.command_functions import EXAMPLES, load_function, result_types
 from rmqadmin.core.results import Result
+from rmqadmin.options.values import Value, value_of
 from rmqadmin.output.output_format import Format
 from rmqadmin.registry import Entry
-
-_FORMAT_METAVAR = "FORMAT"
 
 
 class OptionInfo(msgspec.Struct, frozen=True):
@@ -31,20 +30,28 @@ class OptionInfo(msgspec.Struct, frozen=True):
     is_required: bool
     choices: tuple[str, ...]
     is_shared: bool
+    value: Value
 
     @property
     def takes_value(self) -> bool:
         return bool(self.metavar)
 
 
+class ArgumentInfo(msgspec.Struct, frozen=True):
+    """A word that belongs to no option. ``metavar`` stands in brackets if it may be left out."""
+
+    metavar: str
+    value: Value
+
+
 class CommandInfo(msgspec.Struct, frozen=True):
-    """``text`` is the help without its examples; ``arguments`` names the words that belong to no option."""
+    """``text`` is the help without its examples."""
 
     entry: Entry
     text: str
     examples: tuple[str, ...]
     options: tuple[OptionInfo, ...]
-    arguments: tuple[str, ...]
+    arguments: tuple[ArgumentInfo, ...]
     results: tuple[type[Result], ...]
 
 
@@ -72,9 +79,15 @@ def describe(entry: Entry) -> CommandInfo:
         entry=entry,
         text=text,
         examples=examples,
-        options=tuple(_option(param, shared) for param in command.params if param.param_type_name == "option"),
+        options=tuple(
+            _option(param, shared, command.values[param.name])
+            for param in command.params
+            if param.param_type_name == "option"
+        ),
         arguments=tuple(
-            str(param.metavar or param.name) for param in command.params if param.param_type_name == "argument"
+            ArgumentInfo(str(param.metavar or param.name), command.values[param.name])
+            for param in command.params
+            if param.param_type_name == "argument"
         ),
         results=tuple(result_types(entry)),
     )
@@ -92,14 +105,16 @@ def shared_options(commands: Iterable[CommandInfo]) -> list[OptionInfo]:
 
 def root_options() -> list[OptionInfo]:
     """The options before the command."""
-    return [_option(param, set()) for param in program.build_app().params]
+    params = program.build_app().params  # evaluates the annotations, which the markers are part of
+    values = {parameter.name: value_of(parameter) for parameter in inspect.signature(program.root).parameters.values()}
+    return [_option(param, set(), values[param.name]) for param in params]
 
 
-def _option(param: Any, shared: set[str]) -> OptionInfo:
+def _option(param: Any, shared: set[str], value: Value) -> OptionInfo:
     choices = tuple(str(getattr(choice, "value", choice)) for choice in getattr(param.type, "choices", ()))
     kind = "N" if "int" in param.type.name else "TEXT"
     metavar = "" if param.is_flag else param.metavar or "|".join(choices) or kind
-    if metavar == _FORMAT_METAVAR:
+    if value is Value.FORMAT:
         choices = tuple(Format)
     return OptionInfo(
         names=(*param.opts, *param.secondary_opts),
@@ -108,4 +123,5 @@ def _option(param: Any, shared: set[str]) -> OptionInfo:
         is_required=param.required,
         choices=choices,
         is_shared=param.opts[-1] in shared,
+        value=value,
     )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.options.values import value_of
 from rmqadmin.output import diagnostics
-from rmqadmin.shells.names_cache import KIND_BY_METAVAR, remembered
+from rmqadmin.shells.names_cache import KIND_OF_VALUE, remembered
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
@@ -24,11 +24,10 @@ Given = tuple[str, str]
 
 
 def given_names(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> list[Given]:
-    """The names that a command line gives, by their metavars in the help."""
+    """The names that a command line gives."""
     found = []
     for parameter in parameters:
-        metas = typing.get_args(parameter.annotation)
-        kind = KIND_BY_METAVAR.get((getattr(metas[-1], "metavar", None) or "").strip("[].")) if metas else None
+        kind = KIND_OF_VALUE.get(value_of(parameter))
         value = values.get(parameter.name)
         if kind is not None and isinstance(value, str):
             found.append((kind, value.strip()))

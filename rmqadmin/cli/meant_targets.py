@@ -16,6 +16,7 @@ from rmqadmin.options.command_options import (
     SEVERAL_NAMES,
     spellings_of,
 )
+from rmqadmin.options.values import Value, value_of
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,16 +57,16 @@ def _require_one_name(command: str, own: Sequence[inspect.Parameter], values: Ma
     """No topic or group has a comma in its name, so that such a name is a list."""
     for parameter in own:
         marks, value = typing.get_args(parameter.annotation), values.get(parameter.name)
-        metavar = getattr(marks[-1], "metavar", None) if marks else None
-        if not isinstance(value, str) or "," not in value or SEVERAL_NAMES in marks or metavar not in _NAMES:
+        noun = _NOUNS.get(value_of(parameter))
+        if not isinstance(value, str) or "," not in value or SEVERAL_NAMES in marks or noun is None:
             continue
         names = [part.strip() for part in value.split(",") if part.strip()]
         several = _FOR_SEVERAL.get(command)
         told = "Run it once for each." if several is None else f"For several: rmqadmin {several} {' '.join(names)}"
-        raise UsageError(f"{command} takes one {_NAMES[metavar]}, and {value!r} is a list", hint=told)
+        raise UsageError(f"{command} takes one {noun}, and {value!r} is a list", hint=told)
 
 
-_NAMES = {"TOPIC": "topic", "GROUP": "group"}
+_NOUNS = {Value.TOPIC: "topic", Value.GROUP: "group"}
 
 
 def _is_other_said(own: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> bool:

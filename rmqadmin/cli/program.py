@@ -23,6 +23,7 @@ from rmqadmin.cli.command_groups import LazyGroup
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.invocation import Invocation, invocation_of
 from rmqadmin.options.context_words import ContextName
+from rmqadmin.options.values import Value
 from rmqadmin.output import diagnostics
 from rmqadmin.output.output_format import Color, Format, parse_format
 from rmqadmin.version import PIPE_CLOSED
@@ -35,10 +36,11 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit(print_version())
 
 
-def _root(
+def root(
     ctx: typer.Context,
     format: Annotated[
         str | None,
+        Value.FORMAT,
         typer.Option("-o", "--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
     ] = None,
     context: ContextName = None,
@@ -74,8 +76,8 @@ def build_app() -> Any:
     """The whole command tree. Commands are built when they are asked for."""
     app = typer.Typer(cls=LazyGroup, context_settings=HELP_SETTINGS, invoke_without_command=True, **TYPER_SETTINGS)
     # Typer evaluates text annotations four times, which takes 2 ms.
-    _root.__annotations__ = typing.get_type_hints(_root, include_extras=True)
-    app.callback()(_root)
+    root.__annotations__ = typing.get_type_hints(root, include_extras=True)
+    app.callback()(root)
     return typer.main.get_command(app)
 
 

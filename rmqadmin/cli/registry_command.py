@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ from rmqadmin.options.command_options import (
     spellings_of,
 )
 from rmqadmin.options.common_options import CommonOptions
+from rmqadmin.options.values import Value
 from rmqadmin.output import diagnostics
 from rmqadmin.output.output_format import JSON_FORMATS, Format
 from rmqadmin.registry import CHANGING, Effect, Entry
@@ -44,12 +45,12 @@ ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
 """Other long names of an option, without dashes: mqadmin's RocksDB commands have their own name for the name servers,
 and ``--limit`` was first called ``--max-count``."""
 _WORD_OF_OPTION = {
-    **dict.fromkeys(("-t", "--topic"), "TOPIC"),
-    **dict.fromkeys(("-g", "--group", "--groupName", "--consumerGroup"), "GROUP"),
-    **dict.fromkeys(("-u", "--username", "-s", "--subject"), "USER"),
-    **dict.fromkeys(("-i", "--msgId"), "ID"),
-    **dict.fromkeys(("-r", "--resources"), "RESOURCE"),
-    **dict.fromkeys(("-a", "--actions"), "ACTION"),
+    **dict.fromkeys(("-t", "--topic"), Value.TOPIC),
+    **dict.fromkeys(("-g", "--group", "--groupName", "--consumerGroup"), Value.GROUP),
+    **dict.fromkeys(("-u", "--username", "-s", "--subject"), Value.USER),
+    **dict.fromkeys(("-i", "--msgId"), Value.ID),
+    **dict.fromkeys(("-r", "--resources"), Value.RESOURCE),
+    **dict.fromkeys(("-a", "--actions"), Value.ACTION),
 }
 """What mqadmin's options name, as the arguments of our own commands are called."""
 RANGE_OPTIONS = frozenset({"--since", "--until"})
@@ -70,6 +71,8 @@ class RegistryCommand(TyperCommand):
     """The option that the context's cluster is a default for, if any."""
     secret_options: frozenset[str]
     """Options whose values are never written down."""
+    values: Mapping[str | None, Value]
+    """What the values of its options and words are, by the parameters that they become."""
     long_options: frozenset[str]
     """Options whose numbers may have 64 bits."""
     general_options: frozenset[str]
@@ -159,10 +162,10 @@ class RegistryCommand(TyperCommand):
     def _as_word(self, ctx: Any, name: str) -> str | None:
         """The hint for an option of mqadmin's commands whose value is a word here: ``msg cat -t X``."""
         wanted = _WORD_OF_OPTION.get(name)
-        words = [param.make_metavar(ctx) for param in self.params if param.param_type_name == "argument"]
-        if wanted is None or wanted not in (word.strip("[]{}.") for word in words):
+        words = {param.name: param.make_metavar(ctx) for param in self.params if param.param_type_name == "argument"}
+        if wanted is None or wanted not in (self.values[word] for word in words):
             return None
-        return f"{wanted} is a word here: {ctx.command_path} {' '.join(words)}"
+        return f"{wanted} is a word here: {ctx.command_path} {' '.join(words.values())}"
 
     def _trimmed(self, options: Sequence[str]) -> list[str]:
         """The options with words of a choice without the blanks around them, as mqadmin takes them."""

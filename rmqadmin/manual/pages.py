@@ -99,7 +99,9 @@ def command_page(command: CommandInfo) -> ManPage:
 
 def _synopsis(command: CommandInfo, own: Sequence[OptionInfo]) -> str:
     required = [f"{option.names[0]} {option.metavar}".strip() for option in own if option.is_required]
-    return " ".join(["rmqadmin", command.entry.name, *command.arguments, *required, "[OPTION...]"])
+    return " ".join(
+        ["rmqadmin", command.entry.name, *(word.metavar for word in command.arguments), *required, "[OPTION...]"]
+    )
 
 
 def _options(options: Sequence[OptionInfo]) -> Terms:

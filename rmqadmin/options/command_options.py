@@ -19,7 +19,7 @@ import typer
 from typer.models import OptionInfo
 
 from rmqadmin.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_DEFAULT_S, CommonOptions, OptionGroup
-from rmqadmin.options.context_words import SECRET, Confirm, ContextName, Yes
+from rmqadmin.options.values import Value
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import UsageError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
@@ -69,27 +69,36 @@ def as_bool(value: TrueFalse | None) -> bool | None:
 
 
 BrokerAddr = Annotated[
-    str | None, A_BROKER, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="This broker only; or its name.")
+    str | None,
+    A_BROKER,
+    Value.BROKER_ADDR,
+    typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="This broker only; or its name."),
 ]
 NamedCluster = Annotated[
-    str | None, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")
+    str | None,
+    OF_CONTEXT,
+    Value.CLUSTER,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster."),
 ]
 ClusterName = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
+    Value.CLUSTER,
     typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster; default: the only one."),
 ]
 EveryMaster = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
+    Value.CLUSTER,
     typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster; default: the only one."),
 ]
 EveryReplicaToo = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
+    Value.CLUSTER,
     typer.Option(
         "-c",
         "--clusterName",
@@ -101,46 +110,61 @@ AnyCluster = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
+    Value.CLUSTER,
     typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every broker of this cluster; default: the only one."),
 ]
 ClusterOnly = Annotated[
     str | None,
     OF_CONTEXT,
+    Value.CLUSTER,
     typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster only; default: all, or the context's."),
 ]
 AllClusters = Annotated[bool, typer.Option("--all-clusters", help="Every broker that the name server knows.")]
 AskedBroker = Annotated[
-    str | None, A_BROKER, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only.")
+    str | None,
+    A_BROKER,
+    Value.BROKER_ADDR,
+    typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only."),
 ]
-BrokerName = Annotated[str, A_BROKER_NAME, typer.Option("-b", "--brokerName", metavar="BROKER", help="Broker name.")]
-Topic = Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")]
+BrokerName = Annotated[
+    str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-b", "--brokerName", metavar="BROKER", help="Broker name.")
+]
+Topic = Annotated[str, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")]
 Topics = Annotated[
     str,
     SEVERAL_NAMES,
+    Value.TOPIC,
     typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name, or several joined by commas."),
 ]
-TopicOnly = Annotated[str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")]
+TopicOnly = Annotated[str | None, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")]
 LmqParent = Annotated[
     str | None,
+    Value.TOPIC,
     typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up the route of this topic instead (LMQ parent)."),
 ]
-ConsumerGroup = Annotated[str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Consumer group.")]
+ConsumerGroup = Annotated[
+    str, Value.GROUP, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Consumer group.")
+]
 Jstack = Annotated[bool, typer.Option("-s", "--jstack", help="Also show the stacks of the clients' threads.")]
-GroupName = Annotated[str, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")]
-Group = Annotated[str, typer.Option("-g", "--group", metavar="GROUP", help="Consumer group.")]
+GroupName = Annotated[str, Value.GROUP, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")]
+Group = Annotated[str, Value.GROUP, typer.Option("-g", "--group", metavar="GROUP", help="Consumer group.")]
 ProbeCount = Annotated[int, typer.Option("-a", "--amount", min=1, help="How many messages to send to each.")]
 ProbeSize = Annotated[
     int,
     typer.Option("-s", "--size", metavar="BYTES", min=1, max=FRAME_SIZE_MAX_BYTES, help="Size of each message's body."),
 ]
 ContainerAddr = Annotated[
-    str, typer.Option("-c", "--brokerContainerAddr", metavar="HOST:PORT", help="The container's address.")
+    str,
+    Value.BROKER_ADDR,
+    typer.Option("-c", "--brokerContainerAddr", metavar="HOST:PORT", help="The container's address."),
 ]
 PERM_METAVAR = "R|W|RW|NUMBER"
-ListFile = Annotated[str, typer.Option("-f", "--filename", metavar="FILE", help="JSON file with a list of objects.")]
-Namespace = Annotated[str, typer.Option("-s", "--namespace", metavar="NAME", help="Namespace of the key.")]
-Key = Annotated[str, typer.Option("-k", "--key", metavar="KV_KEY", help="The key.")]
-Property = Annotated[str, typer.Option("-k", "--key", metavar="PROPERTY", help="Name of the property.")]
+ListFile = Annotated[
+    str, Value.FILE, typer.Option("-f", "--filename", metavar="FILE", help="JSON file with a list of objects.")
+]
+Namespace = Annotated[str, Value.NAME, typer.Option("-s", "--namespace", metavar="NAME", help="Namespace of the key.")]
+Key = Annotated[str, Value.KV_KEY, typer.Option("-k", "--key", metavar="KV_KEY", help="The key.")]
+Property = Annotated[str, Value.PROPERTY, typer.Option("-k", "--key", metavar="PROPERTY", help="Name of the property.")]
 PropertyValue = Annotated[str, typer.Option("-v", "--value", metavar="TEXT", help="Its new value.")]
 Replace = Annotated[
     bool, typer.Option("--replace", help="Reset whatever is not given to its default, as mqadmin does.")
@@ -212,9 +236,9 @@ def options_for(entry: Entry, own: Collection[str] = ()) -> list[inspect.Paramet
     parameters = {parameter.name: parameter for parameter in parameters_of(CommonOptions)}
     if not has_own_o:
         output = parameters["output"]
-        kind, option = typing.get_args(output.annotation)
+        kind, value, option = typing.get_args(output.annotation)
         short = typer.Option(OUTPUT_SHORT, *spellings_of(output), metavar=option.metavar, help=option.help)
-        parameters["output"] = output.replace(annotation=Annotated[kind, short])
+        parameters["output"] = output.replace(annotation=Annotated[kind, value, short])
     return [parameters[name] for name in names]
 
 
@@ -226,17 +250,12 @@ def spellings_of(parameter: inspect.Parameter) -> tuple[str, ...]:
     return (str(option.default).partition("/")[0], *(option.param_decls or ()))
 
 
-_COMMON_NAMES = {"typer": typer, "SECRET": SECRET, "ContextName": ContextName, "Confirm": Confirm, "Yes": Yes}
-"""Names that the annotations of ``CommonOptions`` use but its file does not load."""
-
-
 @functools.cache  # each command needs the shared ones twice, and their annotations take 3 ms
 def parameters_of(group: type[OptionGroup]) -> tuple[inspect.Parameter, ...]:
     """The options of a group as parameters of a function, for Typer to read."""
-    names = _COMMON_NAMES if group is CommonOptions else None
     annotations: dict[str, Any] = {}
     for part in reversed(group.__mro__):  # ``typing.get_type_hints`` would look at all names again, and takes 2 ms
-        annotations |= inspect.get_annotations(part, locals=names, eval_str=True)
+        annotations |= inspect.get_annotations(part, eval_str=True)
     fields, defaults = group.__struct_fields__, group.__struct_defaults__
     without = (msgspec.NODEFAULT,) * (len(fields) - len(defaults))
     return tuple(

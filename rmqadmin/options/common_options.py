@@ -1,11 +1,11 @@
-"""The values of the options that commands share. This file does not need Typer: only ``command_options`` reads the
-annotations, which are for Typer, and supplies the names in them that this file does not load."""
+"""The values of the options that commands share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+import typer
 
 from rmqadmin.core.contexts.defaults import (
     ASKED_AT_ONCE_DEFAULT,
@@ -14,14 +14,13 @@ from rmqadmin.core.contexts.defaults import (
     SECONDS_MAX,
     TIMEOUT_DEFAULT_S,
 )
+from rmqadmin.options.context_words import Confirm, ContextName, Yes
+from rmqadmin.options.values import Value
 from rmqadmin.output.output_format import Color, Format, parse_format
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
-    import typer
-
     from rmqadmin.core.contexts.settings import EffectiveSettings
-    from rmqadmin.options.context_words import SECRET, Confirm, ContextName, Yes
 
 WATCH_INTERVAL_DEFAULT_S = 2.0
 WATCH_INTERVAL_MIN_S = 0.1
@@ -37,6 +36,7 @@ class CommonOptions(OptionGroup, frozen=True):
 
     namesrv_addr: Annotated[
         str | None,
+        Value.ADDRESSES,
         typer.Option(
             "-n",
             "--namesrvAddr",
@@ -52,7 +52,7 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     secret_key: Annotated[
         str | None,
-        SECRET,
+        Value.SECRET,
         typer.Option("-sk", "--secret-key", metavar="KEY", help="Secret key. Environment: RMQADMIN_SECRET_KEY."),
     ] = None
     is_tls: Annotated[
@@ -60,14 +60,17 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     tls_ca: Annotated[
         str | None,
+        Value.FILE,
         typer.Option("--tls-ca", metavar="FILE", help="CA certificate of the servers. Environment: RMQADMIN_TLS_CA."),
     ] = None
     tls_cert: Annotated[
         str | None,
+        Value.FILE,
         typer.Option("--tls-cert", metavar="FILE", help="Client certificate. Environment: RMQADMIN_TLS_CERT."),
     ] = None
     tls_key: Annotated[
         str | None,
+        Value.FILE,
         typer.Option("--tls-key", metavar="FILE", help="Key of the client certificate. Environment: RMQADMIN_TLS_KEY."),
     ] = None
     tls_insecure: Annotated[
@@ -76,6 +79,7 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     address_map: Annotated[
         list[str] | None,
+        Value.NAME,
         typer.Option(
             "--address-map",
             metavar="HOST[:PORT]=HOST[:PORT]",
@@ -104,10 +108,12 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     output: Annotated[
         str | None,
+        Value.FORMAT,
         typer.Option("--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
     ] = None
     json_fields: Annotated[
         str | None,
+        Value.FIELDS,
         typer.Option("--json", metavar="FIELDS", help="Show items as a JSON array with only these fields: a,b."),
     ] = None
     jq: Annotated[
@@ -115,6 +121,7 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     columns: Annotated[
         str | None,
+        Value.NAME,
         typer.Option(
             "--columns", metavar="NAMES", help="With table, wide, csv and tsv: only these columns, in this order: a,b."
         ),

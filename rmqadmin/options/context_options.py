@@ -10,19 +10,22 @@ from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX
 from rmqadmin.core.own_files import expanded
 from rmqadmin.options.common_options import OptionGroup
-from rmqadmin.options.context_words import SECRET
+from rmqadmin.options.values import Value
 
-OneContext = Annotated[str, typer.Argument(metavar="CONTEXT", help="Name of the context.")]
+OneContext = Annotated[str, Value.CONTEXT, typer.Argument(metavar="CONTEXT", help="Name of the context.")]
 
 
 class ContextOptions(OptionGroup, frozen=True):
     """The settings of a context, by key. None means not given."""
 
     namesrv_addr: Annotated[
-        str | None, typer.Option("-n", "--namesrvAddr", metavar="HOST:PORT[;...]", help="Its name servers.")
+        str | None,
+        Value.ADDRESSES,
+        typer.Option("-n", "--namesrvAddr", metavar="HOST:PORT[;...]", help="Its name servers."),
     ] = None
     cluster: Annotated[
         str | None,
+        Value.CLUSTER,
         typer.Option("-c", "--cluster", metavar="CLUSTER", help="Cluster for commands that need -b or -c."),
     ] = None
     read_only: Annotated[
@@ -35,18 +38,21 @@ class ContextOptions(OptionGroup, frozen=True):
         ContextColor | None, typer.Option("--color", help="Color of its name, in questions and in the dashboard.")
     ] = None
     tls: Annotated[bool | None, typer.Option("--tls/--no-tls", help="Connect to its servers over TLS.")] = None
-    tls_ca: Annotated[str | None, typer.Option("--tls-ca", metavar="FILE", help="CA certificate of the servers.")] = (
-        None
-    )
-    tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="Client certificate.")] = None
-    tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Key of the client certificate.")] = (
-        None
-    )
+    tls_ca: Annotated[
+        str | None, Value.FILE, typer.Option("--tls-ca", metavar="FILE", help="CA certificate of the servers.")
+    ] = None
+    tls_cert: Annotated[
+        str | None, Value.FILE, typer.Option("--tls-cert", metavar="FILE", help="Client certificate.")
+    ] = None
+    tls_key: Annotated[
+        str | None, Value.FILE, typer.Option("--tls-key", metavar="FILE", help="Key of the client certificate.")
+    ] = None
     tls_insecure: Annotated[
         bool | None, typer.Option("--tls-insecure/--no-tls-insecure", help="Accept any server certificate.")
     ] = None
     address_map: Annotated[
         list[str] | None,
+        Value.NAME,
         typer.Option(
             "--address-map",
             metavar="HOST[:PORT]=HOST[:PORT]",
@@ -59,7 +65,7 @@ class ContextOptions(OptionGroup, frozen=True):
     ] = None
     secret_key: Annotated[
         str | None,
-        SECRET,
+        Value.SECRET,
         typer.Option("-sk", "--secret-key", metavar="REFERENCE", help="In the same forms; never the key itself."),
     ] = None
     timeout_s: Annotated[

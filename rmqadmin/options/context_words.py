@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-SECRET = "a secret, which is written down nowhere"
-"""Marks an option whose value must stay out of the history of ``rmqadmin shell``."""
+from rmqadmin.options.values import Value
 
 ContextName = Annotated[
     str | None,
+    Value.CONTEXT,
     typer.Option(
         "--context",
         metavar="CONTEXT",
@@ -19,6 +19,8 @@ ContextName = Annotated[
     ),
 ]
 Confirm = Annotated[
-    str | None, typer.Option("--confirm", metavar="CONTEXT", help="Name of the protected context, for a script.")
+    str | None,
+    Value.CONTEXT,
+    typer.Option("--confirm", metavar="CONTEXT", help="Name of the protected context, for a script."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; act also where nobody can be asked.")]

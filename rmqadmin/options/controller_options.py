@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from rmqadmin.options.command_options import A_BROKER_NAME, OF_CONTEXT, OR_THE_ONLY
+from rmqadmin.options.values import Value
 
 ControllerAddr = Annotated[
     str,
+    Value.ADDRESSES,
     typer.Option(
         "-a",
         "--controllerAddress",
@@ -18,20 +20,22 @@ ControllerAddr = Annotated[
     ),
 ]
 ControllerAddrs = Annotated[
-    str, typer.Option("-a", "--controllerAddress", metavar="HOST:PORT[;...]", help="The controllers.")
+    str, Value.ADDRESSES, typer.Option("-a", "--controllerAddress", metavar="HOST:PORT[;...]", help="The controllers.")
 ]
 ReplicatedBroker = Annotated[
-    str, A_BROKER_NAME, typer.Option("-bn", "--brokerName", metavar="BROKER", help="Broker name.")
+    str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-bn", "--brokerName", metavar="BROKER", help="Broker name.")
 ]
 OneBrokerName = Annotated[
     str | None,
     A_BROKER_NAME,
+    Value.BROKER_NAME,
     typer.Option("-b", "--brokerName", metavar="BROKER", help="The replicas of this broker name only."),
 ]
 EveryBrokerName = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
+    Value.CLUSTER,
     typer.Option(
         "-c", "--clusterName", metavar="CLUSTER", help="Every broker name of this cluster; default: the only one."
     ),

@@ -6,6 +6,10 @@ from typing import Annotated
 
 import typer
 
+from rmqadmin.options.values import Value
+
 ExportFolder = Annotated[
-    str | None, typer.Option("-f", "--filePath", metavar="DIR", help="Also write mqadmin's file to this directory.")
+    str | None,
+    Value.FILE,
+    typer.Option("-f", "--filePath", metavar="DIR", help="Also write mqadmin's file to this directory."),
 ]

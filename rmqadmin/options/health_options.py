@@ -12,6 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.health.thresholds import Quantity, Thresholds, parse_thresholds
 from rmqadmin.options.command_options import OF_CONTEXT
+from rmqadmin.options.values import Value
 from rmqproto.errors import ConnectError, NotFoundError
 
 if TYPE_CHECKING:
@@ -60,15 +61,19 @@ Critical = Annotated[
     str | None, typer.Option("-c", "--critical", metavar="THRESHOLD[,...]", help=f"Status 2 {_THRESHOLD}")
 ]
 Groups = Annotated[
-    list[str] | None, typer.Option("-g", "--group", metavar="GROUP", help="This group. Repeatable. Default: all.")
+    list[str] | None,
+    Value.GROUP,
+    typer.Option("-g", "--group", metavar="GROUP", help="This group. Repeatable. Default: all."),
 ]
 BrokerNames = Annotated[
     list[str] | None,
+    Value.NAME,
     typer.Option("-b", "--broker", metavar="NAME", help="This broker, by name or address. Repeatable. Default: all."),
 ]
 LongCluster = Annotated[
     str | None,
     OF_CONTEXT,
+    Value.CLUSTER,
     typer.Option("--cluster", metavar="CLUSTER", help="This cluster only; default: all, or the context's."),
 ]
 

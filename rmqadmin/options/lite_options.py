@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from rmqadmin.options.values import Value
 from rmqproto.times import mqadmin_time
 
 ParentTopic = Annotated[
-    str, typer.Option("-p", "--parentTopic", metavar="TOPIC", help="The topic that holds the lite topics.")
+    str, Value.TOPIC, typer.Option("-p", "--parentTopic", metavar="TOPIC", help="The topic that holds the lite topics.")
 ]
 
 MQADMIN_NAME_WIDTH = 40

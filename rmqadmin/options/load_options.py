@@ -8,13 +8,14 @@ import typer
 
 from rmqadmin.options.command_options import OF_CONTEXT
 from rmqadmin.options.common_options import OptionGroup
+from rmqadmin.options.values import Value
 from rmqproto.errors import UsageError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 
 BENCH_TOPIC = "rmqadmin_bench"
 BENCH_GROUP = "rmqadmin_bench"
 
-LoadTopicName = Annotated[str, typer.Argument(metavar="[TOPIC]", help=f"Topic; default: {BENCH_TOPIC}.")]
+LoadTopicName = Annotated[str, Value.TOPIC, typer.Argument(metavar="[TOPIC]", help=f"Topic; default: {BENCH_TOPIC}.")]
 BodySize = Annotated[
     int, typer.Option("--size-bytes", metavar="N", min=0, max=FRAME_SIZE_MAX_BYTES, help="Size of each body.")
 ]
@@ -50,6 +51,7 @@ class TopicOptions(OptionGroup, frozen=True):
     cluster: Annotated[
         str | None,
         OF_CONTEXT,
+        Value.CLUSTER,
         typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Create it in this cluster."),
     ] = None
 

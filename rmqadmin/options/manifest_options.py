@@ -12,13 +12,17 @@ from rmqadmin.core.manifests.brokers import brokers_of
 from rmqadmin.core.manifests.documents import STANDARD_INPUT
 from rmqadmin.core.manifests.manifest import read_manifest
 from rmqadmin.core.manifests.plan import ObjectStep, plan
+from rmqadmin.options.values import Value
 from rmqproto.errors import UsageError
 
 Files = Annotated[
-    list[str], typer.Option("-f", "--file", metavar="FILE|-", help="YAML or JSON; repeatable. - is standard input.")
+    list[str],
+    Value.FILE,
+    typer.Option("-f", "--file", metavar="FILE|-", help="YAML or JSON; repeatable. - is standard input."),
 ]
 Prune = Annotated[
     str | None,
+    Value.CLUSTER,
     typer.Option(
         "--prune", metavar="CLUSTER", help="Also delete what the file's sections do not name. Type the cluster's name."
     ),

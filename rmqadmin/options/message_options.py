@@ -13,6 +13,7 @@ from rmqadmin.core.messages.message_source import MessageSource, QueueReader, fo
 from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
 from rmqadmin.options.command_options import LONG, Texts, TrueFalse, pairs
 from rmqadmin.options.common_options import OptionGroup
+from rmqadmin.options.values import Value
 from rmqproto.errors import UsageError
 from rmqproto.filters.json_path import split_path_text
 from rmqproto.filters.subscription import ALL, TAG_SEPARATOR, parse_tags
@@ -20,6 +21,7 @@ from rmqproto.times import Tell, TimeRange, time_range
 
 Begin = Annotated[
     str | None,
+    Value.NUMBER,
     typer.Option(
         "-b",
         "--since",
@@ -29,35 +31,47 @@ Begin = Annotated[
     ),
 ]
 EndBefore = Annotated[
-    str | None, typer.Option("-e", "--until", "--endTimestamp", metavar="TIME", help="Stored before.")
+    str | None, Value.NUMBER, typer.Option("-e", "--until", "--endTimestamp", metavar="TIME", help="Stored before.")
 ]
 StoredSince = Annotated[
     str | None,
+    Value.NUMBER,
     typer.Option("--from", "--since", metavar="TIME", help="Stored at or after (1h: an hour ago); or a range A..B."),
 ]
 EndAtOrBefore = Annotated[
-    str | None, typer.Option("-e", "--until", "--endTimestamp", metavar="TIME", help="Stored at or before.")
+    str | None,
+    Value.NUMBER,
+    typer.Option("-e", "--until", "--endTimestamp", metavar="TIME", help="Stored at or before."),
 ]
-QueueId = Annotated[int, typer.Option("-i", "--queueId", min=0, metavar="QUEUE", help="Queue id.")]
+QueueId = Annotated[int, Value.QUEUE, typer.Option("-i", "--queueId", min=0, metavar="QUEUE", help="Queue id.")]
 IndexCluster = Annotated[
     str | None,
+    Value.NAME,
     typer.Option("-c", "--cluster", metavar="NAME", help="Brokers of this cluster only, or an LMQ parent topic."),
 ]
 PrintBody = Annotated[TrueFalse, typer.Option("-d", "--printBody", case_sensitive=False, help="Show the bodies too.")]
-BodyFormat = Annotated[str | None, typer.Option("-f", "--bodyFormat", metavar="CHARSET", help="Charset of the body.")]
-PushGroup = Annotated[
-    str | None, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: push it to a consumer.")
+BodyFormat = Annotated[
+    str | None, Value.CHOICE, typer.Option("-f", "--bodyFormat", metavar="CHARSET", help="Charset of the body.")
 ]
-PushClient = Annotated[str | None, typer.Option("-d", "--clientId", metavar="CLIENT", help="With -g: the consumer.")]
+PushGroup = Annotated[
+    str | None,
+    Value.GROUP,
+    typer.Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: push it to a consumer."),
+]
+PushClient = Annotated[
+    str | None, Value.CLIENT, typer.Option("-d", "--clientId", metavar="CLIENT", help="With -g: the consumer.")
+]
 
 
 MessageKeys = Annotated[str | None, typer.Option("-k", "--key", metavar="KEYS", help="Keys, separated by spaces.")]
 
 
-MessageTag = Annotated[str | None, typer.Option("-c", "--tags", metavar="TAG", help="Tag.")]
+MessageTag = Annotated[str | None, Value.NAME, typer.Option("-c", "--tags", metavar="TAG", help="Tag.")]
 
 
-Charset = Annotated[str, typer.Option("-c", "--charsetName", metavar="CHARSET", help="Charset of the bodies.")]
+Charset = Annotated[
+    str, Value.CHOICE, typer.Option("-c", "--charsetName", metavar="CHARSET", help="Charset of the bodies.")
+]
 
 
 Expression = Annotated[
@@ -125,9 +139,13 @@ class WindowOptions(OptionGroup, frozen=True):
     """Which part of a topic."""
 
     start: StoredSince = None
-    end: Annotated[str | None, typer.Option("--to", "--until", metavar="TIME", help="Stored before.")] = None
+    end: Annotated[str | None, Value.NUMBER, typer.Option("--to", "--until", metavar="TIME", help="Stored before.")] = (
+        None
+    )
     queues: Annotated[
-        Texts, typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: any of them.")
+        Texts,
+        Value.NAME,
+        typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: any of them."),
     ] = None
 
     @property

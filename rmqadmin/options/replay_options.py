@@ -11,11 +11,14 @@ from rmqadmin.core.messages.redriving import REDRIVES_MAX
 from rmqadmin.options.command_options import LONG, Texts
 from rmqadmin.options.common_options import OptionGroup
 from rmqadmin.options.message_options import ConditionOptions, Rate, StoredSince
+from rmqadmin.options.values import Value
 from rmqproto.times import Tell, TimeRange, time_range
 
-Before = Annotated[str | None, typer.Option("--to-time", "--until", metavar="TIME", help="Stored before.")]
+Before = Annotated[
+    str | None, Value.NUMBER, typer.Option("--to-time", "--until", metavar="TIME", help="Stored before.")
+]
 Ledger = Annotated[
-    str | None, typer.Option("--ledger", metavar="DIR", help="Directory of all jobs' plans and ledgers.")
+    str | None, Value.FILE, typer.Option("--ledger", metavar="DIR", help="Directory of all jobs' plans and ledgers.")
 ]
 Limit = Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="The first N by store time.")]
 OpenDlq = Annotated[
@@ -27,21 +30,26 @@ class SourceOptions(OptionGroup, frozen=True):
     """Where messages come from (topics or a group's dead letters, on a broker or in a store directory), and which part
     of them."""
 
-    topics: Annotated[Texts, typer.Option("--topic", metavar="TOPIC", help="Messages of this topic. Repeatable.")] = (
-        None
-    )
-    dlq: Annotated[str | None, typer.Option("--dlq", metavar="GROUP", help="The group's dead letters.")] = None
+    topics: Annotated[
+        Texts, Value.TOPIC, typer.Option("--topic", metavar="TOPIC", help="Messages of this topic. Repeatable.")
+    ] = None
+    dlq: Annotated[
+        str | None, Value.GROUP, typer.Option("--dlq", metavar="GROUP", help="The group's dead letters.")
+    ] = None
     open_dlq: OpenDlq = False
     store: Annotated[
-        str | None, typer.Option("--store", metavar="DIR", help="Read from a store directory, not from a broker.")
+        str | None,
+        Value.FILE,
+        typer.Option("--store", metavar="DIR", help="Read from a store directory, not from a broker."),
     ] = None
     broker_name: Annotated[
         str | None,
+        Value.NAME,
         typer.Option("--broker-name", metavar="NAME", help="With --store: broker name, if the store does not say."),
     ] = None
-    queues: Annotated[Texts, typer.Option("--queue", metavar="BROKER:QUEUE", help="These queues only. Repeatable.")] = (
-        None
-    )
+    queues: Annotated[
+        Texts, Value.NAME, typer.Option("--queue", metavar="BROKER:QUEUE", help="These queues only. Repeatable.")
+    ] = None
     start: StoredSince = None
     end: Before = None
     offsets: Annotated[
@@ -49,7 +57,9 @@ class SourceOptions(OptionGroup, frozen=True):
         typer.Option("--offsets", metavar="JSON", help='{"topic":{"broker":{"0":[start,end]}}}, end not included.'),
     ] = None
     from_group: Annotated[
-        str | None, typer.Option("--from-group", metavar="GROUP", help="Start at this group's committed offsets.")
+        str | None,
+        Value.GROUP,
+        typer.Option("--from-group", metavar="GROUP", help="Start at this group's committed offsets."),
     ] = None
     limit: Limit = None
 
@@ -65,13 +75,17 @@ class SelectionOptions(ConditionOptions, frozen=True):
         str | None, typer.Option("--where", metavar="SQL", help="Spark SQL over the columns of the rocketmq source.")
     ] = None
     reconsume_min: Annotated[int, typer.Option("--min-reconsume", min=0, help="Consumed at least this often.")] = 0
-    ids: Annotated[str | None, typer.Option("--ids", metavar="FILE", help="File of message ids, one a line.")] = None
+    ids: Annotated[
+        str | None, Value.FILE, typer.Option("--ids", metavar="FILE", help="File of message ids, one a line.")
+    ] = None
 
 
 class LetterOptions(ConditionOptions, frozen=True):
     """Which of a group's dead letters to take. All conditions must hold."""
 
-    ids: Annotated[Texts, typer.Option("--id", metavar="ID", help="With this id. Repeatable: any of them.")] = None
+    ids: Annotated[
+        Texts, Value.ID, typer.Option("--id", metavar="ID", help="With this id. Repeatable: any of them.")
+    ] = None
     start: StoredSince = None
     end: Before = None
 
@@ -87,9 +101,9 @@ class RewriteOptions(OptionGroup, frozen=True):
         Texts, typer.Option("--set-property", metavar="K=V", help="Set this property. Repeatable.")
     ] = None
     unset_properties: Annotated[
-        Texts, typer.Option("--unset-property", metavar="K", help="Remove this property. Repeatable.")
+        Texts, Value.NAME, typer.Option("--unset-property", metavar="K", help="Remove this property. Repeatable.")
     ] = None
-    set_tag: Annotated[str | None, typer.Option("--set-tag", metavar="TAG", help="Set this tag.")] = None
+    set_tag: Annotated[str | None, Value.NAME, typer.Option("--set-tag", metavar="TAG", help="Set this tag.")] = None
     body_expr: Annotated[
         str | None, typer.Option("--body-expr", metavar="SQL", help="The new body, from the source's columns.")
     ] = None
@@ -100,6 +114,7 @@ class DeliveryOptions(OptionGroup, frozen=True):
 
     to: Annotated[
         str | None,
+        Value.NAME,
         typer.Option(
             "--to",
             metavar="group|same|topic:NAME|file:PATH",
@@ -107,13 +122,18 @@ class DeliveryOptions(OptionGroup, frozen=True):
         ),
     ] = None
     target_namesrv: Annotated[
-        str | None, typer.Option("--target-name-server", metavar="HOST:PORT", help="Send to another cluster.")
+        str | None,
+        Value.BROKER_ADDR,
+        typer.Option("--target-name-server", metavar="HOST:PORT", help="Send to another cluster."),
     ] = None
     order: Annotated[
-        str | None, typer.Option("--order", metavar="queue", help="Keep the order within each source queue.")
+        str | None,
+        Value.CHOICE,
+        typer.Option("--order", metavar="queue", help="Keep the order within each source queue."),
     ] = None
     transform: Annotated[
         str | None,
+        Value.NAME,
         typer.Option(
             "--transform",
             metavar="MODULE:FUNCTION",
@@ -140,7 +160,9 @@ class JobOptions(OptionGroup, frozen=True):
     )
     ledger: Ledger = None
     job: Annotated[
-        str | None, typer.Option("--job", metavar="NAME", help="Name of the job; alone: a job already planned.")
+        str | None,
+        Value.NAME,
+        typer.Option("--job", metavar="NAME", help="Name of the job; alone: a job already planned."),
     ] = None
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted job.")] = False
 
@@ -163,11 +185,12 @@ class GuardOptions(OptionGroup, frozen=True):
 
     dedup: Annotated[
         str | None,
+        Value.CHOICE,
         typer.Option("--dedup", metavar="id|key|origin-id|body", help="Send only one of several equal messages."),
     ] = None
-    dedup_keep: Annotated[str, typer.Option("--dedup-keep", metavar="first|last", help="Which of them to send.")] = (
-        "first"
-    )
+    dedup_keep: Annotated[
+        str, Value.CHOICE, typer.Option("--dedup-keep", metavar="first|last", help="Which of them to send.")
+    ] = "first"
     skip_redriven: Annotated[
         bool | None,
         typer.Option(
@@ -180,10 +203,12 @@ class GuardOptions(OptionGroup, frozen=True):
     ] = REDRIVES_MAX
     park_topic: Annotated[
         str | None,
+        Value.TOPIC,
         typer.Option("--park-topic", metavar="TOPIC", help="Send those to this topic instead of rejecting them."),
     ] = None
     failures_max: Annotated[
         str | None,
+        Value.NUMBER,
         typer.Option("--max-failures", metavar="N|P%", help="Stop when more messages than this are rejected."),
     ] = None
     canary: Annotated[
@@ -212,13 +237,15 @@ class SparkOptions(OptionGroup, frozen=True):
         int | None,
         typer.Option("--cores", metavar="N", min=1, help="Cores to use, of this machine or of the cluster."),
     ] = None
-    driver_memory: Annotated[str, typer.Option("--driver-memory", metavar="SIZE", help="Memory of Spark's driver.")] = (
-        "1g"
-    )
+    driver_memory: Annotated[
+        str, Value.NUMBER, typer.Option("--driver-memory", metavar="SIZE", help="Memory of Spark's driver.")
+    ] = "1g"
     java_home: Annotated[
-        str | None, typer.Option("--java-home", metavar="DIR", help="Directory of Java 17 or newer.")
+        str | None, Value.FILE, typer.Option("--java-home", metavar="DIR", help="Directory of Java 17 or newer.")
     ] = None
     spark_conf: Annotated[
         Texts, typer.Option("--spark-conf", metavar="K=V", help="A setting of Spark. Repeatable.")
     ] = None
-    spark_log: Annotated[str | None, typer.Option("--spark-log", metavar="FILE", help="File for Spark's log.")] = None
+    spark_log: Annotated[
+        str | None, Value.FILE, typer.Option("--spark-log", metavar="FILE", help="File for Spark's log.")
+    ] = None

@@ -11,6 +11,7 @@ from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_topics import MakePlan, MappingWish, PutPlan, change_mapping
 from rmqadmin.options.command_options import TrueFalse
 from rmqadmin.options.common_options import OptionGroup
+from rmqadmin.options.values import Value
 
 OLD_LINE = "The old mapping data is written to file {}"
 NEW_LINE = "The new mapping data is written to file {}"
@@ -20,11 +21,15 @@ class MappingOptions(OptionGroup, frozen=True):
     """Which brokers, and where the mapping comes from."""
 
     clusters: Annotated[
-        str | None, typer.Option("-c", "--clusters", metavar="CLUSTERS", help="The brokers of these clusters: a,b.")
+        str | None,
+        Value.CLUSTERS,
+        typer.Option("-c", "--clusters", metavar="CLUSTERS", help="The brokers of these clusters: a,b."),
     ] = None
-    brokers: Annotated[str | None, typer.Option("-b", "--brokers", metavar="NAMES", help="These brokers: a,b.")] = None
+    brokers: Annotated[
+        str | None, Value.NAME, typer.Option("-b", "--brokers", metavar="NAMES", help="These brokers: a,b.")
+    ] = None
     map_file: Annotated[
-        str | None, typer.Option("-mf", "--mapFile", metavar="FILE", help="Apply the mapping of this file.")
+        str | None, Value.FILE, typer.Option("-mf", "--mapFile", metavar="FILE", help="Apply the mapping of this file.")
     ] = None
     force_replace: Annotated[
         TrueFalse | None,

@@ -6,4 +6,8 @@ from typing import Annotated
 
 import typer
 
-StoreDir = Annotated[str, typer.Argument(metavar="DIR", help="The store's directory: the one that holds commitlog/.")]
+from rmqadmin.options.values import Value
+
+StoreDir = Annotated[
+    str, Value.FILE, typer.Argument(metavar="DIR", help="The store's directory: the one that holds commitlog/.")
+]

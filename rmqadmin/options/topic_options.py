@@ -7,10 +7,15 @@ from typing import Annotated
 
 import typer
 
+from rmqadmin.options.values import Value
 from rmqproto.errors import UsageError
 
-TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Topic names; also joined by commas.")]
-GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Consumer groups; also joined by commas.")]
+TopicNames = Annotated[
+    list[str], Value.TOPIC, typer.Argument(metavar="TOPIC...", help="Topic names; also joined by commas.")
+]
+GroupNames = Annotated[
+    list[str], Value.GROUP, typer.Argument(metavar="GROUP...", help="Consumer groups; also joined by commas.")
+]
 
 
 def topic_names(words: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from rmqadmin import registry
 from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, describe, root_options
 from rmqadmin.core.results import columns
 from rmqadmin.core.system_names import is_made_by_brokers, topics_named_after
+from rmqadmin.options.values import Value
 from rmqadmin.output import diagnostics
 from rmqadmin.prompt.command_lines import LAST_WORDS, PROGRAM_MARK
 from rmqadmin.prompt.line import TypedWord, parse_line, typed
@@ -20,7 +21,6 @@ from rmqadmin.shells.words import FIELD_NAMES, HELP, live_kind, nouns, summaries
 from rmqproto.names import is_system_group
 
 HELP_WORD = "help"
-FILE = "FILE"
 _MAY_STAND_ALONE = "--watch"
 
 
@@ -142,7 +142,7 @@ def _offer(line: LineSoFar, current: TypedWord, ask: AskNames) -> Offer:
         return Offer(start, _commands(line, text))
     kind, others = word_choices(line.command, line.argument_count)
     arguments = line.command.arguments
-    if line.argument_count < len(arguments) and FILE in arguments[line.argument_count].strip("[].").split("|"):
+    if line.argument_count < len(arguments) and arguments[line.argument_count].value is Value.FILE:
         return Offer(start, _files(text, current))
     found = [*named(kind, line, ask, text, current), *_beginning(others, text, current)]
     if found or text or arguments:
@@ -170,11 +170,11 @@ def _commands(line: LineSoFar, text: str) -> list[Candidate]:
 
 
 def _values(line: LineSoFar, option: OptionInfo, text: str, start: int, current: TypedWord, ask: AskNames) -> Offer:
-    if option.metavar == FILE:
+    if option.value is Value.FILE:
         return Offer(start, _files(text, current))
     if option.choices:
         return Offer(start, _beginning(option.choices, text, current))
-    kind = live_kind(option.metavar)
+    kind = live_kind(option.value)
     if kind == FIELD_NAMES:
         before, comma, begun = text.rpartition(",")
         fields = [msgspec.structs.replace(each, behind="") for each in _beginning(_fields(line), begun, current)]

@@ -11,8 +11,9 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.core.servers.own_requests import contents, own_answer
+from rmqadmin.options.values import Value
 
-SnapshotName = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, - and _, up to 64.")]
+SnapshotName = Annotated[str, Value.NAME, typer.Argument(metavar="NAME", help="Letters, digits, - and _, up to 64.")]
 
 
 def take_back(call: Call, addrs: Sequence[str], action: str, to: str, act: Callable[[str], None]) -> Changes:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rmqadmin.core.own_files import cache_dir, make_private_dir
+from rmqadmin.options.values import Value
 
 NAMES_MAX = 10_000
 """More than anybody looks through."""
@@ -23,16 +24,16 @@ _PLAIN = r"[%|a-zA-Z0-9_.:-]+"
 NAMESRVS_MAX = 16
 """How many folders are kept, newest first. Test servers, each on a new port, would leave one each."""
 
-KIND_BY_METAVAR = {
-    "TOPIC": "topic",
-    "GROUP": "group",
-    "CLUSTER": "cluster",
-    "HOST:PORT": "broker",
-    "BROKER": "broker_name",
+KIND_OF_VALUE = {
+    Value.TOPIC: "topic",
+    Value.GROUP: "group",
+    Value.CLUSTER: "cluster",
+    Value.BROKER_ADDR: "broker",
+    Value.BROKER_NAME: "broker_name",
 }
-"""Kinds of names, by their metavars in the help."""
+"""The kinds of names that are remembered, by the values that they are."""
 
-KINDS = tuple(KIND_BY_METAVAR.values())
+KINDS = tuple(KIND_OF_VALUE.values())
 
 
 def names_dir() -> Path:

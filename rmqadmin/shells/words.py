@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from rmqadmin import registry
 from rmqadmin.cli.command_tree import CommandInfo, OptionInfo
-from rmqadmin.shells.names_cache import KIND_BY_METAVAR
+from rmqadmin.options.values import Value
+from rmqadmin.shells.names_cache import KIND_OF_VALUE
 
-HELP = OptionInfo(("-h", "--help"), "", "Show the help.", False, (), True)
+HELP = OptionInfo(("-h", "--help"), "", "Show the help.", False, (), True, Value.CHOICE)
 
 CONTEXT_NAMES = "context"
 """Names that are not remembered: those of the context files."""
 
-_NAMES_BY_METAVAR = {**KIND_BY_METAVAR, "CONTEXT": CONTEXT_NAMES}
+_NAMES = {**KIND_OF_VALUE, Value.CONTEXT: CONTEXT_NAMES}
 
 PROPERTY_NAMES = "property"
 KV_KEYS = "kv_key"
 FIELD_NAMES = "field"
-_ASKED_BY_METAVAR = {"PROPERTY": PROPERTY_NAMES, "KV_KEY": KV_KEYS, "FIELDS": FIELD_NAMES}
+_ASKED = {Value.PROPERTY: PROPERTY_NAMES, Value.KV_KEY: KV_KEYS, Value.FIELDS: FIELD_NAMES}
 """Names that nothing remembers: only ``rmqadmin shell``, which asks servers, can offer them."""
 
 
-def names_kind(metavar: str) -> str | None:
-    """The kind of names that an option or a word takes."""
-    return _NAMES_BY_METAVAR.get(metavar)
-
-
-def live_kind(metavar: str) -> str | None:
-    """Like ``names_kind``, for a shell that can ask servers."""
-    return names_kind(metavar) or _ASKED_BY_METAVAR.get(metavar)
+def live_kind(value: Value) -> str | None:
+    """The kind of names that a value is."""
+    return _NAMES.get(value) or _ASKED.get(value)
 
 
 def word_choices(command: CommandInfo, at: int = 0) -> tuple[str | None, list[str]]:
@@ -35,8 +31,9 @@ def word_choices(command: CommandInfo, at: int = 0) -> tuple[str | None, list[st
     from 0. What has no capital letters in the help means itself: ``bash|zsh|fish``."""
     if at >= len(command.arguments):
         return None, []
-    name, *others = command.arguments[at].strip("[].").split("|")
-    kind = names_kind(name)
+    argument = command.arguments[at]
+    name, *others = argument.metavar.strip("[].").split("|")
+    kind = _NAMES.get(argument.value)
     return kind, [word for word in (others if kind is not None else [name, *others]) if not word.isupper()]
 
 

@@ -11,6 +11,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.values import Value
 from rmqproto.codes import ResponseCode, response_name
 from rmqproto.errors import NotFoundError
 from rmqproto.java.whole_numbers import whole_number
@@ -57,7 +58,9 @@ def _card(row: ExplanationRow, width: int | None) -> Iterator[str]:
 
 def explain(
     call: Call,
-    code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="Number or name; without it, all codes.")] = None,
+    code: Annotated[
+        str | None, Value.CHOICE, typer.Argument(metavar="[CODE]", help="Number or name; without it, all codes.")
+    ] = None,
 ) -> Explanations:
     """Brokers and name servers answer with response codes; errors show them in brackets, with their names.
 

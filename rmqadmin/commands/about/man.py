@@ -13,6 +13,7 @@ from rmqadmin.cli.command_tree import all_commands, describe
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.manual.man_page import ManPage
 from rmqadmin.manual.pages import command_page, program_page
+from rmqadmin.options.values import Value
 from rmqproto.errors import NotFoundError
 
 TEXT_WIDTH = 80
@@ -40,7 +41,9 @@ class Manual(Result, frozen=True):
 
 def man(
     call: Call,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]", help="Without it, the program's.")] = None,
+    words: Annotated[
+        list[str] | None, Value.CHOICE, typer.Argument(metavar="[COMMAND]", help="Without it, the program's.")
+    ] = None,
 ) -> Manual:
     """Works without `man`; long pages go through the pager. With `man`, and the package's share/man on its path,
     `man rmqadmin-topicRoute` shows the same.

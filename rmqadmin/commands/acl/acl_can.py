@@ -11,17 +11,24 @@ from rmqadmin.core import targets
 from rmqadmin.core.access.foretold import AskedAction, ForetoldAccess, access_question, foretell
 from rmqadmin.options.auth_options import UserName
 from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.values import Value
 
 
 def acl_can(
     call: Call,
     user: UserName,
-    action: Annotated[AskedAction, typer.Argument(metavar="ACTION", case_sensitive=False, help="One action.")],
-    resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name.")],
+    action: Annotated[
+        AskedAction, Value.ACTION, typer.Argument(metavar="ACTION", case_sensitive=False, help="One action.")
+    ],
+    resource: Annotated[
+        str, Value.RESOURCE, typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name.")
+    ],
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="ADDRESS", help="The user's address, as the broker sees it.")
+        str | None,
+        Value.NAME,
+        typer.Option("--from", metavar="ADDRESS", help="The user's address, as the broker sees it."),
     ] = None,
 ) -> ForetoldAccess:
     """Computed from each broker's users, policies and settings; nothing is tried. Apache's brokers decide alike.

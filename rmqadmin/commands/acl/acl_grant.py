@@ -13,6 +13,7 @@ from rmqadmin.core.access.users import username_of
 from rmqadmin.core.changes import REPLACE, Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, UserName, WhatActions, WhatResource
 from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.options.values import Value
 from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.access.resources import PolicyDecision
 
@@ -25,7 +26,9 @@ def acl_grant(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
     source_ips: Annotated[
-        list[str] | None, typer.Option("--from", metavar="ADDRESS", help="From this address or network; repeatable.")
+        list[str] | None,
+        Value.NAME,
+        typer.Option("--from", metavar="ADDRESS", help="From this address or network; repeatable."),
     ] = None,
     is_denied: Annotated[bool, typer.Option("--deny", help="Deny it instead.")] = False,
 ) -> Changes:

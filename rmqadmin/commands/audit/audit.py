@@ -13,6 +13,7 @@ from rmqadmin.core.audit.audit_log import AuditedCommand, read_commands_untruste
 from rmqadmin.core.changes import FieldChange
 from rmqadmin.core.results import TIME, Result, ResultColumn, Row, doc
 from rmqadmin.options.command_options import LONG
+from rmqadmin.options.values import Value
 from rmqadmin.registry import find
 from rmqproto.times import time_range
 from rmqproto.wording import counted
@@ -59,13 +60,20 @@ def audit(
     call: Call,
     begin: Annotated[
         str | None,
+        Value.NUMBER,
         typer.Option("--from", "--since", metavar="TIME", help="At or after (1d: a day ago); or a range A..B."),
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", "--until", metavar="TIME", help="Before this time.")] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="CONTEXT", help="Changes in this context; none: in no context.")
+    end: Annotated[
+        str | None, Value.NUMBER, typer.Option("--to", "--until", metavar="TIME", help="Before this time.")
     ] = None,
-    command: Annotated[str | None, typer.Option("--command", metavar="NAME", help="Changes by this command.")] = None,
+    context: Annotated[
+        str | None,
+        Value.CONTEXT,
+        typer.Option("--context", metavar="CONTEXT", help="Changes in this context; none: in no context."),
+    ] = None,
+    command: Annotated[
+        str | None, Value.NAME, typer.Option("--command", metavar="NAME", help="Changes by this command.")
+    ] = None,
     limit: Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="The last N commands.")] = None,
 ) -> Audited:
     """Covers this user on this machine; `rmqadmin` keeps the log in the state directory (docs/changes.md). It holds no

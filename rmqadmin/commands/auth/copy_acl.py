@@ -10,6 +10,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.access.acls import plan_acl
 from rmqadmin.core.changes import Changes, Step
 from rmqadmin.options.auth_options import FromBroker, ToBroker
+from rmqadmin.options.values import Value
 from rmqadmin.shared.copying import CopiedKind, copy_between
 from rmqproto.bodies.acl import AclInfo
 
@@ -22,7 +23,7 @@ def copy_acl(
     from_broker: FromBroker,
     to_broker: ToBroker,
     subjects: Annotated[
-        str | None, typer.Option("-s", "--subjects", metavar="User:NAME,...", help="These subjects only.")
+        str | None, Value.NAME, typer.Option("-s", "--subjects", metavar="User:NAME,...", help="These subjects only.")
     ] = None,
 ) -> Changes:
     """The users must exist on the other broker: use copyUser first. Entries of other resources stay there.

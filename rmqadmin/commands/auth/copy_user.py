@@ -12,6 +12,7 @@ from rmqadmin.core.access.user_changes import user_away
 from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.changes import Changes, Step, action
 from rmqadmin.options.auth_options import FromBroker, ToBroker
+from rmqadmin.options.values import Value
 from rmqadmin.shared.copying import CopiedKind, copy_between
 from rmqproto.bodies.acl import UserAccount
 
@@ -24,7 +25,7 @@ def copy_user(
     from_broker: FromBroker,
     to_broker: ToBroker,
     usernames: Annotated[
-        str | None, typer.Option("-u", "--usernames", metavar="NAME,...", help="These users only.")
+        str | None, Value.NAME, typer.Option("-u", "--usernames", metavar="NAME,...", help="These users only.")
     ] = None,
 ) -> Changes:
     """A user that the other broker already has gets the password, type and status of the first.

@@ -12,7 +12,7 @@ from rmqadmin.core.access.user_changes import plan_new_user
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, IfNoUser, PasswordStdin, UserKind, Username
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.options.context_words import SECRET
+from rmqadmin.options.values import Value
 from rmqadmin.shared.changing_access import change_access
 from rmqadmin.shared.passwords import given_password
 from rmqproto.bodies.acl import UserAccount
@@ -24,7 +24,9 @@ def create_user(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
     password: Annotated[
-        str | None, SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its password. Default: ask for it.")
+        str | None,
+        Value.SECRET,
+        typer.Option("-p", "--password", metavar="TEXT", help="Its password. Default: ask for it."),
     ] = None,
     password_stdin: PasswordStdin = False,
     user_type: UserKind = None,

@@ -12,6 +12,7 @@ from rmqadmin.core.access.acls import delete_acl_in_broker
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, Subject
 from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.options.values import Value
 from rmqadmin.shared.changing_access import change_access
 from rmqproto.wording import counted
 
@@ -22,7 +23,9 @@ def delete_acl(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
     resource: Annotated[
-        str | None, typer.Option("-r", "--resources", metavar="TYPE:NAME", help="The entry of this resource only.")
+        str | None,
+        Value.NAME,
+        typer.Option("-r", "--resources", metavar="TYPE:NAME", help="The entry of this resource only."),
     ] = None,
 ) -> Changes:
     """The user stays. Each broker keeps its own ACL.

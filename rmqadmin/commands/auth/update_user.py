@@ -12,7 +12,7 @@ from rmqadmin.core.access.user_changes import plan_user
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, Username
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.options.context_words import SECRET
+from rmqadmin.options.values import Value
 from rmqadmin.shared.changing_access import change_access
 from rmqadmin.shared.passwords import stdin_password
 from rmqproto.access.users import UserStatus, UserType
@@ -26,7 +26,7 @@ def update_user(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
     password: Annotated[
-        str | None, SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its new password.")
+        str | None, Value.SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its new password.")
     ] = None,
     password_stdin: PasswordStdin = False,
     user_type: Annotated[

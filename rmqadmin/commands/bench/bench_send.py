@@ -19,6 +19,7 @@ from rmqadmin.options.load_options import (
     TimeOptions,
     TopicOptions,
 )
+from rmqadmin.options.values import Value
 from rmqadmin.shared.load_start import Wanted, dry_run, load_run, load_topic
 
 
@@ -36,7 +37,7 @@ def bench_send(
         int, typer.Option("--batch", metavar="N", min=1, max=1024, help="Messages in each request.")
     ] = 1,
     rate: SendRate = None,
-    tag: Annotated[str, typer.Option("--tag", metavar="TAG", help="Tag of the messages.")] = "",
+    tag: Annotated[str, Value.NAME, typer.Option("--tag", metavar="TAG", help="Tag of the messages.")] = "",
     has_keys: Annotated[bool, typer.Option("--keys", help="Give each message its own key.")] = False,
     processes: ProcessCount = None,
 ) -> LoadFigures | PlannedLoad:

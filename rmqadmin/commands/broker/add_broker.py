@@ -10,6 +10,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.options.command_options import ContainerAddr
+from rmqadmin.options.values import Value
 from rmqclient.addresses import split_address
 
 
@@ -18,6 +19,7 @@ def add_broker(
     container_addr: ContainerAddr,
     config_path: Annotated[
         str,
+        Value.FILE,
         typer.Option("-b", "--brokerConfigPath", metavar="FILE", help="Its configuration, on the container's machine."),
     ],
 ) -> Changes:

@@ -14,6 +14,7 @@ from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.options.command_options import A_BROKER, LONG, ShowAll, TrueFalse
+from rmqadmin.options.values import Value
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
@@ -119,7 +120,10 @@ def _line(*cells: object) -> str:
 def broker_consume_stats(
     call: Call,
     broker_addr: Annotated[
-        str, A_BROKER, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The broker's address.")
+        str,
+        A_BROKER,
+        Value.BROKER_ADDR,
+        typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The broker's address."),
     ],
     timeout_ms: Annotated[
         int, typer.Option("-t", "--timeoutMillis", metavar="MS", min=1, help="Longest wait for the answer.")

@@ -9,6 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.options.command_options import ContainerAddr
+from rmqadmin.options.values import Value
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import LONG_MAX
@@ -19,7 +20,7 @@ def remove_broker(
     call: Call,
     container_addr: ContainerAddr,
     broker_identity: Annotated[
-        str, typer.Option("-b", "--brokerIdentity", metavar="CLUSTER:NAME:ID", help="The broker to stop.")
+        str, Value.NAME, typer.Option("-b", "--brokerIdentity", metavar="CLUSTER:NAME:ID", help="The broker to stop.")
     ],
 ) -> Changes:
     """The broker's files stay. Waits up to 20 s for the broker to stop.

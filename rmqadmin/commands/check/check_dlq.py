@@ -13,6 +13,7 @@ from rmqadmin.core.health.thresholds import Quantity
 from rmqadmin.core.messages.dead_letters import check_group, count_between, dead_letter_groups
 from rmqadmin.options.health_options import Critical, Groups, Warning, health_clients, limits
 from rmqadmin.options.replay_options import Ledger
+from rmqadmin.options.values import Value
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import dlq_topic, retry_topic
 from rmqproto.times import time_range
@@ -27,9 +28,12 @@ def check_dlq(
     group: Groups = None,
     since: Annotated[
         str | None,
+        Value.NUMBER,
         typer.Option("--since", metavar="TIME", help="Count only those stored since then, e.g. 1h; or a range A..B."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Count only those before.")] = None,
+    until: Annotated[
+        str | None, Value.NUMBER, typer.Option("--until", metavar="TIME", help="Count only those before.")
+    ] = None,
     warning: Warning = None,
     critical: Critical = None,
     ledger: Ledger = None,

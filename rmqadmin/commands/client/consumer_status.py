@@ -13,6 +13,7 @@ from rmqadmin.core.groups.client_answers import ask_client, ask_clients
 from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, write_files
 from rmqadmin.core.groups.consumption import GroupClients, group_brokers, online_clients
 from rmqadmin.options.command_options import AskedBroker, ConsumerGroup, Jstack
+from rmqadmin.options.values import Value
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import NotFoundError
 
@@ -21,7 +22,7 @@ def consumer_status(
     call: Call,
     consumer_group: ConsumerGroup,
     client_id: Annotated[
-        str | None, typer.Option("-i", "--clientId", metavar="CLIENT", help="Show this client in detail.")
+        str | None, Value.CLIENT, typer.Option("-i", "--clientId", metavar="CLIENT", help="Show this client in detail.")
     ] = None,
     broker_addr: AskedBroker = None,
     jstack: Jstack = False,

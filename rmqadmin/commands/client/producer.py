@@ -11,6 +11,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.options.command_options import A_BROKER
+from rmqadmin.options.values import Value
 from rmqproto.bodies.groups import ProducerInfo
 from rmqproto.codes import version_name
 from rmqproto.java.java_hash import java_hash
@@ -62,7 +63,12 @@ class Producers(Result, frozen=True):
 
 def producer(
     call: Call,
-    broker: Annotated[str, A_BROKER, typer.Option("-b", "--broker", metavar="HOST:PORT", help="The broker's address.")],
+    broker: Annotated[
+        str,
+        A_BROKER,
+        Value.BROKER_ADDR,
+        typer.Option("-b", "--broker", metavar="HOST:PORT", help="The broker's address."),
+    ],
 ) -> Producers:
     """One row a client. Every client, consumers included, has an inner producer of the group CLIENT_INNER_PRODUCER.
 

@@ -13,6 +13,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.command_options import Topic
+from rmqadmin.options.values import Value
 from rmqproto.bodies.groups import ClientConnection
 from rmqproto.codes import ResponseCode, version_name
 from rmqproto.errors import NotFoundError, RefusedError
@@ -54,7 +55,9 @@ class ProducerClients(Result, frozen=True):
 
 def producer_connection(
     call: Call,
-    producer_group: Annotated[str, typer.Option("-g", "--producerGroup", metavar="GROUP", help="Producer group.")],
+    producer_group: Annotated[
+        str, Value.GROUP, typer.Option("-g", "--producerGroup", metavar="GROUP", help="Producer group.")
+    ],
     topic: Topic,
 ) -> ProducerClients:
     """Asks every broker of the topic and joins the answers; mqadmin asks one at random.

@@ -13,6 +13,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
 from rmqadmin.core.servers.broker_state import BrokerRow, Replica, ask_replica, broker_row, replicas_of
+from rmqadmin.options.values import Value
 from rmqproto.errors import RocketMQError
 from rmqproto.perm import PERM_READ_WRITE
 
@@ -131,7 +132,7 @@ def cluster_list(
         bool, typer.Option("-m", "--moreStats", help="Show message counts of yesterday and today.")
     ] = False,
     cluster_name: Annotated[
-        str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster only.")
+        str | None, Value.CLUSTER, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster only.")
     ] = None,
 ) -> Brokers | DayCounts:
     """One row a broker, slaves too. A broker that does not answer has a row that says why.

@@ -25,6 +25,7 @@ from rmqadmin.core.messages.probes import (
 from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
 from rmqadmin.core.topics.routes import writable_queues
 from rmqadmin.options.command_options import ProbeCount, ProbeSize, TrueFalse
+from rmqadmin.options.values import Value
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
@@ -103,14 +104,16 @@ def cluster_rt(
     amount: ProbeCount = COUNT,
     size: ProbeSize = SIZE_BYTES,
     cluster: Annotated[
-        str | None, typer.Option("-c", "--cluster", metavar="CLUSTER", help="This cluster only.")
+        str | None, Value.CLUSTER, typer.Option("-c", "--cluster", metavar="CLUSTER", help="This cluster only.")
     ] = None,
     print_log: Annotated[
         TrueFalse,
         typer.Option("-p", "--printLog", case_sensitive=False, help="With --output mqadmin: lines for a log."),
     ] = TrueFalse.FALSE,
     machine_room: Annotated[
-        str, typer.Option("-m", "--machineRoom", metavar="NAME", help="With -p: the place to name in the lines.")
+        str,
+        Value.NAME,
+        typer.Option("-m", "--machineRoom", metavar="NAME", help="With -p: the place to name in the lines."),
     ] = "noname",
 ) -> BrokerTimes:
     """The messages go to the topic that has the broker's name. Runs one round, or more with -i or --watch; mqadmin

@@ -10,12 +10,13 @@ from rmqadmin.call import Call
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.options.context_options import ContextOptions
+from rmqadmin.options.values import Value
 from rmqproto.errors import UsageError
 
 
 def context_add(
     call: Call,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, _ . and -.")],
+    name: Annotated[str, Value.NAME, typer.Argument(metavar="NAME", help="Letters, digits, _ . and -.")],
     options: ContextOptions,
     use: Annotated[bool, typer.Option("--use", help="Use it at once.")] = False,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Keep a context of that name.")] = False,

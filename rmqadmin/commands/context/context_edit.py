@@ -12,6 +12,7 @@ from rmqadmin.core.contexts.context import Context, ContextSettings
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.options.context_options import ContextOptions, OneContext
+from rmqadmin.options.values import Value
 from rmqproto.errors import UsageError
 
 
@@ -20,7 +21,9 @@ def context_edit(
     name: OneContext,
     options: ContextOptions,
     unset: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="SETTING", help="Remove this setting. Repeatable.")
+        list[str] | None,
+        Value.NAME,
+        typer.Option("--unset", metavar="SETTING", help="Remove this setting. Repeatable."),
     ] = None,
 ) -> Contexts:
     """Comments stay. Without options, opens the file in $VISUAL or $EDITOR, and keeps the result if it is valid.

@@ -13,6 +13,7 @@ from rmqadmin.core.contexts.context import Context, setting_text
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import name_in_use
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.values import Value
 from rmqproto.errors import NotFoundError
 
 
@@ -49,7 +50,9 @@ class ContextShown(Result, frozen=True):
 def context_show(
     call: Call,
     name: Annotated[
-        str | None, typer.Argument(metavar="[CONTEXT]", help="Name of the context; without it, the one in force.")
+        str | None,
+        Value.CONTEXT,
+        typer.Argument(metavar="[CONTEXT]", help="Name of the context; without it, the one in force."),
     ] = None,
 ) -> ContextShown:
     """Shows what the context's file says. `config show` says what is in force, and where it comes from.

@@ -10,11 +10,14 @@ from rmqadmin.call import Call
 from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.options.values import Value
 
 
 def context_use(
     call: Call,
-    name: Annotated[str, typer.Argument(metavar="CONTEXT|-|none", help="-: the one before. none: no context.")],
+    name: Annotated[
+        str, Value.CONTEXT, typer.Argument(metavar="CONTEXT|-|none", help="-: the one before. none: no context.")
+    ],
 ) -> Contexts:
     """Applies from now on, in every shell. RMQADMIN_CONTEXT chooses a context for one shell, --context for one command.
 

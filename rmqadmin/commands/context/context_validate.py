@@ -9,11 +9,14 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.contexts.checks import ContextChecks, check_context
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.options.values import Value
 
 
 def context_validate(
     call: Call,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[CONTEXT]...", help="Default: all of them.")] = None,
+    names: Annotated[
+        list[str] | None, Value.CONTEXT, typer.Argument(metavar="[CONTEXT]...", help="Default: all of them.")
+    ] = None,
     connect: Annotated[bool, typer.Option("--connect", help="Also ask every name server and broker.")] = False,
 ) -> ContextChecks:
     """Checks the file, where the keys are, and whether certificates and keys match. With --connect, also checks whether

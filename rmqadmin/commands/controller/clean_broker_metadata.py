@@ -10,6 +10,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.core.servers.replicas import leader_addr
 from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
+from rmqadmin.options.values import Value
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.java.whole_numbers import whole_number
@@ -21,10 +22,13 @@ def clean_broker_metadata(
     broker_name: ReplicatedBroker,
     broker_ids: Annotated[
         str | None,
+        Value.NAME,
         typer.Option("-b", "--brokerControllerIdsToClean", metavar="ID;...", help="These replicas only. Default: all."),
     ] = None,
     cluster_name: Annotated[
-        str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name; needed without -l.")
+        str | None,
+        Value.CLUSTER,
+        typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name; needed without -l."),
     ] = None,
     clean_living_broker: Annotated[
         bool,

@@ -14,6 +14,7 @@ from rmqadmin.core.servers.not_elected import what_to_do
 from rmqadmin.core.servers.replicas import leader_addr
 from rmqadmin.options.command_options import LONG
 from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
+from rmqadmin.options.values import Value
 from rmqproto.codes import ResponseCode as C
 from rmqproto.errors import RefusedError
 
@@ -59,7 +60,9 @@ def elect_master(
         int, LONG, typer.Option("-b", "--brokerId", min=0, help="The replica's id at the controller.")
     ],
     broker_name: ReplicatedBroker,
-    cluster_name: Annotated[str, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name.")],
+    cluster_name: Annotated[
+        str, Value.CLUSTER, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name.")
+    ],
 ) -> Election:
     """The controller refuses a replica that is the master already, and one that may not lead. mqadmin 5.5.0 cannot read
     the answer of a 5.5.0 controller: it shows an error although the election was done.

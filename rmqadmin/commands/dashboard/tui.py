@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.options.values import Value
 from rmqadmin.shared.open_dashboard import open_dashboard
 from rmqproto.errors import UsageError
 
@@ -28,13 +29,14 @@ def tui(
     ] = None,
     alerts: Annotated[
         Path | None,
+        Value.FILE,
         typer.Option("--alerts", metavar="FILE", help="File of alert rules. [default: alerts.toml beside config.toml]"),
     ] = None,
     record: Annotated[
-        Path | None, typer.Option("--record", metavar="FILE", help="Record all that is seen to a new file.")
+        Path | None, Value.FILE, typer.Option("--record", metavar="FILE", help="Record all that is seen to a new file.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option("--replay", metavar="FILE", help="Show such a recording, step by step.")
+        Path | None, Value.FILE, typer.Option("--replay", metavar="FILE", help="Show such a recording, step by step.")
     ] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve it to browsers, without changes; needs rmqadmin[serve].")

@@ -18,6 +18,7 @@ from rmqadmin.core.messages.dead_letters import (
 )
 from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
 from rmqadmin.options.replay_options import Ledger
+from rmqadmin.options.values import Value
 
 
 class DeadLettersRow(Row, frozen=True):
@@ -58,7 +59,7 @@ class DeadLetterGroups(Result, frozen=True):
 
 def dlq_ls(
     call: Call,
-    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="This group only.")] = None,
+    group: Annotated[str | None, Value.GROUP, typer.Argument(metavar="[GROUP]", help="This group only.")] = None,
     all_groups: Annotated[
         bool, typer.Option("--all", help="Also list groups whose dead letters are all gone.")
     ] = False,

@@ -20,6 +20,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.targets import find_route
 from rmqadmin.options.command_options import LONG
 from rmqadmin.options.replay_options import Ledger, LetterOptions
+from rmqadmin.options.values import Value
 from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 from rmqproto.names import dlq_topic
@@ -66,7 +67,7 @@ class ShownLetters(Result, frozen=True):
 
 def dlq_show(
     call: Call,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="Whose dead letters.")],
+    group: Annotated[str, Value.GROUP, typer.Argument(metavar="GROUP", help="Whose dead letters.")],
     letters: LetterOptions,
     limit: Annotated[
         int, LONG, typer.Option("--limit", metavar="N", min=1, help="Show at most this many.")

@@ -10,12 +10,15 @@ from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, set_faults
 from rmqadmin.options.command_options import BrokerAddr, NamedCluster
+from rmqadmin.options.values import Value
 from rmqproto.fault_rules import parse_rule
 
 
 def fault_set(
     call: Call,
-    rules: Annotated[list[str], typer.Argument(metavar="RULE...", help="REQUEST:WHAT[:WHICH], docs/testing.md.")],
+    rules: Annotated[
+        list[str], Value.NAME, typer.Argument(metavar="RULE...", help="REQUEST:WHAT[:WHICH], docs/testing.md.")
+    ],
     broker_addr: BrokerAddr = None,
     cluster_name: NamedCluster = None,
 ) -> Changes:

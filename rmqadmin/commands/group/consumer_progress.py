@@ -25,6 +25,7 @@ from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.topics.stored_queues import UnreadQueue, read_again, unread_text
 from rmqadmin.options.command_options import ShowAll, TrueFalse
+from rmqadmin.options.values import Value
 from rmqadmin.shared.all_groups import GroupsProgress, all_groups
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
@@ -131,10 +132,10 @@ class GroupProgress(Result, frozen=True):
 def consumer_progress(
     call: Call,
     group_name: Annotated[
-        str | None, typer.Option("-g", "--groupName", metavar="GROUP", help="One group, queue by queue.")
+        str | None, Value.GROUP, typer.Option("-g", "--groupName", metavar="GROUP", help="One group, queue by queue.")
     ] = None,
     topic_name: Annotated[
-        str | None, typer.Option("-t", "--topicName", metavar="TOPIC", help="With -g: this topic only.")
+        str | None, Value.TOPIC, typer.Option("-t", "--topicName", metavar="TOPIC", help="With -g: this topic only.")
     ] = None,
     show_client_ip: Annotated[
         TrueFalse | None,
@@ -142,6 +143,7 @@ def consumer_progress(
     ] = None,
     cluster: Annotated[
         str | None,
+        Value.TOPIC,
         typer.Option("-c", "--cluster", metavar="TOPIC", help="With -t: look up this topic's route (LMQ parent)."),
     ] = None,
     show_all: ShowAll = False,

@@ -17,6 +17,7 @@ from rmqadmin.core.health.group_checks import group_findings, look_closer, queue
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.options.command_options import TopicOnly
 from rmqadmin.options.health_options import Sample, health_clients
+from rmqadmin.options.values import Value
 from rmqproto.wording import counted
 
 
@@ -116,7 +117,7 @@ class GroupLagResult(Result, frozen=True):
 
 def group_lag(
     call: Call,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group.")],
+    group: Annotated[str, Value.GROUP, typer.Argument(metavar="GROUP", help="The group.")],
     topic: TopicOnly = None,
     sample_s: Sample = SAMPLE_DEFAULT_S,
 ) -> GroupLagResult:

@@ -12,6 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, differences, plan_each
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName
+from rmqadmin.options.values import Value
 from rmqadmin.shared.changing import change
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import ResponseCode
@@ -28,7 +29,7 @@ class ConsumeMode(StrEnum):
 
 def set_consume_mode(
     call: Call,
-    topic_name: Annotated[str, typer.Option("-t", "--topicName", metavar="TOPIC", help="Topic name.")],
+    topic_name: Annotated[str, Value.TOPIC, typer.Option("-t", "--topicName", metavar="TOPIC", help="Topic name.")],
     group_name: GroupName,
     mode: Annotated[ConsumeMode, typer.Option("-m", "--mode", help="How the group gets the topic's messages.")],
     pop_share_queue_num: Annotated[

@@ -10,13 +10,17 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.options.command_options import A_BROKER, LONG
+from rmqadmin.options.values import Value
 from rmqclient.addresses import split_address
 
 
 def reset_master_flush_offset(
     call: Call,
     broker_addr: Annotated[
-        str, A_BROKER, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The slave's address.")
+        str,
+        A_BROKER,
+        Value.BROKER_ADDR,
+        typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The slave's address."),
     ],
     offset: Annotated[int, LONG, typer.Option("-o", "--offset", min=0, help="Commit log offset.")],
 ) -> Changes:

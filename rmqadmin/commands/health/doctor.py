@@ -12,6 +12,7 @@ from rmqadmin.core.health.examination import Diagnosis, Examiner
 from rmqadmin.core.health.finding import Check
 from rmqadmin.options.command_options import ClusterOnly
 from rmqadmin.options.health_options import Sample, health_clients
+from rmqadmin.options.values import Value
 from rmqclient.addresses import parse_addresses
 
 
@@ -27,6 +28,7 @@ def doctor(
     sample_s: Sample = SAMPLE_DEFAULT_S,
     controllers: Annotated[
         str | None,
+        Value.ADDRESSES,
         typer.Option(
             "--controllers",
             metavar="HOST:PORT[;...]",

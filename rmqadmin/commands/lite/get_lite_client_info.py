@@ -13,6 +13,7 @@ from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
 from rmqadmin.options.command_options import Group
 from rmqadmin.options.lite_options import ParentTopic, time_or
+from rmqadmin.options.values import Value
 from rmqproto.bodies.lite import LiteClientInfo
 from rmqproto.java.java_hash import java_hash
 
@@ -82,7 +83,9 @@ def get_lite_client_info(
     call: Call,
     parent_topic: ParentTopic,
     group: Group,
-    client_id: Annotated[str, typer.Option("-c", "--clientId", metavar="CLIENT", help="Id of the client.")],
+    client_id: Annotated[
+        str, Value.CLIENT, typer.Option("-c", "--clientId", metavar="CLIENT", help="Id of the client.")
+    ],
     show_detail: Annotated[
         bool, typer.Option("-s", "--showDetail", help="For --output mqadmin: name the light queues.")
     ] = False,

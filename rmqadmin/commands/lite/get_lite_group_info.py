@@ -12,6 +12,7 @@ from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
 from rmqadmin.options.command_options import Group
 from rmqadmin.options.lite_options import ParentTopic, time_or
+from rmqadmin.options.values import Value
 from rmqproto.bodies.lite import LiteGroupInfo, LiteLag
 
 TOP_COUNT_DEFAULT = 20
@@ -157,7 +158,9 @@ def get_lite_group_info(
     parent_topic: ParentTopic,
     group: Group,
     lite_topic: Annotated[
-        str | None, typer.Option("-l", "--liteTopic", metavar="NAME", help="The offsets in this lite topic.")
+        str | None,
+        Value.NAME,
+        typer.Option("-l", "--liteTopic", metavar="NAME", help="The offsets in this lite topic."),
     ] = None,
     top_k: Annotated[
         int, typer.Option("-k", "--topK", min=1, help="How many lite topics of each broker.")

@@ -12,6 +12,7 @@ from rmqadmin.core.mqadmin_text import cut, java_bool
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
 from rmqadmin.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic, time_or
+from rmqadmin.options.values import Value
 from rmqproto.bodies.lite import LiteTopicInfo
 from rmqproto.names import lite_queue_name
 
@@ -87,7 +88,9 @@ def _row(answer: BrokerAnswer[LiteTopicInfo]) -> LiteTopicRow:
 def get_lite_topic_info(
     call: Call,
     parent_topic: ParentTopic,
-    lite_topic: Annotated[str, typer.Option("-l", "--liteTopic", metavar="NAME", help="Name of the lite topic.")],
+    lite_topic: Annotated[
+        str, Value.NAME, typer.Option("-l", "--liteTopic", metavar="NAME", help="Name of the lite topic.")
+    ],
     show_client_id: Annotated[
         bool, typer.Option("-s", "--showClientId", help="For --output mqadmin: name the clients.")
     ] = False,

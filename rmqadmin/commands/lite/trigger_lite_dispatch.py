@@ -11,6 +11,7 @@ from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqadmin.options.command_options import A_BROKER_NAME, Group
 from rmqadmin.options.lite_options import ParentTopic
+from rmqadmin.options.values import Value
 
 _LINE = "{:<30} {:<12}\n"
 
@@ -20,10 +21,15 @@ def trigger_lite_dispatch(
     parent_topic: ParentTopic,
     group: Group,
     client_id: Annotated[
-        str | None, typer.Option("-c", "--clientId", metavar="CLIENT", help="Offer them to this client only.")
+        str | None,
+        Value.CLIENT,
+        typer.Option("-c", "--clientId", metavar="CLIENT", help="Offer them to this client only."),
     ] = None,
     broker_name: Annotated[
-        str | None, A_BROKER_NAME, typer.Option("-b", "--brokerName", metavar="BROKER", help="Ask this broker only.")
+        str | None,
+        A_BROKER_NAME,
+        Value.BROKER_NAME,
+        typer.Option("-b", "--brokerName", metavar="BROKER", help="Ask this broker only."),
     ] = None,
 ) -> Changes:
     """Helps a group that waits although it is behind. Consumes nothing and moves no offset.

@@ -25,6 +25,7 @@ from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqadmin.options.command_options import A_BROKER_NAME, LONG, Topic
 from rmqadmin.options.message_options import EndBefore, Sql92
+from rmqadmin.options.values import Value
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
@@ -69,6 +70,7 @@ def consume_message(
     broker_name: Annotated[
         str | None,
         A_BROKER_NAME,
+        Value.BROKER_NAME,
         typer.Option("-b", "--brokerName", metavar="BROKER", help="This broker's queues only."),
     ] = None,
     queue_id: Annotated[int | None, typer.Option("-i", "--queueId", min=0, help="With -b: this queue only.")] = None,
@@ -76,10 +78,11 @@ def consume_message(
         int | None, LONG, typer.Option("-o", "--offset", min=0, help="With -i: from this offset on.")
     ] = None,
     consumer_group: Annotated[
-        str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Read in the name of this group.")
+        str, Value.GROUP, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Read in the name of this group.")
     ] = TOOLS_CONSUMER_GROUP,
     begin_timestamp: Annotated[
         str | None,
+        Value.NUMBER,
         typer.Option(
             "-s",
             "--since",

@@ -12,6 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, unpacked
 from rmqadmin.core.results import Result, Row
+from rmqadmin.options.values import Value
 from rmqproto.errors import ProtocolError, StorageError, UsageError
 from rmqproto.message.record import MAGIC_BLANK, StoredMessage, decode_record_untrusted
 
@@ -43,7 +44,9 @@ class LoggedMessages(Result, frozen=True):
 def dump_compaction_log(
     call: Call,
     file: Annotated[
-        str | None, typer.Option("-f", "--file", metavar="FILE", help="A file of store/compaction/compactionLog.")
+        str | None,
+        Value.FILE,
+        typer.Option("-f", "--file", metavar="FILE", help="A file of store/compaction/compactionLog."),
     ] = None,
 ) -> LoggedMessages:
     """Asks no server. Only reads the file; mqadmin maps it for writing. Any file of whole records will do, such as one

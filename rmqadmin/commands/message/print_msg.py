@@ -14,6 +14,7 @@ from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_pl
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.options.command_options import Topic, TrueFalse
 from rmqadmin.options.message_options import Begin, Charset, EndBefore, Expression, PrintBody, ReadExtent, Sql92
+from rmqadmin.options.values import Value
 from rmqproto.times import time_range
 
 
@@ -28,6 +29,7 @@ def print_msg(
     print_body: PrintBody = TrueFalse.TRUE,
     lmq_parent_topic: Annotated[
         str | None,
+        Value.TOPIC,
         typer.Option("-l", "--lmqParentTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent)."),
     ] = None,
     sql92: Sql92 = None,

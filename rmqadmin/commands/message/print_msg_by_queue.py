@@ -29,6 +29,7 @@ from rmqadmin.options.message_options import (
     ReadExtent,
     Sql92,
 )
+from rmqadmin.options.values import Value
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.java.java_hash import java_hash
@@ -78,7 +79,7 @@ def print_msg_by_queue(
     call: Call,
     topic: Topic,
     broker_name: Annotated[
-        str, A_BROKER_NAME, typer.Option("-a", "--brokerName", metavar="BROKER", help="Broker name.")
+        str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-a", "--brokerName", metavar="BROKER", help="Broker name.")
     ],
     queue_id: QueueId,
     extent: ReadExtent,

@@ -17,6 +17,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import writable_queues
 from rmqadmin.options.command_options import LmqParent, Topic, TrueFalse
 from rmqadmin.options.message_options import BodyFormat, PushClient, PushGroup
+from rmqadmin.options.values import Value
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
@@ -66,7 +67,9 @@ def send_result_text(result: SendResult) -> str:
 def query_msg_by_id(
     call: Call,
     topic: Topic,
-    msg_id: Annotated[str, typer.Option("-i", "--msgId", metavar="ID[,ID...]", help="Unique keys or offset ids.")],
+    msg_id: Annotated[
+        str, Value.NAME, typer.Option("-i", "--msgId", metavar="ID[,ID...]", help="Unique keys or offset ids.")
+    ],
     consumer_group: PushGroup = None,
     client_id: PushClient = None,
     send_message: Annotated[

@@ -13,6 +13,7 @@ from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqadmin.options.command_options import LONG, BrokerName, Topic
 from rmqadmin.options.message_options import BodyFormat, QueueId
+from rmqadmin.options.values import Value
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError
 
@@ -25,7 +26,9 @@ def query_msg_by_offset(
     offset: Annotated[int, LONG, typer.Option("-o", "--offset", min=0, help="Queue offset.")],
     body_format: BodyFormat = None,
     route_topic: Annotated[
-        str | None, typer.Option("-r", "--routeTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent).")
+        str | None,
+        Value.TOPIC,
+        typer.Option("-r", "--routeTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent)."),
     ] = None,
 ) -> Messages:
     """If there is no message, shows where the queue begins and ends; mqadmin shows nothing.

@@ -14,6 +14,7 @@ from rmqadmin.core.messages.message_results import Messages, mqadmin_block, show
 from rmqadmin.core.topics.routes import topic_brokers
 from rmqadmin.options.command_options import Topic
 from rmqadmin.options.message_options import IndexCluster, PushClient, PushGroup
+from rmqadmin.options.values import Value
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.times import TimeRange, time_range
 
@@ -30,7 +31,9 @@ class UniqueMessages(Messages, frozen=True):
 def query_msg_by_unique_key(
     call: Call,
     topic: Topic,
-    msg_id: Annotated[str, typer.Option("-i", "--msgId", metavar="ID", help="Unique key, made by the producer.")],
+    msg_id: Annotated[
+        str, Value.ID, typer.Option("-i", "--msgId", metavar="ID", help="Unique key, made by the producer.")
+    ],
     consumer_group: PushGroup = None,
     client_id: PushClient = None,
     show_all: Annotated[
@@ -39,6 +42,7 @@ def query_msg_by_unique_key(
     cluster: IndexCluster = None,
     start_time: Annotated[
         str | None,
+        Value.NUMBER,
         typer.Option(
             "-s",
             "--since",
@@ -48,7 +52,9 @@ def query_msg_by_unique_key(
         ),
     ] = None,
     end_time: Annotated[
-        str | None, typer.Option("-e", "--until", "--endTime", metavar="TIME", help="Stored at or before.")
+        str | None,
+        Value.NUMBER,
+        typer.Option("-e", "--until", "--endTime", metavar="TIME", help="Stored at or before."),
     ] = None,
 ) -> UniqueMessages | Pushed:
     """Shows the oldest message with the key, or all of them with -a.

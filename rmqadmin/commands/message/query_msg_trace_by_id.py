@@ -13,6 +13,7 @@ from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.targets import find_route
 from rmqadmin.options.message_options import Begin, EndBefore
+from rmqadmin.options.values import Value
 from rmqproto import trace
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_hash import java_hash
@@ -79,9 +80,9 @@ def _line(*cells: str) -> str:
 
 def query_msg_trace_by_id(
     call: Call,
-    msg_id: Annotated[str, typer.Option("-i", "--msgId", metavar="ID", help="Unique key of the message.")],
+    msg_id: Annotated[str, Value.ID, typer.Option("-i", "--msgId", metavar="ID", help="Unique key of the message.")],
     trace_topic: Annotated[
-        str, typer.Option("-t", "--traceTopic", metavar="TOPIC", help="Topic of the clients' traces.")
+        str, Value.TOPIC, typer.Option("-t", "--traceTopic", metavar="TOPIC", help="Topic of the clients' traces.")
     ] = TRACE_TOPIC,
     begin_timestamp: Begin = None,
     end_timestamp: EndBefore = None,

@@ -14,6 +14,7 @@ from rmqadmin.core.messages.sending import Sent, choose_queue, send_one
 from rmqadmin.core.messages.sent_rows import say_if_new
 from rmqadmin.options.command_options import A_BROKER_NAME, Topic, TrueFalse
 from rmqadmin.options.message_options import MessageKeys, MessageTag
+from rmqadmin.options.values import Value
 from rmqclient.message import Message, SendResult
 from rmqproto.errors import UsageError
 from rmqproto.names import TRACE_TOPIC
@@ -31,7 +32,10 @@ def send_message(
     key: MessageKeys = None,
     tags: MessageTag = None,
     broker: Annotated[
-        str | None, A_BROKER_NAME, typer.Option("-b", "--broker", metavar="BROKER", help="Broker name.")
+        str | None,
+        A_BROKER_NAME,
+        Value.BROKER_NAME,
+        typer.Option("-b", "--broker", metavar="BROKER", help="Broker name."),
     ] = None,
     queue_id: Annotated[int | None, typer.Option("-i", "--qid", min=0, help="With -b: queue id.")] = None,
     msg_trace_enable: Annotated[

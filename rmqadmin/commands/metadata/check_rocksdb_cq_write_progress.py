@@ -12,6 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqadmin.options.command_options import EveryMaster
+from rmqadmin.options.values import Value
 from rmqproto.bodies.master import RocksDbProgress
 from rmqproto.times import time_range
 
@@ -70,9 +71,11 @@ class QueueChecks(Result, frozen=True):
 def check_rocksdb_cq_write_progress(
     call: Call,
     cluster: EveryMaster = None,
-    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")] = "",
+    topic: Annotated[str, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")] = "",
     check_from: Annotated[
-        str, typer.Option("-cf", "--checkFrom", metavar="TIME", help="Messages stored at or after this time.")
+        str,
+        Value.NUMBER,
+        typer.Option("-cf", "--checkFrom", metavar="TIME", help="Messages stored at or after this time."),
     ] = _MONTH,
 ) -> QueueChecks:
     """The brokers write the result to their logs. mqadmin asks the brokers of all clusters.

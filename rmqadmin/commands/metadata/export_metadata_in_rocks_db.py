@@ -9,14 +9,17 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.metadata.rocksdb_tables import TableEntries, TableKind, read_table
 from rmqadmin.options.command_options import TrueFalse
+from rmqadmin.options.values import Value
 from rmqproto.errors import UsageError
 
 
 def export_metadata_in_rocks_db(
     call: Call,
-    path: Annotated[str, typer.Option("-p", "--path", metavar="DIR", help="The folder of the tables: store/config.")],
+    path: Annotated[
+        str, Value.FILE, typer.Option("-p", "--path", metavar="DIR", help="The folder of the tables: store/config.")
+    ],
     config_type: Annotated[
-        str, typer.Option("-t", "--configType", metavar="topics|subscriptionGroups", help="Which table.")
+        str, Value.CHOICE, typer.Option("-t", "--configType", metavar="topics|subscriptionGroups", help="Which table.")
     ],
     json_enable: Annotated[
         TrueFalse, typer.Option("-j", "--jsonEnable", case_sensitive=False, help="With --output mqadmin: as JSON.")

@@ -14,6 +14,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.metadata.rocksdb_tables import TableEntries, TableKind, read_table
 from rmqadmin.options.command_options import BrokerAddr, TrueFalse
+from rmqadmin.options.values import Value
 from rmqproto.errors import StorageError, UsageError
 
 _LOCAL = "Use [local mode] load rocksdb to print or export file \n"
@@ -24,19 +25,26 @@ def rocks_dbconfig_to_json(
     call: Call,
     config_type: Annotated[
         str | None,
+        Value.NAME,
         typer.Option(
             "-t", "--configType", metavar="NAME;...", help="topics, subscriptionGroups, consumerOffsets. Default: all."
         ),
     ] = None,
     broker_addr: BrokerAddr = None,
     cluster: Annotated[
-        str | None, typer.Option("-c", "--cluster", metavar="CLUSTER", help="All masters of this cluster.")
+        str | None,
+        Value.CLUSTER,
+        typer.Option("-c", "--cluster", metavar="CLUSTER", help="All masters of this cluster."),
     ] = None,
     config_path: Annotated[
-        str | None, typer.Option("-p", "--configPath", metavar="DIR", help="Read the tables in this folder instead.")
+        str | None,
+        Value.FILE,
+        typer.Option("-p", "--configPath", metavar="DIR", help="Read the tables in this folder instead."),
     ] = None,
     export_file: Annotated[
-        str | None, typer.Option("-e", "--exportFile", metavar="FILE", help="With -p: write them to this file.")
+        str | None,
+        Value.FILE,
+        typer.Option("-e", "--exportFile", metavar="FILE", help="With -p: write them to this file."),
     ] = None,
     json_enable: Annotated[
         TrueFalse,

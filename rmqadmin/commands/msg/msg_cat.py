@@ -25,6 +25,7 @@ from rmqadmin.options.message_options import (
     WindowOptions,
     check_follow,
 )
+from rmqadmin.options.values import Value
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 
@@ -70,9 +71,10 @@ def msg_cat(
     call: Call,
     window: WindowOptions,
     conditions: ConditionOptions,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
+    topic: Annotated[str, Value.TOPIC, typer.Argument(metavar="TOPIC", help="Topic name.")],
     written: Annotated[
         str | None,
+        Value.FORMAT,
         typer.Option("-f", "--format", metavar="FORMAT", help=r"Format of each message: '%T{iso} %k %s\n'."),
     ] = None,
     limit: StopAfter = None,

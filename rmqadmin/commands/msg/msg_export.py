@@ -18,6 +18,7 @@ from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.sifted import SiftExtent, covered_text, sifted
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import ConditionOptions, StopAfter, WindowOptions
+from rmqadmin.options.values import Value
 from rmqadmin.output import diagnostics
 from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import UsageError
@@ -59,9 +60,11 @@ def msg_export(
     call: Call,
     window: WindowOptions,
     conditions: ConditionOptions,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
+    topic: Annotated[str, Value.TOPIC, typer.Argument(metavar="TOPIC", help="Topic name.")],
     file: Annotated[
-        str, typer.Argument(metavar="[FILE|-]", help="Default: -, standard output. Its name says the format.")
+        str,
+        Value.FILE,
+        typer.Argument(metavar="[FILE|-]", help="Default: -, standard output. Its name says the format."),
     ] = STANDARD_INPUT,
     format: Annotated[
         FileFormat | None,

@@ -14,6 +14,7 @@ from rmqadmin.core.messages.body_text import body_kind
 from rmqadmin.core.messages.message_card import message_card
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.values import Value
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wording import counted
 
@@ -62,9 +63,10 @@ class FoundMessages(Result, frozen=True):
 
 def msg_get(
     call: Call,
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Any id or key.")],
+    ids: Annotated[list[str], Value.ID, typer.Argument(metavar="ID...", help="Any id or key.")],
     topic: Annotated[
         str | None,
+        Value.TOPIC,
         typer.Option(
             "-t", "--topic", metavar="TOPIC", help="Look for keys in this topic only. Default: all but system topics."
         ),

@@ -34,6 +34,7 @@ from rmqadmin.core.messages.importing.progress_file import ImportProgress
 from rmqadmin.core.messages.importing.send_lanes import Lanes
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import Rate
+from rmqadmin.options.values import Value
 from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 from rmqproto.times import iso_local
@@ -79,9 +80,13 @@ class ImportedMessages(Result, frozen=True):
 
 def msg_import(
     call: Call,
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="What `msg export` wrote; - is standard input.")],
+    file: Annotated[
+        str, Value.FILE, typer.Argument(metavar="FILE|-", help="What `msg export` wrote; - is standard input.")
+    ],
     to: Annotated[
-        str | None, typer.Option("--to", metavar="TOPIC", help="Send to this topic. Default: where each came from.")
+        str | None,
+        Value.TOPIC,
+        typer.Option("--to", metavar="TOPIC", help="Send to this topic. Default: where each came from."),
     ] = None,
     format: Annotated[
         FileFormat | None, typer.Option("--format", case_sensitive=False, help="Default: by the beginning of FILE.")

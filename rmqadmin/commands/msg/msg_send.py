@@ -23,6 +23,7 @@ from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqadmin.core.user_files import has_mark
 from rmqadmin.options.command_options import TEXTS, Texts, pairs
 from rmqadmin.options.message_options import MessageKeys, MessageTag
+from rmqadmin.options.values import Value
 from rmqclient.message import Message
 from rmqclient.sending import check_body, message_properties
 from rmqproto.bodies.base import MessageQueue
@@ -70,7 +71,7 @@ class SentMessages(Result, frozen=True):
 
 def msg_send(
     call: Call,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
+    topic: Annotated[str, Value.TOPIC, typer.Argument(metavar="TOPIC", help="Topic name.")],
     sources: Annotated[
         list[str] | None, TEXTS, typer.Argument(metavar="[BODY|@FILE|-]...", help="Default: -, standard input.")
     ] = None,
@@ -89,15 +90,18 @@ def msg_send(
     ] = None,
     queues: Annotated[
         Texts,
+        Value.NAME,
         typer.Option(
             "--queue", metavar="[BROKER:]QUEUE", help="Only to this queue, whatever a line of JSON names. Repeatable."
         ),
     ] = None,
     delay: Annotated[
-        str | None, typer.Option("--delay", metavar="DURATION", help="Deliver them after this time: 10s, 1h30m.")
+        str | None,
+        Value.NUMBER,
+        typer.Option("--delay", metavar="DURATION", help="Deliver them after this time: 10s, 1h30m."),
     ] = None,
     deliver_at: Annotated[
-        str | None, typer.Option("--deliver-at", metavar="TIME", help="Deliver them at this time.")
+        str | None, Value.NUMBER, typer.Option("--deliver-at", metavar="TIME", help="Deliver them at this time.")
     ] = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Leave out messages that cannot be sent, and count them.")

@@ -14,6 +14,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.offsets import reset
 from rmqadmin.core.offsets.reset_plan import Resets, act, say_if_unknown
 from rmqadmin.options.command_options import Topic
+from rmqadmin.options.values import Value
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError
@@ -35,9 +36,11 @@ class Cloned(Resets, frozen=True):
 def clone_group_offset(
     call: Call,
     src_group: Annotated[
-        str, typer.Option("-s", "--srcGroup", metavar="GROUP", help="The group whose offsets are taken.")
+        str, Value.GROUP, typer.Option("-s", "--srcGroup", metavar="GROUP", help="The group whose offsets are taken.")
     ],
-    dest_group: Annotated[str, typer.Option("-d", "--destGroup", metavar="GROUP", help="The group that is moved.")],
+    dest_group: Annotated[
+        str, Value.GROUP, typer.Option("-d", "--destGroup", metavar="GROUP", help="The group that is moved.")
+    ],
     topic: Topic,
     offline: Annotated[str | None, typer.Option("-o", "--offline", help="Has no effect, as in mqadmin.")] = None,
 ) -> Cloned:

@@ -12,16 +12,22 @@ from rmqadmin.call import Call
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues, remarks, say_if_unknown
 from rmqadmin.options.command_options import Texts
+from rmqadmin.options.values import Value
 from rmqproto.errors import UsageError
 from rmqproto.wording import counted
 
 
 def reset_offset(
     call: Call,
-    group: Annotated[str | None, typer.Option("-g", "--group", metavar="GROUP", help="Consumer group.")] = None,
-    topic: Annotated[str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")] = None,
+    group: Annotated[
+        str | None, Value.GROUP, typer.Option("-g", "--group", metavar="GROUP", help="Consumer group.")
+    ] = None,
+    topic: Annotated[
+        str | None, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")
+    ] = None,
     to: Annotated[
         str | None,
+        Value.NUMBER,
         typer.Option(
             "--to",
             metavar="begin|end|OFFSET|+N|-N|TIME",
@@ -29,10 +35,12 @@ def reset_offset(
         ),
     ] = None,
     queues: Annotated[
-        Texts, typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: all of them.")
+        Texts,
+        Value.NAME,
+        typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: all of them."),
     ] = None,
     undo_file: Annotated[
-        Path | None, typer.Option("--undo", metavar="FILE", help="Undo the reset that wrote this file.")
+        Path | None, Value.FILE, typer.Option("--undo", metavar="FILE", help="Undo the reset that wrote this file.")
     ] = None,
 ) -> Resets:
     """The group may be online or offline. Past a queue's limits, OFFSET, +N and -N mean the nearest limit. -10 is ten

@@ -10,6 +10,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.offsets.reset import Goal
 from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, plan_queues, say_if_unknown
 from rmqadmin.options.command_options import A_BROKER, LONG, Group, IgnoredForce, LmqParent, Topic, TrueFalse
+from rmqadmin.options.values import Value
 
 
 def reset_offset_by_time(
@@ -17,12 +18,15 @@ def reset_offset_by_time(
     group: Group,
     topic: Topic,
     timestamp: Annotated[
-        str, typer.Option("-s", "--timestamp", metavar="TIME", help="now, ms, yyyy-MM-dd#HH:mm:ss:SSS, -10m, ISO 8601.")
+        str,
+        Value.NUMBER,
+        typer.Option("-s", "--timestamp", metavar="TIME", help="now, ms, yyyy-MM-dd#HH:mm:ss:SSS, -10m, ISO 8601."),
     ],
     force: IgnoredForce = None,
     broker: Annotated[
         str | None,
         A_BROKER,
+        Value.BROKER_ADDR,
         typer.Option("-b", "--broker", metavar="HOST:PORT", help="With -q: one queue of this broker."),
     ] = None,
     queue: Annotated[int | None, typer.Option("-q", "--queue", help="With -b: queue id.")] = None,

@@ -12,6 +12,7 @@ from rmqadmin.core.mqadmin_text import hash_order, queue_hash
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import queues_to_allocate
 from rmqadmin.options.command_options import Topic
+from rmqadmin.options.values import Value
 from rmqproto.allocate import averagely, share_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
@@ -67,7 +68,9 @@ def allocate_mq(
     call: Call,
     topic: Topic,
     ip_list: Annotated[
-        str, typer.Option("-i", "--ipList", metavar="ID,ID", help="Client ids (IP addresses), separated by commas.")
+        str,
+        Value.NAME,
+        typer.Option("-i", "--ipList", metavar="ID,ID", help="Client ids (IP addresses), separated by commas."),
     ],
 ) -> AllocatedQueues:
     """Uses the strategy AVG, the clients' default, which sorts queues and clients first. mqadmin assigns unsorted

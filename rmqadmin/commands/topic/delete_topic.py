@@ -11,6 +11,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.deletion import delete_everywhere, loss
 from rmqadmin.options.command_options import OF_CONTEXT, OR_THE_ONLY, Topic
+from rmqadmin.options.values import Value
 from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wording import counted
@@ -23,6 +24,7 @@ def delete_topic(
         str | None,
         OF_CONTEXT,
         OR_THE_ONLY,
+        Value.CLUSTER,
         typer.Option("-c", "--clusterName", metavar="CLUSTER", help="From this cluster; default: the only one."),
     ] = None,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the topic does not exist.")] = False,

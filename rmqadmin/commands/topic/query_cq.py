@@ -13,6 +13,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_bool, java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.command_options import A_BROKER, LONG, Topic
+from rmqadmin.options.values import Value
 from rmqclient.addresses import split_address
 from rmqproto.bodies.statistics import ConsumeQueueAnswer, ConsumeQueueItem
 from rmqproto.errors import NotFoundError
@@ -96,16 +97,18 @@ def _unit_text(unit: ConsumeQueueItem) -> str:
 def query_cq(
     call: Call,
     topic: Topic,
-    queue: Annotated[int, typer.Option("-q", "--queue", metavar="QUEUE", help="Queue id.")],
+    queue: Annotated[int, Value.QUEUE, typer.Option("-q", "--queue", metavar="QUEUE", help="Queue id.")],
     index: Annotated[int, LONG, typer.Option("-i", "--index", metavar="OFFSET", help="Queue offset to begin at.")],
     count: Annotated[int, typer.Option("-c", "--count", min=1, help="How many units.")] = COUNT_DEFAULT,
     broker: Annotated[
         str | None,
         A_BROKER,
+        Value.BROKER_ADDR,
         typer.Option("-b", "--broker", metavar="HOST:PORT", help="Default: the topic's first broker."),
     ] = None,
     consumer: Annotated[
         str | None,
+        Value.GROUP,
         typer.Option("-g", "--consumer", metavar="GROUP", help="Say whether this group's filter takes each message."),
     ] = None,
 ) -> Units:

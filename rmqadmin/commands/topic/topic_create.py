@@ -15,6 +15,7 @@ from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, pl
 from rmqadmin.core.topics.topic_config import parse_attributes, read_topic
 from rmqadmin.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName
 from rmqadmin.options.topic_options import TopicNames, topic_names
+from rmqadmin.options.values import Value
 from rmqadmin.shared.changing import undoable
 from rmqproto.errors import UsageError
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
@@ -32,7 +33,7 @@ def topic_create(
         TopicMessageType | None, typer.Option("--type", case_sensitive=False, help="What kind of messages it is for.")
     ] = None,
     perm: Annotated[
-        str | None, typer.Option("--perm", metavar=PERM_METAVAR, help="Read, write or both. Default: RW.")
+        str | None, Value.CHOICE, typer.Option("--perm", metavar=PERM_METAVAR, help="Read, write or both. Default: RW.")
     ] = None,
     attributes: Annotated[str | None, typer.Option("--attributes", help="+name=value,+name=value.")] = None,
     if_not_exists: Annotated[

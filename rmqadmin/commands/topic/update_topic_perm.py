@@ -14,6 +14,7 @@ from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.topics.perms import parse_perm
 from rmqadmin.core.topics.topic_config import plan_perm, topic_config_text
 from rmqadmin.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Topic
+from rmqadmin.options.values import Value
 from rmqadmin.shared.changing import change
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
@@ -23,7 +24,9 @@ def update_topic_perm(
     call: Call,
     topic: Topic,
     perm: Annotated[
-        str, typer.Option("-p", "--perm", metavar=PERM_METAVAR, help="R or 4: read, W or 2: write, RW or 6: both.")
+        str,
+        Value.CHOICE,
+        typer.Option("-p", "--perm", metavar=PERM_METAVAR, help="R or 4: read, W or 2: write, RW or 6: both."),
     ],
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,

@@ -12,6 +12,7 @@ from textual.command import CommandPalette, Hit, Hits, Provider
 
 from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, all_commands
 from rmqadmin.core.terminal_text import printable
+from rmqadmin.options.values import Value
 from rmqadmin.prompt.line import typed
 from rmqadmin.registry import Effect
 from rmqadmin.tui.command_line.understood import NOT_FROM_HERE, PLACES
@@ -35,12 +36,12 @@ _NEEDED_TOO = {
 }
 """Options, by their last name, and arguments that a command needs although something else may stand for them."""
 
-_NARROWING = frozenset({"CLIENT"})
+_NARROWING = frozenset({Value.CLIENT})
 """What optional options are given for, too, after what the command is about."""
 
 
 def line_for(command: CommandInfo, selected: Mapping[str, str], known: Mapping[str, str]) -> str | None:
-    """A command's line with the selected values, by their placeholders in help texts (``TOPIC``), and with ``known``
+    """A command's line with the selected values, by what they are (``Value``), and with ``known``
     values where the command requires them. If more is needed, the line ends where the next value must be typed. None if
     the command takes nothing that is selected, or cannot run from here."""
     if command.entry.effect in NOT_FROM_HERE:
@@ -55,7 +56,7 @@ def line_for(command: CommandInfo, selected: Mapping[str, str], known: Mapping[s
 
 
 class _Line:
-    """A command's line in the making. ``given`` are the placeholders that have a selected value; ``missing`` is the
+    """A command's line in the making. ``given`` are the kinds of value that have a selected one; ``missing`` is the
     first thing that must be typed."""
 
     def __init__(self, command: CommandInfo, selected: Mapping[str, str], known: Mapping[str, str]):
@@ -74,7 +75,7 @@ class _Line:
 
     def add_options(self) -> None:
         for option in self._options:
-            name = option.metavar
+            name = option.value
             is_needed = option.is_required or option.names[-1] in self._needed_too
             # A second option of that kind names another one: the topic or server that something is copied from, or to.
             is_free = name not in self.given if is_needed else not self.given or name in _NARROWING
@@ -88,9 +89,9 @@ class _Line:
 
     def add_arguments(self) -> None:
         for argument in self._command.arguments:
-            name = argument.strip("[].").split("|")[0]
+            name = argument.value
             if name not in self._selected:
-                is_optional = argument.startswith("[") and argument not in self._needed_too
+                is_optional = argument.metavar.startswith("[") and argument.metavar not in self._needed_too
                 self.missing = self.missing or ("" if is_optional else " ")
                 return
             self._words.append(typed(self._selected[name]))
@@ -98,8 +99,8 @@ class _Line:
 
     def add_place(self) -> None:
         """The broker or the cluster, if the command takes either and has neither yet."""
-        either = {"HOST:PORT", "CLUSTER"}
-        if not {option.metavar for option in self._options} >= either or not self.given.isdisjoint(either):
+        either = {Value.BROKER_ADDR, Value.CLUSTER}
+        if not {option.value for option in self._options} >= either or not self.given.isdisjoint(either):
             return
         place = _place(self._selected, self._known)
         self._words += place
@@ -109,9 +110,9 @@ class _Line:
 
 def _place(selected: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
     """Where a command acts that takes a broker or a cluster: on the selected broker, or else in the known cluster."""
-    if "HOST:PORT" in selected:
-        return ["-b", typed(selected["HOST:PORT"])]
-    return ["-c", typed(known["CLUSTER"])] if "CLUSTER" in known else []
+    if Value.BROKER_ADDR in selected:
+        return ["-b", typed(selected[Value.BROKER_ADDR])]
+    return ["-c", typed(known[Value.CLUSTER])] if Value.CLUSTER in known else []
 
 
 def _changes(command: CommandInfo) -> bool:
@@ -154,7 +155,8 @@ class RowCommands(Provider):
         screen = self.screen
         selected = screen.selected() if isinstance(screen, DashboardScreen) else {}
         clusters = {broker.cluster for broker in cast("Dashboard", self.app).memory.brokers} if selected else set()
-        known = {"CLUSTER": cluster, "CLUSTERS": cluster} if len(clusters) == 1 and (cluster := clusters.pop()) else {}
+        cluster = clusters.pop() if len(clusters) == 1 else ""
+        known = dict[str, str]({Value.CLUSTER: cluster, Value.CLUSTERS: cluster} if cluster else {})
         self._finding = asyncio.ensure_future(_lines(selected, known))
 
     async def shutdown(self) -> None:

@@ -18,13 +18,12 @@ from rmqadmin import registry
 from rmqadmin.call import Call
 from rmqadmin.cli.command_building import build_command
 from rmqadmin.cli.command_functions import declared_parameters, load_function
-from rmqadmin.cli.told_arguments import is_told, kind_of
 from rmqadmin.core.audit import audit_log
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
 from rmqadmin.options.command_options import group_of, parameters_of, spellings_of
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.options.context_words import SECRET
+from rmqadmin.options.values import Value, value_of
 from rmqadmin.output.output_format import Format
 from rmqadmin.tui.audited_client import AuditedClient
 from rmqclient.admin import AdminClient
@@ -130,19 +129,19 @@ def test_every_secret_among_the_options_is_marked(entry: registry.Entry) -> None
     command = build_command(entry)
     for param in command.params:
         if re.search("password|secret|token", param.name) and not getattr(param, "is_flag", False):
-            assert param.opts[-1] in command.secret_options, f"mark it with {SECRET!r}"
+            assert param.opts[-1] in command.secret_options, "mark it with Value.SECRET"
 
 
-def test_options_are_written_down_by_what_stands_for_them_in_the_help() -> None:
+def test_options_are_written_down_by_their_marker_and_not_by_the_word_in_the_help() -> None:
     def told(kind: object, *metas: object) -> bool:
         annotation = Annotated[kind, *metas] if metas else kind  # type: ignore[valid-type]
-        return is_told(inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
+        return value_of(inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=annotation)).is_told
 
-    assert told(str, typer.Option("-t", metavar="TOPIC"))
-    assert not told(str, typer.Option("-p", metavar="TEXT"))
-    assert not told(str, typer.Option("-p", metavar="A NEW WORD"))
+    assert told(str, Value.TOPIC, typer.Option("-t", metavar="ANY WORD"))
+    assert not told(str, typer.Option("-p", metavar="TOPIC"))
+    assert not told(list[str] | None, Value.TEXT, typer.Option("-p"))
     assert not told(str | None, typer.Option("-p"))
-    assert not told(str, SECRET, typer.Option("-p", metavar="NAME"))
+    assert not told(str, Value.SECRET, typer.Option("-p", metavar="NAME"))
     assert told(int | None, typer.Option("-q"))
     assert told(bool, typer.Option("--yes"))
 
@@ -151,7 +150,7 @@ def test_options_are_written_down_by_what_stands_for_them_in_the_help() -> None:
 def test_whose_rights_were_changed_is_written_down(metavar: str) -> None:
     """`user add` and `acl grant` were written down without the user, the action and the resource."""
     named = {
-        getattr(typing.get_args(each.annotation)[-1], "metavar", None): is_told(each)
+        getattr(typing.get_args(each.annotation)[-1], "metavar", None): value_of(each).is_told
         for name in ("user add", "acl grant")
         if (entry := registry.find(name)) is not None
         for each in declared_parameters(load_function(entry))
@@ -259,11 +258,9 @@ def spelled(parameter: inspect.Parameter) -> str:
 
 
 @pytest.mark.parametrize("entry", registry.ENTRIES, ids=lambda entry: entry.name)
-def test_every_option_is_classed_and_free_text_is_not_told(entry: registry.Entry) -> None:
-    """A new word for a value is not told until somebody has said in ``told_arguments`` what it is."""
+def test_free_text_is_not_told(entry: registry.Entry) -> None:
     options = own_options(entry)
-    assert [spelled(one) for one in options if kind_of(one) is None] == []
-    told = {spelled(one) for one in options if is_told(one)}
+    told = {spelled(one) for one in options if value_of(one).is_told}
     assert not told & NOT_TOLD.get(entry.name, set())
     assert NOT_TOLD.get(entry.name, set()) <= {spelled(one) for one in options}
 
