@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 
-class Sent(NamedTuple):
+class SendOutcome(NamedTuple):
     """A message that was put, as its producer is told of it."""
 
     appended: Appended
@@ -52,7 +52,7 @@ class Sent(NamedTuple):
     recall_handle: str | None = None
 
 
-OnSent = Callable[[Sent], OnDone]
+OnSent = Callable[[SendOutcome], OnDone]
 
 
 class Sends:
@@ -162,7 +162,7 @@ class Sends:
     def _send_special(
         self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int
     ) -> None:
-        def answer(sent: Sent) -> OnDone:
+        def answer(sent: SendOutcome) -> OnDone:
             return self._answers.when_done(
                 request, connection, sent.store_host, sent.appended, [sent.appended.log_offset], sent.queue_id,
                 sent.unique_key, sent.recall_handle,
@@ -220,7 +220,7 @@ class Sends:
             appended, queue_id = target.answered(appended, queue_id)
             handle = recall_handle_of(message, self._config.broker_name)
             on_done = on_sent(
-                Sent(appended, queue_id, message.store_host, message.properties[props.UNIQUE_KEY], handle)
+                SendOutcome(appended, queue_id, message.store_host, message.properties[props.UNIQUE_KEY], handle)
             )
             self._put.when_stored(message.properties, on_done if target.is_told else self._told_too(on_done))
 
@@ -229,7 +229,7 @@ class Sends:
         if on_sent is None:
             return
         appended, queue_id = target.answered(first.appended, first.queue_id)
-        sent = Sent(appended, queue_id, first.store_host, message.properties.get(props.UNIQUE_KEY))
+        sent = SendOutcome(appended, queue_id, first.store_host, message.properties.get(props.UNIQUE_KEY))
         self._put.when_stored_at(appended.log_offset, message.properties, on_sent(sent))
 
     def _send_batch(self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int) -> None:

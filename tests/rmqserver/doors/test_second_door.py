@@ -18,7 +18,7 @@ from rmqproto.message.record import decode_records_untrusted, host_bytes
 from rmqproto.pop import Handle
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.sending.pending import STORED, Outcome
-from rmqserver.broker.sending.send import Sent
+from rmqserver.broker.sending.send import SendOutcome
 from rmqserver.command_line import store_paths
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import OnPeerAnswer, Refused
@@ -53,10 +53,10 @@ class Door:
     def __init__(self, broker: Broker):
         self.broker, self.caller = broker, Caller()
 
-    def send(self, body: bytes) -> Sent:
-        done: list[tuple[Sent, Outcome]] = []
+    def send(self, body: bytes) -> SendOutcome:
+        done: list[tuple[SendOutcome, Outcome]] = []
 
-        def on_sent(sent: Sent) -> Callable[[Outcome], None]:
+        def on_sent(sent: SendOutcome) -> Callable[[Outcome], None]:
             return lambda outcome: done.append((sent, outcome))
 
         header = SendHeader(producer_group="P", topic=TOPIC, queue_id=0, born_timestamp=1)
