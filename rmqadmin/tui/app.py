@@ -9,7 +9,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +21,6 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
-from textual.scrollbar import ScrollBar
 from textual.theme import ThemeProvider
 from textual.widgets import Input
 
@@ -30,16 +29,14 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
 from rmqadmin.tui.contrast import readable
-from rmqadmin.tui.garbage import LOOKED_EVERY_S, RestfulCollector
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
-from rmqadmin.tui.thrifty_app import ThriftyApp
 from rmqadmin.tui.typed_ahead import TypedAhead
 from rmqadmin.tui.wide_keys import as_narrow
 from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, PICTURE_KEY
-from rmqadmin.tui.widgets.scroll_bar import DirectBar
+from rmqadmin.tui.widgets.tables.row_table import moves_without
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -141,11 +138,11 @@ def _load_modules(names: Iterable[str]) -> None:
         gc.freeze()  # as in the command: modules are never garbage
 
 
-class DashboardApp(ThriftyApp):
+class DashboardApp(App[None]):
     """One mode per noun. Each mode keeps its own screen stack, so going to another noun and back loses nothing."""
 
     TITLE = "rmqadmin"
-    CSS_PATH = "style.tcss"
+    CSS_PATH = ["style.tcss", "screens.tcss", "dialogs.tcss"]
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = App.COMMANDS | {_row_commands}
     DEFAULT_MODE = _FIRST_NOUN
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
@@ -184,9 +181,8 @@ class DashboardApp(ThriftyApp):
         self.set_reactive(DashboardApp.shows_system, remembered.shows_system)
         self._wanted_theme = remembered.theme
         self._problems = [*([damage] if damage else []), *self._find_theme(remembered.theme)]
-        self.set_keymap(settings.keys)
+        self.set_keymap(self._with_free_moves(settings.keys))
         self.client_loaded = asyncio.Event()
-        self._garbage = RestfulCollector()
         self._memory: ClusterMemory | None = None
         self._told_of_recording = False
         self._context_lock = asyncio.Lock()
@@ -199,17 +195,18 @@ class DashboardApp(ThriftyApp):
         self.typed_ahead = TypedAhead(self)
         self._is_ready = self._is_to_leave = False
 
+    @staticmethod
+    def _with_free_moves(keys: Mapping[str, str]) -> dict[str, str]:
+        """The user's keys, none of which moves the cursor unless the user says so."""
+        taken = {key.strip() for own in keys.values() for key in own.split(",")}
+        return {**moves_without(taken), **keys}
+
     _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN][2:]))
 
     def on_ready(self) -> None:
         self._is_ready = True
         if self._is_to_leave:
             self.exit()
-        self._garbage.begin()
-        ScrollBar.renderer = DirectBar
-        self.set_interval(
-            LOOKED_EVERY_S, lambda: self._garbage.untouched_for((self.now_ms() - self._touched_ms) / 1000)
-        )
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
     def get_css_variables(self) -> dict[str, str]:
@@ -222,7 +219,6 @@ class DashboardApp(ThriftyApp):
         sheet has not been read at this point."""
         from rmqadmin.tui.themes import read_themes, themes_dir
 
-        initial = self.theme
         themes, problems = read_themes(themes_dir())
         for theme in themes:
             self.register_theme(theme)
@@ -230,19 +226,15 @@ class DashboardApp(ThriftyApp):
             self.set_reactive(App.theme, wanted)
         elif wanted is not None:
             problems.append(f"the theme {wanted} no longer exists")
-        self._theme_read = self.theme
-        if themes or self.theme != initial:  # Textual has made the variables of the initial one
-            self.stylesheet.set_variables(self.get_css_variables())
         return problems
 
     def get_default_screen(self) -> Screen[Any]:
         """The first noun, which Textual opens as the only screen of a program without modes. As a mode, from Python
         3.12 on, it would be composed before it is on its stack, and an input in it would end the program (Textual issue
         6444). Opened later, it would follow another screen and be drawn twice."""
-        return self.as_styled_now(self._first_noun())
+        return self._first_noun()
 
     def on_unmount(self) -> None:
-        self._garbage.end()
         self.typed_ahead.end()
 
     def on_mount(self) -> None:
@@ -251,7 +243,7 @@ class DashboardApp(ThriftyApp):
         for problem in self._problems:
             self.say(problem, is_error=True)
         if self.is_web:
-            self.set_keymap({**_KEYS_IN_BROWSERS, **self.settings.keys})
+            self.set_keymap(self._with_free_moves({**_KEYS_IN_BROWSERS, **self.settings.keys}))
             server = os.getppid()
             self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
 
@@ -261,8 +253,8 @@ class DashboardApp(ThriftyApp):
             os._exit(1)  # nobody is left to see or hear anything
 
     async def _load(self) -> None:
-        """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens and
-        their styles, so that they open at once."""
+        """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens, so
+        that they open at once."""
         await asyncio.to_thread(_load_modules, _MODULES_FIRST)
         if self._replay is None:
             self.client_loaded.set()
@@ -276,9 +268,6 @@ class DashboardApp(ThriftyApp):
 
             for problem in unknown_ids(self.settings.keys):
                 self.say(problem, is_error=True)
-        from rmqadmin.tui.widget_styles import read_later_styles
-
-        await read_later_styles(self.stylesheet)
 
     def _start_sampler(self) -> None:
         from rmqadmin.tui.sampler import Sampler

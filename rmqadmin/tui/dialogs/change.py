@@ -23,7 +23,6 @@ from textual.widgets import Input, Static
 from rmqadmin.core.results import Notice, Result
 from rmqadmin.output.output_format import Format
 from rmqadmin.output.rendering import shown_columns
-from rmqadmin.tui.breakpoints import meet_breakpoints
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.dialogs.inputs import NameInput
@@ -107,7 +106,6 @@ class ChangeScreen(Dialog[None]):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        meet_breakpoints(self)
         with Vertical(classes="dialog--box"):
             yield Static(literal(self._title), classes="dialog--title")
             with Vertical(id="form"):

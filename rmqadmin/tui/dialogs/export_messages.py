@@ -41,7 +41,7 @@ class ExportScreen(Dialog[None]):
     def __init__(self, topic: str, messages: Sequence[FoundMessage]):
         super().__init__()
         self._messages = messages
-        self._name = f"{_NO_FILE_NAME.sub('-', topic).strip('-')}.jsonl"
+        self._file_name = f"{_NO_FILE_NAME.sub('-', topic).strip('-')}.jsonl"
         self._writing = False
 
     def compose(self) -> ComposeResult:
@@ -49,7 +49,7 @@ class ExportScreen(Dialog[None]):
         with Vertical(classes="dialog--box"):
             yield Static(literal(f"Export {count}"), classes="dialog--title")
             yield Static(literal("to a file: .jsonl, .msgpack or .parquet, for `rmqadmin msg import`"), classes="label")
-            yield FileInput(self._name, id="file", select_on_focus=False)
+            yield FileInput(self._file_name, id="file", select_on_focus=False)
             yield Static("", id="said")
         yield KeyLine()
 

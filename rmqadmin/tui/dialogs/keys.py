@@ -22,7 +22,6 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from rmqadmin.core.terminal_text import display_width
-from rmqadmin.tui.breakpoints import meet_breakpoints
 from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 
@@ -64,7 +63,6 @@ class KeysScreen(Dialog[None]):
         self._keys = keys_of(below)
 
     def compose(self) -> ComposeResult:
-        meet_breakpoints(self)
         with Vertical(classes="dialog--box"):
             yield Static("Keys", classes="dialog--title")
             with VerticalScroll(id="keys"):

@@ -9,20 +9,17 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
-from rmqadmin.tui.breakpoints import meet_breakpoints
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
-from rmqadmin.tui.thrifty_screen import ThriftyScreen
 from rmqadmin.tui.widgets.head_line import HeadLine
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.status_line import StatusLine
@@ -58,7 +55,7 @@ PLOT_KEY = Binding("l", "plot", "Plot", id="screen.plot")
 """For screens with rows whose numbers are sampled."""
 
 
-class DashboardScreen(ThriftyScreen[None]):
+class DashboardScreen(Screen[None]):
     """``step`` is this screen's name in the head line. Subclasses make feeds in ``make_feeds`` and the body in
     ``body``."""
 
@@ -83,7 +80,7 @@ class DashboardScreen(ThriftyScreen[None]):
         self.paused = False
         self.answered = asyncio.Event()
         """Set once the focused table has had rows, or every feed has had an answer or an error."""
-        self._suspended = self._resumed = False
+        self._suspended = self.is_shown = False
 
     @property
     def dashboard(self) -> Dashboard:
@@ -125,7 +122,6 @@ class DashboardScreen(ThriftyScreen[None]):
     # --- life --------------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
-        meet_breakpoints(self)
         yield HeadLine()
         yield from self.body()
         yield CutLine()
@@ -185,13 +181,8 @@ class DashboardScreen(ThriftyScreen[None]):
         return Feed(client, refresh, self.show_status, interval_s, deadline_s=deadline_s)
 
     def on_screen_suspend(self) -> None:
-        """Pauses the feeds and forgets what was drawn. Also called before the screen closes. Textual caches the
-        drawings of the last thousand widgets, 8,000 objects a message, and each garbage collection took longer."""
-        if self not in self.app.screen_stack:
-            for widget in self.walk_children(with_self=True):
-                widget.refresh()
-        self._resumed, self._suspended = False, True
-        self.forget_repaint()
+        """Pauses the feeds. Also called before the screen closes."""
+        self._suspended = True
         self._pause_feeds()
         self.show_status()
 
@@ -207,17 +198,15 @@ class DashboardScreen(ThriftyScreen[None]):
     def hide_system(self) -> None:
         """Shows or hides rows that belong to RocketMQ itself, as the dashboard is set."""
 
-    async def on_screen_resume(self, event: events.ScreenResume) -> None:
+    def on_screen_resume(self) -> None:
         """Shows the screen. Textual sends the event twice to the first screen of a mode."""
-        if self._resumed:
-            event.prevent_default()
+        if not self._suspended and self.is_shown:
             return
-        self._resumed, self._suspended = True, False
+        self.is_shown, self._suspended = True, False
         self.hide_system()
         self._pause_feeds()
         self.show_head()
         self.show_status()
-        await self.resume(event)
         self.shown_again()
 
     def shown_again(self) -> None:

@@ -42,14 +42,20 @@ _STRIPS_MAX = 300
 """How many drawn rows are kept: several screens of them."""
 
 _MOVES = (
-    Binding("up,k", "move(-1)", "Up", show=False),
-    Binding("down,j", "move(1)", "Down", show=False),
-    Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
-    Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
-    Binding("home", "move(-1000000000)", "First", show=False),
-    Binding("end,G", "move(1000000000)", "Last", show=False),
+    Binding("up,k", "move(-1)", "Up", show=False, id="table.up"),
+    Binding("down,j", "move(1)", "Down", show=False, id="table.down"),
+    Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="table.page_up"),
+    Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="table.page_down"),
+    Binding("home", "move(-1000000000)", "First", show=False, id="table.first"),
+    Binding("end,G", "move(1000000000)", "Last", show=False, id="table.last"),
 )
 MOVING_KEYS = frozenset(key for binding in _MOVES for key in binding.key.split(","))
+
+
+def moves_without(keys: Collection[str]) -> dict[str, str]:
+    """A keymap in which none of ``keys``, which the user wants for other actions, moves the cursor."""
+    left = {one.id: [key for key in one.key.split(",") if key not in keys] for one in _MOVES if one.id}
+    return {name: ",".join(own) for name, own in left.items() if own}
 
 
 def _wall_ms() -> int:
@@ -141,11 +147,8 @@ class RowTable(PlainView, can_focus=True):
         self._strips_layout: object = None
 
     def give_keys(self, keys: Collection[str]) -> None:
-        """Gives up keys that the user wants for other actions: none of them moves the cursor or sorts any more."""
+        """Gives up capital letters that the user wants for other actions: none of them sorts any more."""
         self._given_keys = keys
-        bindings = self._bindings.key_to_bindings
-        for key in bindings.keys() & set(keys):
-            bindings[key] = [one for one in bindings[key] if one.id]
 
     def say_when_empty(self, text: str) -> None:
         """Sets the text that an empty table shows."""
@@ -315,13 +318,12 @@ class RowTable(PlainView, can_focus=True):
             self._show_passing()
 
     def _resize(self) -> None:
-        """Fits the columns and sets the height of all rows. A new height does not lay out the screen again, unless a
-        scrollbar comes or goes, which requests that itself."""
-        self._fit()
+        """Fits the columns and sets the height of all rows."""
+        if self._fit():
+            self.refresh()
         height = len(self.rows.shown) + HEADER_HEIGHT
         if height != self.virtual_size.height:
-            self.set_reactive(RowTable.virtual_size, Size(0, height))
-            self._scroll_update(self.virtual_size)
+            self.virtual_size = Size(0, height)
 
     # --- contents ----------------------------------------------------------------------------------------------------
 
@@ -443,13 +445,6 @@ class RowTable(PlainView, can_focus=True):
         row."""
         self._resize()
         self.refresh()
-
-    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
-        """Called by the layout. Fits the columns before the table is drawn at its new size."""
-        is_other = super()._size_updated(size, virtual_size, container_size, layout)
-        if is_other and self._fit():
-            self.refresh()
-        return is_other
 
     def on_resize(self) -> None:
         self._resize()

@@ -202,7 +202,7 @@ class JsonTree(PlainView, can_focus=True):
         at, left, width = self.scroll_offset.y + y, self.scroll_offset.x, self.size.width
         style = self.style_over("", "")
         line = Strip(self._segments(self._shown[at])) if at < len(self._shown) else Strip([])
-        return self.padded(line.crop_extend(left, left + width, style))
+        return line.crop_extend(left, left + width, style)
 
     def _segments(self, number: int) -> Iterable[Segment]:
         line, split = self._lines[number], None

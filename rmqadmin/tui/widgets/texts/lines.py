@@ -52,7 +52,7 @@ class Lines(PlainView, can_focus=True):
         at, left, width = self.scroll_offset.y + y, self.scroll_offset.x, self.size.width
         style = self.style_over("", "")
         text, begin = self.part(at, left, width) if at < self.virtual_size.height else ("", left)
-        return self.padded(Strip([Segment(text, style)]).crop_extend(left - begin, left - begin + width, style))
+        return Strip([Segment(text, style)]).crop_extend(left - begin, left - begin + width, style)
 
     def part(self, at: int, left: int, width: int) -> tuple[str, int]:
         """A part of a line that covers ``width`` cells from ``left`` on, and the cell where it begins. A line may be

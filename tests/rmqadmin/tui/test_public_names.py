@@ -1,0 +1,111 @@
+"""The dashboard uses nothing of Textual that is private: any release of Textual 8 may change it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from textual.dom import DOMNode
+
+import rmqadmin
+
+ROOT = Path(rmqadmin.__file__).parent
+SERVE = ROOT / "tui" / "browser"
+"""The web server, which is built on another package, textual-serve."""
+
+USERS = [
+    path for path in sorted(ROOT.rglob("*.py")) if "textual" in path.read_text() and not path.is_relative_to(SERVE)
+]
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+@pytest.mark.parametrize("path", USERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_private_of_textual_is_named(path: Path) -> None:
+    """A module may name private attributes that it or another of ours sets or defines, and no others."""
+    tree = ast.parse(path.read_text())
+    assert [one for one in found_in(tree) if one[1] not in OURS] == []
+
+
+def found_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The private names of Textual's modules that are imported, and the private attributes that are read, by line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("textual"):
+            names = [*(node.module or "").split("."), *(one.name for one in node.names)]
+            yield from ((node.lineno, f"textual {name}") for name in names if is_private(name))
+        elif isinstance(node, ast.Attribute) and is_private(node.attr):
+            yield node.lineno, node.attr
+
+
+def defined_in(tree: ast.Module) -> Iterator[str]:
+    """The names that functions, classes and assignments of a module make, at any depth."""
+    for node in ast.walk(tree):
+        if isinstance(node, FUNCTION | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+OURS = {name for path in ROOT.rglob("*.py") for name in defined_in(ast.parse(path.read_text()))} | {"_exit"}
+
+
+def our_nodes() -> list[type]:
+    """Our classes of apps, screens and widgets."""
+    for path in USERS:
+        importlib.import_module(".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"))
+    left, found = [DOMNode], list[type]()
+    while left:
+        below = left.pop().__subclasses__()
+        left += below
+        found += [one for one in below if one.__module__.startswith("rmqadmin.")]
+    return found
+
+
+def test_nothing_private_of_textual_is_replaced() -> None:
+    """No app, screen or widget of ours has a private attribute of a name that the class of Textual below it has."""
+    nodes = our_nodes()
+    assert len(nodes) > 20
+    clashes = {
+        f"{node.__name__}.{name} is {base.__name__}'s"
+        for node in nodes
+        for name in own_names(node)
+        for base in node.__mro__
+        if base.__module__.startswith("textual.") and name in own_names(base)
+    }
+    assert clashes == set()
+
+
+@cache
+def own_names(node: type) -> set[str]:
+    """The private names that the text of a class defines, or sets on itself."""
+    (tree,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(node))).body
+    assert isinstance(tree, ast.ClassDef)
+    stored = {
+        one.attr
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Attribute)
+        and isinstance(one.ctx, ast.Store)
+        and isinstance(one.value, ast.Name)
+        and one.value.id == "self"
+    }
+    made = {name for one in tree.body for name in defined_in(ast.Module([one], [])) if not isinstance(one, FUNCTION)}
+    functions = {one.name for one in tree.body if isinstance(one, FUNCTION)}
+    return {name for name in stored | made | functions if is_private(name)}
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["from textual._context import active_app", "def f(screen): screen._compositor", "class A(App): x = App._display"],
+)
+def test_what_is_private_is_found(source: str) -> None:
+    assert [one for one in found_in(ast.parse(source)) if one[1] not in OURS]
