@@ -3,16 +3,13 @@ dialog."""
 
 from __future__ import annotations
 
-import gc
 import re
 
 import pytest
-from textual.strip import Strip
 
 from rmqadmin.tui.dialogs.keys import KeyOf, sheet
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.group import GroupScreen
-from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.tables.filter_input import FilterInput
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -346,32 +343,6 @@ def test_a_click_on_a_key_presses_it() -> None:
         await driver.pilot.click(KeyLine, offset=(line.index("Groups"), 0))
         await driver.until(lambda: driver.app.current_mode == "groups")
         await driver.until_shown(GROUP)
-
-    drive(FixedClient, test)
-
-
-@pytest.mark.slow
-def test_what_was_drawn_of_a_screen_that_was_closed_is_not_kept() -> None:
-    """A cache of Textual's kept every line of the last thousand widgets."""
-
-    async def test(driver: Driver) -> None:
-        await driver.press("d")
-        await put_cursor(driver, GROUP)
-        await driver.press("enter")
-        await driver.until_shown("N39463")
-
-        async def open_and_close() -> int:
-            await driver.press("enter")
-            await driver.until(lambda: isinstance(driver.app.screen, MessageScreen))
-            await driver.press("4", "5")
-            await driver.until_shown("log offset")
-            await driver.press("escape")
-            await driver.until_shown("N39463")
-            gc.collect()
-            return sum(isinstance(one, Strip) for one in gc.get_objects())
-
-        counts = [await open_and_close() for _ in range(6)]
-        assert counts[-1] < counts[1] + 50, counts
 
     drive(FixedClient, test)
 

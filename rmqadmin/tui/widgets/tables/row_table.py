@@ -52,10 +52,11 @@ _MOVES = (
 MOVING_KEYS = frozenset(key for binding in _MOVES for key in binding.key.split(","))
 
 
-def moves_without(keys: Collection[str]) -> dict[str, str]:
+def moves_without(keys: set[str]) -> dict[str, str]:
     """A keymap in which none of ``keys``, which the user wants for other actions, moves the cursor."""
-    left = {one.id: [key for key in one.key.split(",") if key not in keys] for one in _MOVES if one.id}
-    return {name: ",".join(own) for name, own in left.items() if own}
+    own = {one.id: one.key.split(",") for one in _MOVES if one.id}
+    left = {name: [key for key in mine if key not in keys] for name, mine in own.items() if not keys.isdisjoint(mine)}
+    return {name: ",".join(mine) for name, mine in left.items() if mine}
 
 
 def _wall_ms() -> int:
