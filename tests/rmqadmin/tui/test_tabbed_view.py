@@ -48,36 +48,6 @@ def test_a_message_has_only_the_widgets_that_are_shown_until_another_tab_is_open
     drive(FixedClient, test, size=(120, 30), now_ms=NOW_MS)
 
 
-def test_a_tab_that_was_open_before_is_laid_out_and_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar below Textual's titles was drawn for 0.3 s, each time with a new layout."""
-    steps: list[str] = []
-    lay_out, draw = vars(Screen)["_refresh_layout"], vars(Screen)["_compositor_refresh"]
-
-    def laid_out(screen: Screen[Any], size: Any = None, scroll: bool = False) -> None:
-        steps.append("layout")
-        lay_out(screen, size, scroll)
-
-    def drawn(screen: Screen[Any]) -> None:
-        if screen._compositor._dirty_regions:
-            steps.append("drawing")
-        draw(screen)
-
-    async def test(driver: Driver) -> None:
-        screen = await open_message(driver)
-        await driver.press("2", "1")
-        await driver.until(lambda: isinstance(driver.app.focused, JsonTree))
-        await driver.pilot.pause()
-        monkeypatch.setattr(Screen, "_refresh_layout", laid_out)
-        monkeypatch.setattr(Screen, "_compositor_refresh", drawn)
-        await driver.press("2")
-        await driver.until(lambda: "drawing" in steps)
-        await driver.pilot.pause()
-        assert steps == ["layout", "drawing"]
-        assert driver.app.focused is screen.tabs.contents[0]
-
-    drive(FixedClient, test, size=(120, 30), now_ms=NOW_MS)
-
-
 def test_arrows_go_from_tab_to_tab_and_a_click_into_one() -> None:
     """An arrow used to move the focus into the tab, so the next one scrolled there."""
 
