@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+NAMESRV_PORT, BROKER_PORT = 9876, 10911
+"""Where Apache's servers listen if nothing else is set."""
+
 PORT_MAX = 65_535
+SEPARATOR = re.compile(r"[\s,;]")
+"""Stands in no host's name, but between addresses."""
+_LABEL_MAX_CHARS = 63
 _SHOWN_MAX_CHARS = 16
 
 
@@ -26,3 +34,42 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def with_port(address: str, port: int) -> str:
+    """The address, with this port if it has none: ``host``, ``10.0.0.1``, ``[::1]``, ``fe80::1``. Any other text is
+    returned as it is."""
+    if address.startswith("[") and address.endswith("]"):
+        return f"{address}:{port}"
+    if ":" not in address:
+        return f"{address}:{port}" if address and "/" not in address and is_host(address) else address
+    if address.count(":") > 1 and _is_ipv6(address) and not _has_port(address):
+        return f"[{address}]:{port}"
+    return address
+
+
+def _has_port(address: str) -> bool:
+    """Whether an IPv6 address without brackets ends with four or five decimal digits, as of a port."""
+    return re.search(r":\d{4,5}$", address) is not None
+
+
+def _is_ipv6(text: str) -> bool:
+    from ipaddress import AddressValueError, IPv6Address  # rarely needed
+
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True
+
+
+def is_host(text: str) -> bool:
+    """Whether the host can be looked up. The lookup uses the codec "idna", which has errors of its own."""
+    if SEPARATOR.search(text):
+        return False
+    if text.isascii():  # without the codec, whose tables take 25 ms to load
+        return all(0 < len(label) <= _LABEL_MAX_CHARS for label in text.removesuffix(".").split("."))
+    try:
+        return bool(text.encode("idna"))
+    except UnicodeError:
+        return False

@@ -25,7 +25,7 @@ from rmqadmin.options.command_options import (
     spellings_of,
 )
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.options.values import Value, value_of
+from rmqadmin.options.value_markers import Value, value_of
 from rmqadmin.registry import Entry
 
 if TYPE_CHECKING:

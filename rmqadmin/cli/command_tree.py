@@ -15,7 +15,7 @@ from rmqadmin.cli import program
 from rmqadmin.cli.command_building import build_command
 from rmqadmin.cli.command_functions import EXAMPLES, load_function, result_types
 from rmqadmin.core.results import Result
-from rmqadmin.options.values import Value, value_of
+from rmqadmin.options.value_markers import Value, value_of
 from rmqadmin.output.output_format import Format
 from rmqadmin.registry import Entry
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.near_names import did_you_mean
-from rmqadmin.options.values import value_of
+from rmqadmin.options.value_markers import value_of
 from rmqadmin.output import diagnostics
 from rmqadmin.shells.names_cache import KIND_OF_VALUE, remembered
 from rmqproto.codes import ResponseCode

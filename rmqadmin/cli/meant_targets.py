@@ -16,7 +16,7 @@ from rmqadmin.options.command_options import (
     SEVERAL_NAMES,
     spellings_of,
 )
-from rmqadmin.options.values import Value, value_of
+from rmqadmin.options.value_markers import Value, value_of
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:

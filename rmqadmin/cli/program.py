@@ -23,7 +23,7 @@ from rmqadmin.cli.command_groups import LazyGroup
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.invocation import Invocation, invocation_of
 from rmqadmin.options.context_words import ContextName
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.output import diagnostics
 from rmqadmin.output.output_format import Color, Format, parse_format
 from rmqadmin.version import PIPE_CLOSED

@@ -33,7 +33,7 @@ from rmqadmin.options.command_options import (
     spellings_of,
 )
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.output import diagnostics
 from rmqadmin.output.output_format import JSON_FORMATS, Format
 from rmqadmin.registry import CHANGING, Effect, Entry

@@ -1,6 +1,6 @@
 """Decides which options of a command line are written to the log: names, numbers and choices. Of free text only the
 option's name is, because the text may be a password, a message, a customer's key, or anything else. Which it is,
-``options.values`` says."""
+``options.value_markers`` says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from rmqadmin.core.audit.trail import HIDDEN, Arguments
 from rmqadmin.options.command_options import spellings_of
-from rmqadmin.options.values import value_of
+from rmqadmin.options.value_markers import value_of
 
 
 def told_arguments(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> Arguments:

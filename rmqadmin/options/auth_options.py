@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.options.command_options import A_BROKER, OF_CONTEXT, OR_THE_ONLY
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.access.resources import PolicyDecision
 from rmqproto.access.users import UserType
 

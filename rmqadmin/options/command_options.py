@@ -19,7 +19,7 @@ import typer
 from typer.models import OptionInfo
 
 from rmqadmin.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_DEFAULT_S, CommonOptions, OptionGroup
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import UsageError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES

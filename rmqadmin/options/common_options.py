@@ -15,7 +15,7 @@ from rmqadmin.core.contexts.defaults import (
     TIMEOUT_DEFAULT_S,
 )
 from rmqadmin.options.context_words import Confirm, ContextName, Yes
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.output.output_format import Color, Format, parse_format
 from rmqproto.errors import UsageError
 

@@ -10,7 +10,7 @@ from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX
 from rmqadmin.core.own_files import expanded
 from rmqadmin.options.common_options import OptionGroup
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 OneContext = Annotated[str, Value.CONTEXT, typer.Argument(metavar="CONTEXT", help="Name of the context.")]
 

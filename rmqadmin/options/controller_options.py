@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.options.command_options import A_BROKER_NAME, OF_CONTEXT, OR_THE_ONLY
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 ControllerAddr = Annotated[
     str,

@@ -12,7 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.health.thresholds import Quantity, Thresholds, parse_thresholds
 from rmqadmin.options.command_options import OF_CONTEXT
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import ConnectError, NotFoundError
 
 if TYPE_CHECKING:

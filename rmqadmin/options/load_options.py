@@ -8,7 +8,7 @@ import typer
 
 from rmqadmin.options.command_options import OF_CONTEXT
 from rmqadmin.options.common_options import OptionGroup
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 

@@ -12,7 +12,7 @@ from rmqadmin.core.manifests.brokers import brokers_of
 from rmqadmin.core.manifests.documents import STANDARD_INPUT
 from rmqadmin.core.manifests.manifest import read_manifest
 from rmqadmin.core.manifests.plan import ObjectStep, plan
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 
 Files = Annotated[

@@ -13,7 +13,7 @@ from rmqadmin.core.messages.message_source import MessageSource, QueueReader, fo
 from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
 from rmqadmin.options.command_options import LONG, Texts, TrueFalse, pairs
 from rmqadmin.options.common_options import OptionGroup
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 from rmqproto.filters.json_path import split_path_text
 from rmqproto.filters.subscription import ALL, TAG_SEPARATOR, parse_tags

@@ -11,7 +11,7 @@ from rmqadmin.core.messages.redriving import REDRIVES_MAX
 from rmqadmin.options.command_options import LONG, Texts
 from rmqadmin.options.common_options import OptionGroup
 from rmqadmin.options.message_options import ConditionOptions, Rate, StoredSince
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.times import Tell, TimeRange, time_range
 
 Before = Annotated[

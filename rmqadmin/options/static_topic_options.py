@@ -11,7 +11,7 @@ from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_topics import MakePlan, MappingWish, PutPlan, change_mapping
 from rmqadmin.options.command_options import TrueFalse
 from rmqadmin.options.common_options import OptionGroup
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 OLD_LINE = "The old mapping data is written to file {}"
 NEW_LINE = "The new mapping data is written to file {}"

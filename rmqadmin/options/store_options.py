@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 StoreDir = Annotated[
     str, Value.FILE, typer.Argument(metavar="DIR", help="The store's directory: the one that holds commitlog/.")

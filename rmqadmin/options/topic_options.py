@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 
 TopicNames = Annotated[

@@ -13,7 +13,7 @@ from rmqadmin import registry
 from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, describe, root_options
 from rmqadmin.core.results import columns
 from rmqadmin.core.system_names import is_made_by_brokers, topics_named_after
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.output import diagnostics
 from rmqadmin.prompt.command_lines import LAST_WORDS, PROGRAM_MARK
 from rmqadmin.prompt.line import TypedWord, parse_line, typed

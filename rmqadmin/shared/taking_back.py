@@ -11,7 +11,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.core.servers.own_requests import contents, own_answer
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 SnapshotName = Annotated[str, Value.NAME, typer.Argument(metavar="NAME", help="Letters, digits, - and _, up to 64.")]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rmqadmin.core.own_files import cache_dir, make_private_dir
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 NAMES_MAX = 10_000
 """More than anybody looks through."""

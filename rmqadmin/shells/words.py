@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqadmin import registry
 from rmqadmin.cli.command_tree import CommandInfo, OptionInfo
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shells.names_cache import KIND_OF_VALUE
 
 HELP = OptionInfo(("-h", "--help"), "", "Show the help.", False, (), True, Value.CHOICE)

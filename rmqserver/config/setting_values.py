@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rmqproto.hosts import is_port, not_a_port
+from rmqproto.hosts import NAMESRV_PORT, is_port, not_a_port, with_port
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqserver.config.guards import VALUE_SHOWN_MAX
 from rmqserver.limits.rates import NamedRates, parse_rates
@@ -133,6 +133,11 @@ def parse_addresses(text: str) -> tuple[str, ...]:
         raise Unusable("must be HOST:PORT, or several with ; between them")
     _check_ports(addresses)
     return addresses
+
+
+def parse_namesrvs(text: str) -> tuple[str, ...]:
+    """As ``parse_addresses``; an address without a port gets that of a name server."""
+    return parse_addresses(";".join(with_port(part, NAMESRV_PORT) for part in parse_list(text)))
 
 
 def _check_ports(addresses: tuple[str, ...]) -> None:

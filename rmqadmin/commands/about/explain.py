@@ -11,7 +11,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.codes import ResponseCode, response_name
 from rmqproto.errors import NotFoundError
 from rmqproto.java.whole_numbers import whole_number

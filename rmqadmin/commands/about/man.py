@@ -13,7 +13,7 @@ from rmqadmin.cli.command_tree import all_commands, describe
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.manual.man_page import ManPage
 from rmqadmin.manual.pages import command_page, program_page
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import NotFoundError
 
 TEXT_WIDTH = 80

@@ -11,7 +11,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.access.foretold import AskedAction, ForetoldAccess, access_question, foretell
 from rmqadmin.options.auth_options import UserName
 from rmqadmin.options.command_options import BrokerAddr, ClusterName
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 
 def acl_can(

@@ -13,7 +13,7 @@ from rmqadmin.core.access.users import username_of
 from rmqadmin.core.changes import REPLACE, Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, UserName, WhatActions, WhatResource
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.access.resources import PolicyDecision
 

@@ -13,7 +13,7 @@ from rmqadmin.core.audit.audit_log import AuditedCommand, read_commands_untruste
 from rmqadmin.core.changes import FieldChange
 from rmqadmin.core.results import TIME, Result, ResultColumn, Row, doc
 from rmqadmin.options.command_options import LONG
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.registry import find
 from rmqproto.times import time_range
 from rmqproto.wording import counted

@@ -10,7 +10,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.access.acls import plan_acl
 from rmqadmin.core.changes import Changes, Step
 from rmqadmin.options.auth_options import FromBroker, ToBroker
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.copying import CopiedKind, copy_between
 from rmqproto.bodies.acl import AclInfo
 

@@ -12,7 +12,7 @@ from rmqadmin.core.access.user_changes import user_away
 from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.changes import Changes, Step, action
 from rmqadmin.options.auth_options import FromBroker, ToBroker
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.copying import CopiedKind, copy_between
 from rmqproto.bodies.acl import UserAccount
 

@@ -12,7 +12,7 @@ from rmqadmin.core.access.acls import delete_acl_in_broker
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, Subject
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.changing_access import change_access
 from rmqproto.wording import counted
 

@@ -12,7 +12,7 @@ from rmqadmin.core.access.user_changes import plan_user
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, Username
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.changing_access import change_access
 from rmqadmin.shared.passwords import stdin_password
 from rmqproto.access.users import UserStatus, UserType

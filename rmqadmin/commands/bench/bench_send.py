@@ -19,7 +19,7 @@ from rmqadmin.options.load_options import (
     TimeOptions,
     TopicOptions,
 )
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.load_start import Wanted, dry_run, load_run, load_topic
 
 

@@ -13,7 +13,7 @@ from rmqadmin.core.health.thresholds import Quantity
 from rmqadmin.core.messages.dead_letters import check_group, count_between, dead_letter_groups
 from rmqadmin.options.health_options import Critical, Groups, Warning, health_clients, limits
 from rmqadmin.options.replay_options import Ledger
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import dlq_topic, retry_topic
 from rmqproto.times import time_range

@@ -25,7 +25,7 @@ from rmqadmin.core.messages.probes import (
 from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
 from rmqadmin.core.topics.routes import writable_queues
 from rmqadmin.options.command_options import ProbeCount, ProbeSize, TrueFalse
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:

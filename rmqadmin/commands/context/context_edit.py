@@ -12,7 +12,7 @@ from rmqadmin.core.contexts.context import Context, ContextSettings
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.options.context_options import ContextOptions, OneContext
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 
 

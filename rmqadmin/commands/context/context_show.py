@@ -13,7 +13,7 @@ from rmqadmin.core.contexts.context import Context, setting_text
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import name_in_use
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import NotFoundError
 
 

@@ -10,7 +10,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 
 def context_use(

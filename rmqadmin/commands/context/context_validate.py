@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.contexts.checks import ContextChecks, check_context
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 
 def context_validate(

@@ -14,7 +14,7 @@ from rmqadmin.core.servers.not_elected import what_to_do
 from rmqadmin.core.servers.replicas import leader_addr
 from rmqadmin.options.command_options import LONG
 from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.codes import ResponseCode as C
 from rmqproto.errors import RefusedError
 

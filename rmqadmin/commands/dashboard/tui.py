@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.open_dashboard import open_dashboard
 from rmqproto.errors import UsageError
 

@@ -18,7 +18,7 @@ from rmqadmin.core.messages.dead_letters import (
 )
 from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
 from rmqadmin.options.replay_options import Ledger
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 
 class DeadLettersRow(Row, frozen=True):

@@ -13,7 +13,7 @@ from rmqadmin.core.messages.dead_letters import check_group
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.options.letters_request import letters_request
 from rmqadmin.options.replay_options import GuardOptions, JobOptions, LetterOptions, Limit, OpenDlq, PaceOptions
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.open_letters import open_letters
 from rmqadmin.shared.replay_run import run_job
 from rmqproto.errors import UsageError

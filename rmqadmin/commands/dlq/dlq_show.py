@@ -20,7 +20,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.targets import find_route
 from rmqadmin.options.command_options import LONG
 from rmqadmin.options.replay_options import Ledger, LetterOptions
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 from rmqproto.names import dlq_topic

@@ -10,7 +10,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, set_faults
 from rmqadmin.options.command_options import BrokerAddr, NamedCluster
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.fault_rules import parse_rule
 
 

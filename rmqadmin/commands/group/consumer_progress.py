@@ -25,7 +25,7 @@ from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.topics.stored_queues import UnreadQueue, read_again, unread_text
 from rmqadmin.options.command_options import ShowAll, TrueFalse
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.all_groups import GroupsProgress, all_groups
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData

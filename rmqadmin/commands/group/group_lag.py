@@ -17,7 +17,7 @@ from rmqadmin.core.health.group_checks import group_findings, look_closer, queue
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.options.command_options import TopicOnly
 from rmqadmin.options.health_options import Sample, health_clients
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.wording import counted
 
 

@@ -12,7 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, differences, plan_each
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.changing import change
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import ResponseCode

@@ -10,7 +10,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.options.command_options import A_BROKER, LONG
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqclient.addresses import split_address
 
 

@@ -12,7 +12,7 @@ from rmqadmin.core.health.examination import Diagnosis, Examiner
 from rmqadmin.core.health.finding import Check
 from rmqadmin.options.command_options import ClusterOnly
 from rmqadmin.options.health_options import Sample, health_clients
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqclient.addresses import parse_addresses
 
 

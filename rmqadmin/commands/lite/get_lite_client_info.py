@@ -13,7 +13,7 @@ from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
 from rmqadmin.options.command_options import Group
 from rmqadmin.options.lite_options import ParentTopic, time_or
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.lite import LiteClientInfo
 from rmqproto.java.java_hash import java_hash
 

@@ -11,7 +11,7 @@ from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqadmin.options.command_options import A_BROKER_NAME, Group
 from rmqadmin.options.lite_options import ParentTopic
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 _LINE = "{:<30} {:<12}\n"
 

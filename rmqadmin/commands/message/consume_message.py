@@ -25,7 +25,7 @@ from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqadmin.options.command_options import A_BROKER_NAME, LONG, Topic
 from rmqadmin.options.message_options import EndBefore, Sql92
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute

@@ -14,7 +14,7 @@ from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_pl
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.options.command_options import Topic, TrueFalse
 from rmqadmin.options.message_options import Begin, Charset, EndBefore, Expression, PrintBody, ReadExtent, Sql92
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.times import time_range
 
 

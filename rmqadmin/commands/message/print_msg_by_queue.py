@@ -29,7 +29,7 @@ from rmqadmin.options.message_options import (
     ReadExtent,
     Sql92,
 )
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.java.java_hash import java_hash

@@ -17,7 +17,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import writable_queues
 from rmqadmin.options.command_options import LmqParent, Topic, TrueFalse
 from rmqadmin.options.message_options import BodyFormat, PushClient, PushGroup
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute

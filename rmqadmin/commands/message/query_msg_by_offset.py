@@ -13,7 +13,7 @@ from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqadmin.options.command_options import LONG, BrokerName, Topic
 from rmqadmin.options.message_options import BodyFormat, QueueId
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError
 

@@ -14,7 +14,7 @@ from rmqadmin.core.messages.message_results import Messages, mqadmin_block, show
 from rmqadmin.core.topics.routes import topic_brokers
 from rmqadmin.options.command_options import Topic
 from rmqadmin.options.message_options import IndexCluster, PushClient, PushGroup
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.times import TimeRange, time_range
 

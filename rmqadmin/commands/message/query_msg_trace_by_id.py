@@ -13,7 +13,7 @@ from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.targets import find_route
 from rmqadmin.options.message_options import Begin, EndBefore
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto import trace
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_hash import java_hash

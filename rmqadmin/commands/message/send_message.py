@@ -14,7 +14,7 @@ from rmqadmin.core.messages.sending import Sent, choose_queue, send_one
 from rmqadmin.core.messages.sent_rows import say_if_new
 from rmqadmin.options.command_options import A_BROKER_NAME, Topic, TrueFalse
 from rmqadmin.options.message_options import MessageKeys, MessageTag
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqclient.message import Message, SendResult
 from rmqproto.errors import UsageError
 from rmqproto.names import TRACE_TOPIC

@@ -12,7 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqadmin.options.command_options import EveryMaster
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.master import RocksDbProgress
 from rmqproto.times import time_range
 

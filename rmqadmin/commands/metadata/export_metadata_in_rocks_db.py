@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.metadata.rocksdb_tables import TableEntries, TableKind, read_table
 from rmqadmin.options.command_options import TrueFalse
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 
 

@@ -25,7 +25,7 @@ from rmqadmin.options.message_options import (
     WindowOptions,
     check_follow,
 )
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 

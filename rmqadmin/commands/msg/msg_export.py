@@ -18,7 +18,7 @@ from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.sifted import SiftExtent, covered_text, sifted
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import ConditionOptions, StopAfter, WindowOptions
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.output import diagnostics
 from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import UsageError

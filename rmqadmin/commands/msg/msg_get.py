@@ -14,7 +14,7 @@ from rmqadmin.core.messages.body_text import body_kind
 from rmqadmin.core.messages.message_card import message_card
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wording import counted
 

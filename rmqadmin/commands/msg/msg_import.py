@@ -34,7 +34,7 @@ from rmqadmin.core.messages.importing.progress_file import ImportProgress
 from rmqadmin.core.messages.importing.send_lanes import Lanes
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import Rate
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 from rmqproto.times import iso_local

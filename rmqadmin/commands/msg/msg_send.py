@@ -23,7 +23,7 @@ from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqadmin.core.user_files import has_mark
 from rmqadmin.options.command_options import TEXTS, Texts, pairs
 from rmqadmin.options.message_options import MessageKeys, MessageTag
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqclient.message import Message
 from rmqclient.sending import check_body, message_properties
 from rmqproto.bodies.base import MessageQueue

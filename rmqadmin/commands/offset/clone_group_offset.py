@@ -14,7 +14,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.offsets import reset
 from rmqadmin.core.offsets.reset_plan import Resets, act, say_if_unknown
 from rmqadmin.options.command_options import Topic
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError

@@ -12,7 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues, remarks, say_if_unknown
 from rmqadmin.options.command_options import Texts
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 from rmqproto.wording import counted
 

@@ -22,7 +22,7 @@ from rmqadmin.core.stores.dumps.timer_dump import DumpedTimers, DumpedWheel, tim
 from rmqadmin.core.stores.surveyed import surveyed
 from rmqadmin.options.command_options import LONG
 from rmqadmin.options.store_options import StoreDir
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 
 
 class StorePart(StrEnum):

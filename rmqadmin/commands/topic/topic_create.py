@@ -15,7 +15,7 @@ from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, pl
 from rmqadmin.core.topics.topic_config import parse_attributes, read_topic
 from rmqadmin.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName
 from rmqadmin.options.topic_options import TopicNames, topic_names
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.changing import undoable
 from rmqproto.errors import UsageError
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType

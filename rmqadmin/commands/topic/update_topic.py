@@ -16,7 +16,7 @@ from rmqadmin.core.topics.perms import parse_perm
 from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, order_text, plan_everywhere
 from rmqadmin.core.topics.topic_config import parse_attributes, topic_config_text
 from rmqadmin.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Replace, Topic, TrueFalse, as_bool
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.shared.changing import change
 from rmqadmin.shared.topic_shrinking import shrink
 from rmqproto.errors import UsageError

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqadmin.core.near_names import did_you_mean
-from rmqclient.addresses import BROKER_PORT, with_port
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
+from rmqproto.hosts import BROKER_PORT, with_port
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -12,7 +12,7 @@ from textual.command import CommandPalette, Hit, Hits, Provider
 
 from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, all_commands
 from rmqadmin.core.terminal_text import printable
-from rmqadmin.options.values import Value
+from rmqadmin.options.value_markers import Value
 from rmqadmin.prompt.line import typed
 from rmqadmin.registry import Effect
 from rmqadmin.tui.command_line.understood import NOT_FROM_HERE, PLACES

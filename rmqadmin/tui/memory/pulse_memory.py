@@ -35,6 +35,8 @@ class PulseMemory:
     def __init__(self, now_ms: Callable[[], int], alert_rules: Sequence[AlertRule] = ()):
         self.history = NumberHistory()
         self.log = ChangeLog()
+        self.since_ms: int | None = None
+        """When the first look was; None before it."""
         self.alerts = AlertBook(alert_rules, self.log)
         self._now_ms = now_ms
         self._wrong = WrongList(self.log)
@@ -52,6 +54,8 @@ class PulseMemory:
 
     def take_brokers(self, seen: Mapping[str, SeenBroker], facts: Mapping[str, BrokerFacts]) -> None:
         """Takes all brokers, with ``facts`` of those that are not gone."""
+        if self.since_ms is None:
+            self.since_ms = self._now_ms()
         self.brokers.take(seen, facts)
         self.alerts.look_at_brokers(self._now_ms(), seen, facts)
 

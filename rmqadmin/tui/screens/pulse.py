@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.units import clock
+from rmqadmin.core.units import clock, unchanged_text
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.wrong_list import Verdict
 from rmqadmin.tui.screens import pulse_columns
@@ -143,7 +143,7 @@ class PulseScreen(DashboardScreen):
         self.troubles.say_when_empty("nothing wrong was found" if pulse.is_complete and not sampler.error else unknown)
         self.troubles.set_rows((one.key, one) for one in pulse.wrong())
         away_since_ms = self.dashboard.away_since_ms
-        self.changes.say_when_empty("nothing has changed" if pulse.is_complete else unknown)
+        self.changes.say_when_empty(unchanged_text(pulse.since_ms) if pulse.is_complete else unknown)
         self.changes.set_rows(
             (str(change.number), pulse_columns.LogLine(change, change.at_ms > away_since_ms))
             for change in pulse.log.newest_first()

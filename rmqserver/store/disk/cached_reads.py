@@ -7,15 +7,17 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from rmqserver.store.disk.disk import File
+from typing import Protocol, TypeVar
 
 A = TypeVar("A")
 T = TypeVar("T")
 
-Place = tuple["File", int, int]
+
+class ReadFile(Protocol):
+    def pread(self, size_bytes: int, at: int) -> bytes: ...
+
+
+Place = tuple[ReadFile, int, int]
 """A file, a size in bytes and where they begin, as of ``File.pread``."""
 
 

@@ -12,10 +12,11 @@ from rmqadmin.cli.command_building import build_command
 from rmqadmin.core.contexts.addresses import addresses_of
 from rmqadmin.core.servers.meant_brokers import broker_addr_of, broker_name_of
 from rmqadmin.registry import ENTRIES, find
-from rmqclient.addresses import BROKER_PORT, parse_addresses, parse_namesrvs, with_port
+from rmqclient.addresses import parse_addresses, parse_namesrvs
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.errors import ConnectError, NotFoundError, UsageError
+from rmqproto.hosts import BROKER_PORT, with_port
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from tests.rmqadmin.conftest import Rmqadmin

@@ -69,8 +69,8 @@ def test_what_only_we_have_is_a_comment_until_it_says_something_else() -> None:
         ("messageDelayLevel", "soon"),
         ("deleteWhen", "25"),
         ("listenPort", "70000"),
-        ("namesrvAddr", "localhost"),
-        ("namesrvAddr", "a:1;b"),
+        ("namesrvAddr", "local host"),
+        ("namesrvAddr", "a:1;b:x"),
         ("brokerPermission", "9"),
         ("brokerRole", "SLAVE"),
         ("storeType", "defaultRocksDB"),
@@ -293,7 +293,7 @@ def test_what_java_cannot_parse_changes_nothing_and_is_no_error(key: str, value:
     ("key", "value"),
     [
         ("brokerPermission", "7"), ("messageDelayLevel", "soon"), ("messageDelayLevel", "1s " * 257),
-        ("deleteWhen", "24"), ("deleteWhen", "-1"), ("namesrvAddr", "localhost"), ("brokerRole", "SLAVE"),
+        ("deleteWhen", "24"), ("deleteWhen", "-1"), ("namesrvAddr", "localhost:x"), ("brokerRole", "SLAVE"),
         ("storeType", "defaultRocksDB"),
     ],
 )  # fmt: skip
@@ -303,3 +303,9 @@ def test_over_the_wire_what_cannot_be_worked_with_is_refused(key: str, value: st
     with pytest.raises(UsageError, match=f"^{key}="):
         config.update({"traceOn": "false", key: value})
     assert (config.render(), config.data_version.counter) == (before, version)
+
+
+def test_a_name_server_without_a_port_has_the_usual_one() -> None:
+    config = BrokerConfig()
+    config.update({"namesrvAddr": "localhost;10.0.0.1:1;fe80::1;[::1]"})
+    assert config.namesrv_addresses == ("localhost:9876", "10.0.0.1:1", "[fe80::1]:9876", "[::1]:9876")

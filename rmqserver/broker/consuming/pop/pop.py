@@ -14,7 +14,7 @@ from rmqproto.pop import msg_offset_info, order_count_info, start_offset_info
 from rmqserver.broker.answer_templates import HEAD, POP_FOUND
 from rmqserver.broker.consuming.held_answers import answering
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks, wanted_by
-from rmqserver.broker.consuming.pop.popping import Found, Popped, Popping
+from rmqserver.broker.consuming.pop.popping import FoundPops, Popped, Popping
 from rmqserver.broker.consuming.pop.waiting import POP, Waiting
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
@@ -72,7 +72,7 @@ class Pops:
         connection: Connection,
         wanted: MessageFilter,
         deadline_ms: int,
-        found: Found,
+        found: FoundPops,
     ) -> None:
         parts, header = self._parts, request.header
         parts.reads.warm(found.missing)

@@ -78,7 +78,7 @@ class Popped(msgspec.Struct):
     has_unseen: bool = False
 
 
-class Found(msgspec.Struct):
+class FoundPops(msgspec.Struct):
     """What a pop can take: topic, queue id, the group's offset and the messages there. ``missing``: what was not in
     memory of other queues. See Popped for the rest."""
 
@@ -151,17 +151,17 @@ class Popping:
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
-    def find(self, header: PopHeader, wanted: MessageFilter, sources: list[tuple[str, int]]) -> Found:
+    def find(self, header: PopHeader, wanted: MessageFilter, sources: list[tuple[str, int]]) -> FoundPops:
         """Finds what a request may pop from ``sources``. Raises NotCached only if nothing that it found is in
         memory."""
-        found = Found()
+        found = FoundPops()
         for topic, queue_id in sources:
             self._find_in(found, header, topic, queue_id, wanted)
         if found.missing and not found.message_count:
             raise NotCached(found.missing)
         return found
 
-    def pop(self, header: PopHeader, found: Found, store_host: bytes) -> Popped:
+    def pop(self, header: PopHeader, found: FoundPops, store_host: bytes) -> Popped:
         """Takes what ``find`` has just found. Raises MessageRefused or StorageError if the revive log cannot be
         written."""
         popped = Popped(
@@ -182,7 +182,7 @@ class Popping:
             popped.has_unseen = True
         return popped
 
-    def _find_in(self, found: Found, header: PopHeader, topic: str, queue_id: int, wanted: MessageFilter) -> None:
+    def _find_in(self, found: FoundPops, header: PopHeader, topic: str, queue_id: int, wanted: MessageFilter) -> None:
         group = header.consumer_group
         start = self.offset(group, topic, queue_id, header.init_mode)
         if header.order:

@@ -23,7 +23,7 @@ from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
 from rmqadmin.options.command_options import group_of, parameters_of, spellings_of
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.options.values import Value, value_of
+from rmqadmin.options.value_markers import Value, value_of
 from rmqadmin.output.output_format import Format
 from rmqadmin.tui.audited_client import AuditedClient
 from rmqclient.admin import AdminClient
