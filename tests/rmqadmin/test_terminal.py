@@ -250,7 +250,7 @@ def test_a_signal_ends_the_program_that_has_the_terminal_too(
         pytest.skip("there is no less")
     script, noted = tmp_path / program, tmp_path / "pid"
     ignores = "trap '' TERM HUP;" if program == "stubborn" else ""
-    runs = "exec less" if program == "less" else "echo HERE; while :; do read line </dev/tty; done"
+    runs = "exec less" if program == "less" else "echo HERE; while read line </dev/tty; do :; done"
     script.write_text(f"#!/bin/sh\n{ignores} echo $$ >{noted}; stty -echo raw </dev/tty\n{runs}\n")
     script.chmod(0o755)
     words = ("context", "edit", "live") if program == "editor" else ("getBrokerConfig", "-b", server.broker_addr)
