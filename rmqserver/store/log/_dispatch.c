@@ -180,7 +180,8 @@ static int add_item(PyObject *items, const Record *record, uint32_t prefix_hash,
 
 // Adds a unit and an index item, as the record's fate says. 1 if the record is not plain; -1 with an exception.
 static int add_record(Found *found, const Record *record, int is_queued, int is_indexed, PyObject *items) {
-    if (!is_queued && !is_indexed) return is_plain_topic(record->topic) ? 0 : 1;
+    uint32_t unused = 0;
+    if (!is_queued && !is_indexed) return is_plain_topic(record->topic) && !extend_hash(&unused, record->topic) ? 0 : 1;
     Text unique_key, keys, tags;
     find_keys(record->properties, &unique_key, &keys, &tags);
     uint32_t code = 0;

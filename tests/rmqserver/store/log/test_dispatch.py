@@ -8,7 +8,7 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rmqproto.message.record import host_bytes
@@ -40,6 +40,11 @@ messages = st.fixed_dictionaries(
 )
 
 
+def message(topic: str, unique: str = "", sys_flag: int = 0, **fields: Any) -> dict[str, Any]:
+    empty = {"queue_id": 0, "body": b"", "tags": "", "keys": "", "properties": b"", "born_host": HOST}
+    return {"topic": topic, "unique": unique, "sys_flag": sys_flag, **empty, **fields}
+
+
 def open_store(root: Path) -> MessageStore:
     store = MessageStore(root, TINY, clock_ms=Clock(), background=False)
     store.open()
@@ -63,6 +68,7 @@ def copied(log: bytes, root: Path) -> dict[str, Any]:
 
 @settings(deadline=None, max_examples=12)
 @given(st.lists(messages, min_size=1, max_size=25), st.integers(0, 1 << 16), st.binary(max_size=4))
+@example([message("T"), message("SCHEDULE_TOPIC_XXXX", "a"), message("тема", sys_flag=ROLLED_BACK)], 306, b"\x01")
 def test_what_is_dispatched_in_c_is_what_is_dispatched_in_python(
     sent: list[dict[str, Any]], at: int, noise: bytes
 ) -> None:
