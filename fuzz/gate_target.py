@@ -17,9 +17,10 @@ from rmqproto.wire.signing import sign
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
-from rmqserver.auth.needs import NEEDS, nothing
+from rmqserver.auth.needs import nothing
 from rmqserver.remoting.answer import Request, success
-from rmqserver.remoting.service import Service
+from rmqserver.remoting.service import GatePlace, Service
+from rmqserver.request_table import SERVED
 
 USER, MINE = "alice", "mine"
 CLUSTER = "C"
@@ -54,7 +55,7 @@ class _Seen(Service):
 
     def __init__(self) -> None:
         self.requests: list[Request[Any]] = []
-        super().__init__("fuzzed", dict.fromkeys(NEEDS, self._serve))
+        super().__init__("fuzzed", dict.fromkeys(SERVED, self._serve))
 
     def _serve(self, request: Request[Any], connection: Any) -> bytes:
         self.requests.append(request)
@@ -64,7 +65,7 @@ class _Seen(Service):
 class _Peer:
     """The part of a connection that a service needs."""
 
-    peer = real_peer = "127.0.0.1:1"
+    address = real_address = "127.0.0.1:1"
 
     def send(self, frame: bytes) -> None:
         pass
@@ -82,15 +83,15 @@ def _table() -> AuthTable:
 
 
 _closed, _open, _learned = _Seen(), _Seen(), _Seen()
-_closed.guard(AuthGate(_SETTINGS, _table(), CLUSTER, NEEDS))
+_closed.use_gate(GatePlace.USERS, AuthGate(_SETTINGS, _table(), CLUSTER, SERVED))
 _users = _table()
 _alice = _users.user(USER)
 assert _alice is not None
-_open.guard(_Believing(AuthGate(_SETTINGS, _users, CLUSTER, NEEDS), _alice))
+_open.use_gate(GatePlace.USERS, _Believing(AuthGate(_SETTINGS, _users, CLUSTER, SERVED), _alice))
 
 
 _signer = _Peer()
-_learned.guard(AuthGate(_SETTINGS, _table(), CLUSTER, NEEDS))
+_learned.use_gate(GatePlace.USERS, AuthGate(_SETTINGS, _table(), CLUSTER, SERVED))
 """A gate that has seen signed requests of this peer, and has learned what the next ones look like."""
 
 
@@ -120,7 +121,7 @@ def gate(data: bytes) -> None:
     assert not _feed(_closed, data), "nobody has signed it"
     assert not _feed(_learned, data, _signer), "nobody has signed it"
     for request in _feed(_open, data):
-        if NEEDS[request.code].pairs is nothing:
+        if SERVED[request.code].pairs is nothing:
             continue
         for field in _JUDGED.get(request.code, ()):
             name = getattr(request.header, field)

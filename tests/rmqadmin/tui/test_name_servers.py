@@ -54,7 +54,7 @@ def test_a_wiped_write_permission_is_wrong_until_it_is_given_back(two: Two) -> N
         await driver.until_shown("all is well")
         with AdminClient(two.addrs) as admin:
             admin.wipe_write_perm(addr, "broker-a")
-            await driver.until_shown(f"broker-a/0: no write permission at {addr}: clients that ask there send")
+            await driver.until_shown(f"broker-a/0: no write permission at {addr}: it was wiped")
             assert two.first.namesrv_addr not in driver.text.splitlines()[1]
             admin.add_write_perm(addr, "broker-a")
         await driver.until_shown("all is well", "has its write permission again")

@@ -17,7 +17,7 @@ from tests.rmqadmin.tui.opened import Driver, drive
         ("？", "Command line"),
         ("／", "regular expression"),
         ("、", "regular expression"),
-        ("ｔ", "flights"),
+        ("ｔ", "newest"),
     ],
 )
 def test_a_key_in_full_width_is_the_key(key: str, shown: str) -> None:

@@ -60,7 +60,7 @@ def test_the_same_messages_come_of_it_however_the_batches_are_cut(offsets: list[
 
 
 def test_the_function_of_the_manual() -> None:
-    manual = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+    manual = (Path(__file__).parents[3] / "docs" / "spark-replay.md").read_text()
     example = manual[manual.index("import pyarrow.compute as pc  # fixes.py") :].partition("```")[0]
     batch = a_batch([1, 2])
     bodies = pa.array([b'{"paid":true}', b'{"paid":false}'])

@@ -81,7 +81,9 @@ class Door:
             init_mode=0,
         )  # fmt: skip
         wanted = self.broker.parts.filters.carried(None, "*")
-        popped = self.broker.pop.popping.pop(header, wanted, self.caller.local_host)
+        popping = self.broker.pop.popping
+        found = popping.find(header, wanted, popping.sources(GROUP, TOPIC, 0))
+        popped = popping.pop(header, found, self.caller.local_host)
         self.broker.end_round()
         taken = []
         for record in decode_records_untrusted(b"".join(popped.chunks)):
