@@ -180,6 +180,7 @@ static int add_item(PyObject *items, const Record *record, uint32_t prefix_hash,
 
 // Adds a unit and an index item, as the record's fate says. 1 if the record is not plain; -1 with an exception.
 static int add_record(Found *found, const Record *record, int is_queued, int is_indexed, PyObject *items) {
+    if (record->queue_offset < 0 || record->queue_offset == INT64_MAX) return 1;  // damaged; 0 always begins a run
     uint32_t unused = 0;
     if (!is_queued && !is_indexed) return is_plain_topic(record->topic) && !extend_hash(&unused, record->topic) ? 0 : 1;
     Text unique_key, keys, tags;
@@ -232,9 +233,10 @@ PyDoc_STRVAR(plain_records_doc,
 "plain_records(data, base, fates, queued, indexed, marks, odd_topic, crc32) -> (end, last, store_ms, runs, items)\n\n"
 "Takes the records of ``data``, the log from ``base`` on, up to the first that is incomplete, damaged, or not plain. A record\n"
 "is not plain if it has IPv6 hosts, a long topic, ``odd_topic``, a topic that cannot be a directory, a topic or tags that are\n"
-"not ASCII, or one of ``marks`` in its properties. The records end at ``end``; the last begins at ``last`` and has the store\n"
-"time ``store_ms``. A run is (topic, queue id, first queue offset, units); an item is an IndexItem. ``fates``, by the low bits\n"
-"of a sysFlag, tells by the bits ``queued`` and ``indexed`` which records have them (``indexed`` 0: none is indexed).\n"
+"not ASCII, a queue offset that has no next one or is negative, or one of ``marks`` in its properties. The records end at\n"
+"``end``; the last begins at ``last`` and has the store time ``store_ms``. A run is (topic, queue id, first queue offset,\n"
+"units); an item is an IndexItem. ``fates``, by the low bits of a sysFlag, tells by the bits ``queued`` and ``indexed`` which\n"
+"records have them (``indexed`` 0: none is indexed).\n"
 "``crc32`` is zlib's, or None if HAS_CRC32: this processor has what it takes to compute it here, faster.");
 
 static PyObject *plain_records(PyObject *module, PyObject *args) {

@@ -20,6 +20,7 @@ from tests.rmqserver.store.conftest import HOST, TINY, put
 from tests.support.clock import Clock
 
 FILE_SIZE_BYTES = TINY.commit_log_file_size_bytes
+QUEUE_OFFSET_AT = 20
 HALF, COMMITTED, ROLLED_BACK = 4, 8, 12
 
 names = st.sampled_from(["", "a", "ab", "ключ", "a b", "  ", "T#a"])
@@ -66,6 +67,24 @@ def copied(log: bytes, root: Path) -> dict[str, Any]:
     return {"end": shown, "last": last, "queues": queues, "index": index}
 
 
+def log_of(sent: list[dict[str, Any]]) -> bytearray:
+    with tempfile.TemporaryDirectory() as folder:
+        master = open_store(Path(folder))
+        for each in sent:
+            put(master, **each)
+            master.commit()
+        log = bytearray(master.log.segments.read(0, FILE_SIZE_BYTES)[: master.log.written_offset])
+        master.abandon()
+    return log
+
+
+def assert_same(log: bytearray) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        in_c = copied(bytes(log), Path(folder, "c"))
+        patch.setattr(log_copy, "plain_records", None)
+        assert copied(bytes(log), Path(folder, "python")) == in_c
+
+
 @settings(deadline=None, max_examples=12)
 @given(st.lists(messages, min_size=1, max_size=25), st.integers(0, 1 << 16), st.binary(max_size=4))
 @example([message("T"), message("SCHEDULE_TOPIC_XXXX", "a"), message("тема", sys_flag=ROLLED_BACK)], 306, b"\x01")
@@ -74,18 +93,20 @@ def test_what_is_dispatched_in_c_is_what_is_dispatched_in_python(
 ) -> None:
     """This holds for any records, and for damage at any place."""
     pytest.importorskip("rmqserver.store.log._dispatch")
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        master = open_store(Path(folder, "master"))
-        for message in sent:
-            put(master, **message)
-            master.commit()
-        log = bytearray(master.log.segments.read(0, FILE_SIZE_BYTES)[: master.log.written_offset])
-        master.abandon()
-        at %= len(log)
-        log[at : at + len(noise)] = noise[: len(log) - at]
-        in_c = copied(bytes(log), Path(folder, "c"))
-        patch.setattr(log_copy, "plain_records", None)
-        assert copied(bytes(log), Path(folder, "python")) == in_c
+    log = log_of(sent)
+    at %= len(log)
+    log[at : at + len(noise)] = noise[: len(log) - at]
+    assert_same(log)
+
+
+def test_a_queue_that_begins_anew_behind_a_damaged_queue_offset_is_the_same() -> None:
+    pytest.importorskip("rmqserver.store.log._dispatch")
+    log = log_of([message("T"), message("T"), message("T"), message("T")])
+    size = len(log) // 4
+    for number, queue_offset in enumerate((0, 1, -1, 0)):
+        at = number * size + QUEUE_OFFSET_AT
+        log[at : at + 8] = queue_offset.to_bytes(8, "big", signed=True)
+    assert_same(log)
 
 
 @settings(deadline=None, max_examples=40)
