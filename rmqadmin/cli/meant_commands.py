@@ -16,6 +16,12 @@ VERBS = {
 }  # fmt: skip
 """What people call the verbs of our nouns: the first of these that the noun has."""
 
+UNLISTED = {
+    "consumer": "consumerStatus", "getconsumerstatus": "consumerStatus", "decodemessageid": "msg get",
+    "resetoffsetbytimeold": "resetOffset",
+}  # fmt: skip
+"""Commands whose classes Apache ships and mqadmin does not list, by what to call instead."""
+
 
 def verb_of(noun: str, word: str) -> str | None:
     """The verb of ``noun`` that ``word`` means."""
@@ -25,6 +31,8 @@ def verb_of(noun: str, word: str) -> str | None:
 
 def meant_command(name: str) -> str | None:
     """The command, or the noun, that a word before any noun means; None for one that is merely spelled wrong."""
+    if name.lower() in UNLISTED:
+        return UNLISTED[name.lower()]
     words = name.lower().replace("_", "-").split("-")
     same = registry.find("".join(words))
     if same is not None:

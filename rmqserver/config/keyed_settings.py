@@ -98,6 +98,10 @@ class Settings:
             raise UsageError(str(error)) from None
         return config
 
+    def _is_refused(self, key: str, text: str) -> bool:
+        """Java takes true and false in any case."""
+        return text.strip().lower() in {value.lower() for value in self.refused.get(key, ())}
+
     def load(self, pairs: Mapping[str, str]) -> None:
         """Takes settings at start. UsageError, with key and value, for an impossible value. A warning for an unknown
         key, and for one that has no effect here."""
@@ -110,7 +114,7 @@ class Settings:
                 self._check_unknown(key)
                 log.warning("event=unknown-setting key=%s", key)
                 continue
-            if text.strip() in self.refused.get(key, ()):
+            if self._is_refused(key, text):
                 raise UsageError(f"{key}={shown(text)}: {DOES_NOT}", hint=self.instead.get(key))
             if not text.strip() and self._values.get(key):
                 hint = f"leave it out for the default, {shown(self._values[key])}"
@@ -158,7 +162,7 @@ class Settings:
                 self._check_unknown(key)
                 continue
             try:
-                if text in self.refused.get(key, ()):
+                if self._is_refused(key, text):
                     raise Unusable(DOES_NOT)
                 self._parse(key, text)
             except Unusable as error:

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from rmqadmin import registry
+from rmqadmin.cli import meant_commands
 from rmqadmin.cli.command_building import build_command
 from rmqadmin.cli.command_functions import result_types
 from rmqadmin.cli.command_tree import describe
@@ -322,3 +323,10 @@ def test_what_is_no_number_of_anything_is_refused(run: Rmqadmin, seconds: str) -
     """``float`` accepts them, and they used to end as a defect: "timestamp out of range"."""
     ran = run("topicList", "--timeout", seconds)
     assert (ran.status, ran.out, "defect" in ran.err) == (2, "", False)
+
+
+@pytest.mark.parametrize(("word", "instead"), meant_commands.UNLISTED.items())
+def test_a_command_that_mqadmin_does_not_list_says_what_to_call_instead(word: str, instead: str) -> None:
+    assert registry.find(word) is None
+    assert registry.find(instead) is not None
+    assert meant_commands.meant_command(word.upper()) == instead

@@ -129,7 +129,6 @@ def msg_send(
         topic, b"", tags=tags or None, keys=(key or "").split(), properties=pairs("--property", properties),
         delay_s=_delay_s(delay), deliver_at_ms=_deliver_at_ms(call, delay, deliver_at),
     )  # fmt: skip
-    say_if_new(call.admin, topic, call.notice, dry_run=call.dry_run)
     places = _chosen(queues_to_send_to(call.admin, topic), queues)
     if STANDARD_INPUT in wanted:
         call.tell_if_typed("messages" if said else "a message")
@@ -234,6 +233,8 @@ class _Sending:
         place = "message 1"
         try:
             for piece in self._pieces():
+                if not sent and not bad.count:
+                    say_if_new(call.admin, self._of_each.topic, call.notice, dry_run=call.dry_run)
                 place = self._place(piece)
                 try:
                     message, queues = self._message(piece)
@@ -255,6 +256,8 @@ class _Sending:
             return SentMessages(
                 sent, f"{bad.count:,} of {total} {'was' if bad.count == 1 else 'were'} not sent; the first: {bad.first}"
             )
+        if not sent:
+            call.notice("there was no message to send")
         return SentMessages(sent)
 
     def _known_pieces(self) -> Iterator[Piece]:

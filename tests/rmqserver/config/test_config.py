@@ -85,6 +85,8 @@ def test_a_bad_value_at_start_is_an_error_that_names_it(key: str, value: str) ->
 @pytest.mark.parametrize("key", ["enableDLegerCommitLog", "enableRemoteEscape", "enableSlaveActingMaster"])
 def test_what_is_not_served_is_refused_with_what_to_do_instead(key: str) -> None:
     BrokerConfig.from_properties(f"{key}=false\n")
+    with pytest.raises(UsageError, match=f"{key}=TRUE: this server does not do that"):
+        BrokerConfig().load({key: "TRUE"})  # as Java reads it
     with pytest.raises(UsageError, match=f"{key}=true: this server does not do that") as refused:
         BrokerConfig.from_properties(f"{key}=true\n")
     assert "enableControllerMode=true" in (refused.value.hint or "")

@@ -80,6 +80,13 @@ def test_every_line_is_a_message(rmqadmin: Rmqadmin, topic: str, type_in: Callab
     assert bodies(rmqadmin, topic) == ["one", "zwö", "three"]
 
 
+def test_without_a_message_no_topic_is_said_to_be_made(rmqadmin: Rmqadmin, type_in: Callable[[bytes], None]) -> None:
+    """It said that the broker makes the topic for this message."""
+    type_in(b"")
+    ran = rmqadmin("msg", "send", "TopicOfNothing", "--lines")
+    assert (ran.status, ran.err) == (0, "rmqadmin: there was no message to send\n")
+
+
 def test_lines_of_a_file_end_where_those_of_standard_input_do(
     rmqadmin: Rmqadmin, topic: str, tmp_path: Path, type_in: Callable[[bytes], None]
 ) -> None:
