@@ -235,7 +235,7 @@ def say_if_unknown(admin: AdminClient, group: str, planned: Sequence[QueueReset]
         return
     near = near_name(group, sorted(known))
     meant = f"; did you mean {near}?" if near else ""
-    notice(f"there is no group {group}: it would begin at these offsets once it exists{meant}")
+    notice(f"there is no group {group} now{meant}")
 
 
 def _group_names(admin: AdminClient, broker_addr: str) -> Iterable[str]:
