@@ -153,9 +153,16 @@ def test_requests_that_look_on_leave_turns_to_others() -> None:
 
 
 def test_the_longest_read_of_a_broker_that_only_pops_is_known(wire: Wire, topic: str) -> None:
-    """``getMessageEntireTimeMax`` stayed 0."""
-    send_unwanted(wire, topic)
-    send_wanted(wire, topic)
-    assert pop(wire, topic, *EXPRESSIONS[1]) == [b"wanted"]
-    runtime = loads_untrusted(ok(wire.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body, KvTable)
-    assert int(runtime.table["getMessageEntireTimeMax"]) > 0
+    """``getMessageEntireTimeMax`` stayed 0. It counts whole milliseconds, and most reads are shorter."""
+
+    def longest_ms() -> int:
+        runtime = loads_untrusted(ok(wire.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body, KvTable)
+        return int(runtime.table["getMessageEntireTimeMax"])
+
+    for _ in range(200):
+        send_unwanted(wire, topic)
+        send_wanted(wire, topic)
+        assert pop(wire, topic, *EXPRESSIONS[1]) == [b"wanted"]
+        if longest_ms():
+            return
+    pytest.fail("none of a thousand reads took a millisecond")
