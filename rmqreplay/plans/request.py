@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from rmqclient.address_map import NO_MAP, AddressMap
-from rmqclient.blocking import BlockingClient
-from rmqclient.tls_files import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.filters.json_path import parse_path
@@ -22,7 +19,6 @@ from rmqproto.filters.message_conditions import compile_pattern
 from rmqproto.names import dlq_topic, group_in_topic
 from rmqproto.perm import PERM_READ
 from rmqproto.times import check_order
-from rmqproto.wire.credentials import Credentials
 from rmqreplay.plans.plan import (
     WAVE_MESSAGES_DEFAULT,
     AskedRanges,
@@ -35,7 +31,7 @@ from rmqreplay.plans.plan import (
     check_job_name,
 )  # fmt: skip
 from rmqreplay.sending.redrive import check_target_topic, check_transform, parse_target
-from rmqreplay.source.live import LiveCluster, checked_sql92
+from rmqreplay.source.live import ClusterAccess, LiveCluster, checked_sql92
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where, resolve
 
@@ -44,7 +40,7 @@ DEDUP_KEEPS = ("first", "last")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayRequest:
+class ReplayRequest(ClusterAccess):
     """Times are ms since the epoch. ``skip_redriven`` None means yes with ``dlq_group`` and a target other than a file,
     else no."""
 
@@ -80,16 +76,6 @@ class ReplayRequest:
     job: str | None = None
     wave_messages: int = WAVE_MESSAGES_DEFAULT
     command: str = ""
-    credentials: Credentials | None = None
-    tls: TlsFiles | None = None
-    address_map: AddressMap = NO_MAP
-    client: BlockingClient | None = None
-    """Open connections with these credentials, TLS and map; None opens some."""
-
-    def cluster(self, name_server: str) -> LiveCluster:
-        return LiveCluster(
-            name_server, self.credentials, tls=self.tls, address_map=self.address_map, client=self.client
-        )
 
 
 _NO_HOME = "/nonexistent/home"

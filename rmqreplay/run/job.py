@@ -12,11 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from rmqclient.address_map import NO_MAP, AddressMap
-from rmqclient.blocking import BlockingClient
-from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import RocketMQError, UsageError
-from rmqproto.wire.credentials import Credentials
 from rmqproto.wording import counted
 from rmqreplay.ledger.audit import AuditResult, audit
 from rmqreplay.ledger.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
@@ -32,7 +28,7 @@ from rmqreplay.run.wave_spec import TaskReport, WaveSpec
 from rmqreplay.sending.permit_service import PermitService
 from rmqreplay.sending.permits import PermitBook
 from rmqreplay.sending.target import read_fences, settle_s
-from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.live import ClusterAccess
 from rmqreplay.source.offset_ranges import OffsetSet
 
 SEND_TIMEOUT_MS_DEFAULT = 3000
@@ -52,9 +48,9 @@ CANARY_NOTE = "canary"
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(ClusterAccess):
     """How to run a plan. Nothing here changes the messages sent. ``rate`` is messages per second for the whole
-    cluster."""
+    cluster. ``client`` is for everything except sending."""
 
     rate: float | None = None
     byte_rate: float | None = None
@@ -70,16 +66,6 @@ class RunOptions:
     """Requests under way in each task; None for the engine's default."""
     protected: bool = True
     permit_host: str = "127.0.0.1"
-    credentials: Credentials | None = None
-    tls: TlsFiles | None = None
-    address_map: AddressMap = NO_MAP
-    client: BlockingClient | None = None
-    """Open connections with these credentials, TLS and map, for everything except sending; None opens some."""
-
-    def cluster(self, name_server: str) -> LiveCluster:
-        return LiveCluster(
-            name_server, self.credentials, tls=self.tls, address_map=self.address_map, client=self.client
-        )
 
 
 @dataclass(slots=True)

@@ -173,6 +173,22 @@ class LiveCluster:
             self.admin.check_client_config(address, READER_GROUP, "spark", subscription)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAccess:
+    """How a cluster is reached."""
+
+    credentials: Credentials | None = None
+    tls: TlsFiles | None = None
+    address_map: AddressMap = NO_MAP
+    client: BlockingClient | None = None
+    """Open connections with these credentials, TLS and map; None opens some."""
+
+    def cluster(self, name_server: str) -> LiveCluster:
+        return LiveCluster(
+            name_server, self.credentials, tls=self.tls, address_map=self.address_map, client=self.client
+        )
+
+
 OpenCluster = Callable[[str], LiveCluster]
 """Opens a cluster by its name servers, over existing connections or new ones."""
 

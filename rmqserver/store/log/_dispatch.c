@@ -139,7 +139,8 @@ static void find_keys(Text properties, Text *unique_key, Text *keys, Text *tags)
 
 // A topic that can be a directory and needs no decoding.
 static int is_plain_topic(Text topic) {
-    return topic.size && topic.bytes[0] != '.' && !memchr(topic.bytes, '/', topic.size) && !memchr(topic.bytes, 0, topic.size);
+    uint32_t unused = 0;
+    return topic.size && !extend_hash(&unused, topic) && topic.bytes[0] != '.' && !memchr(topic.bytes, '/', topic.size) && !memchr(topic.bytes, 0, topic.size);
 }
 
 // The run that the record's unit continues, or a new one. NULL if there is no room, or the topic is not plain.
@@ -181,8 +182,7 @@ static int add_item(PyObject *items, const Record *record, uint32_t prefix_hash,
 // Adds a unit and an index item, as the record's fate says. 1 if the record is not plain; -1 with an exception.
 static int add_record(Found *found, const Record *record, int is_queued, int is_indexed, PyObject *items) {
     if (record->queue_offset < 0 || record->queue_offset == INT64_MAX) return 1;  // damaged; 0 always begins a run
-    uint32_t unused = 0;
-    if (!is_queued && !is_indexed) return is_plain_topic(record->topic) && !extend_hash(&unused, record->topic) ? 0 : 1;
+    if (!is_queued && !is_indexed) return is_plain_topic(record->topic) ? 0 : 1;
     Text unique_key, keys, tags;
     find_keys(record->properties, &unique_key, &keys, &tags);
     uint32_t code = 0;
