@@ -45,6 +45,8 @@ class Call:
     def __init__(self, id: int, verb: str, changed: threading.Condition):
         self.id, self.verb = id, verb
         self.events: list[Event] = []
+        self.ended: Done | Failed | None = None
+        """How the call ended. Deliveries may still come behind it: Go's consumer leaves while its listeners run."""
         self.on_message: Callable[[Message], None] | None = None
         """Gets each delivery instead of the call, which then keeps none."""
         self._changed = changed  # one for all calls, since a condition may look at several
@@ -54,18 +56,24 @@ class Call:
             self.on_message(event)
             return
         with self._changed:
-            self.events.append(event)
+            if isinstance(event, Done | Failed):
+                self.ended = event
+            else:
+                self.events.append(event)
             self._changed.notify_all()
 
     def until(self, happened: Callable[[Sequence[Event]], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
         """Waits until ``happened(events)``. CallFailed if the call failed first, AssertionError at the deadline."""
+        self._until(lambda: happened(self.events), what, deadline_s)
+
+    def _until(self, happened: Callable[[], bool], what: str, deadline_s: float) -> None:
         deadline = time.monotonic() + deadline_s
         with self._changed:
-            while not happened(self.events):
-                if self.events and isinstance(self.events[-1], Failed):
-                    raise CallFailed(self.verb, self.events[-1])
+            while not happened():
+                if isinstance(self.ended, Failed):
+                    raise CallFailed(self.verb, self.ended)
                 left_s = deadline - time.monotonic()
-                if left_s <= 0 or (self.events and isinstance(self.events[-1], Done)):
+                if left_s <= 0 or self.ended is not None:
                     raise AssertionError(
                         f"{self.verb}: no {what} after {deadline_s:g} s; "
                         f"{len(self.events)} events, the last: {self.events[-SHOWN_EVENTS:]}"
@@ -74,8 +82,8 @@ class Call:
 
     def result(self, deadline_s: float = DEADLINE_S) -> list[Event]:
         """The call's events once it is done."""
-        self.until(lambda events: bool(events) and isinstance(events[-1], Done), "end", deadline_s)
-        return self.events[:-1]
+        self._until(lambda: isinstance(self.ended, Done), "end", deadline_s)
+        return self.events
 
 
 class Consumer:
@@ -159,7 +167,7 @@ class Client:
             event = decoder.decode(line)
             self._calls[event.id].feed(event)
         for call in list(self._calls.values()):
-            if not call.events or not isinstance(call.events[-1], Done | Failed):
+            if call.ended is None:
                 call.feed(Failed(id=call.id, code=-1, error=f"the witness ended; its log: {self._log}"))
 
     def call(self, verb: str, *, on_message: Callable[[Message], None] | None = None, **args: Any) -> Call:
