@@ -12,7 +12,7 @@ from collections.abc import Callable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeQueueAnswer
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.errors import ProtocolError, RefusedError, RocketMQError
 from rmqproto.filters.message_filter import AcceptsProperties
 from rmqproto.filters.subscription import SQL92, parse_tags
 from rmqproto.headers.base import Header, from_ext
@@ -46,6 +46,11 @@ def queues_past(ask: Ask, topic: str, queue_nums: int) -> list[int]:
             found.append(queue_id)
         queue_id += 1
     return found
+
+
+def queues_past_unknown(topic: str, queue_nums: int, broker_name: str, error: RocketMQError) -> str:
+    """What a person hears whose broker did not say whether it keeps such queues."""
+    return f"queues of {topic} past its {queue_nums} are not known on {broker_name}: {error}"
 
 
 def _is_kept(ask: Ask, topic: str, queue_id: int) -> bool:

@@ -55,6 +55,8 @@ class Planned:
     gaps: list[OffsetRange] = field(default_factory=list)
     broker_names: dict[str, str] = field(default_factory=dict)
     """Store root -> broker name."""
+    not_searched: list[str] = field(default_factory=list)
+    """As of ``LiveCluster``."""
 
 
 class RocketMQDataSource(DataSource):
@@ -113,6 +115,7 @@ def plan_read(options: ReadOptions) -> Planned:
         ) as cluster:
             parts, planned.gaps = plan_live(cluster, options)
             planned.parts += parts
+            planned.not_searched = cluster.not_searched
         return planned
     for number, path in enumerate(options.paths):
         name = options.broker_names[number] if number < len(options.broker_names) else None
@@ -134,9 +137,10 @@ class RocketMQReader(DataSourceReader):
         self._row_filters: list[RowFilter] = []
 
     def partitions(self) -> list[InputPartition]:
-        for gap in self._planned.gaps:
+        gone = [f"{queue_text(gap.queue)}: part of {gap.start} to {gap.end} is gone" for gap in self._planned.gaps]
+        for text in [*gone, *self._planned.not_searched]:
             # This goes to Spark's log, the only output of a planning process.
-            print(f"rocketmq: {queue_text(gap.queue)}: part of {gap.start} to {gap.end} is gone", file=sys.stderr)  # noqa: T201
+            print(f"rocketmq: {text}", file=sys.stderr)  # noqa: T201
         return [PlannedPart(part) for part in self._planned.parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

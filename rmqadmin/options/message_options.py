@@ -155,13 +155,13 @@ class WindowOptions(OptionGroup, frozen=True):
 
     def between(self, now_ms: int, tell: Tell) -> TimeRange:
         """The range, as of ``time_range``."""
-        return time_range(self.start, self.end, now_ms, tell=tell)
+        return time_range(self.start, self.end, now_ms, "--from/--since", "--to/--until", tell=tell)
 
 
 def check_follow(between: TimeRange, *, follow: bool) -> None:
     """UsageError for ``--follow`` of a range with an end: it would wait for what can never come."""
     if follow and between.end_ms is not None:
-        raise UsageError("--follow has no end", hint="Leave out --until, or the end of the range.")
+        raise UsageError("--follow has no end", hint="Leave out --to, or the end of the range.")
 
 
 class ReadExtent(OptionGroup, frozen=True):

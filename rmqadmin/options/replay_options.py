@@ -65,7 +65,7 @@ class SourceOptions(OptionGroup, frozen=True):
 
     def between(self, now_ms: int, tell: Tell) -> TimeRange:
         """The range, as of ``time_range``."""
-        return time_range(self.start, self.end, now_ms, tell=tell)
+        return time_range(self.start, self.end, now_ms, "--from/--since", "--to-time/--until", tell=tell)
 
 
 class SelectionOptions(ConditionOptions, frozen=True):
@@ -91,7 +91,7 @@ class LetterOptions(ConditionOptions, frozen=True):
 
     def between(self, now_ms: int, tell: Tell) -> TimeRange:
         """The range, as of ``time_range``."""
-        return time_range(self.start, self.end, now_ms, tell=tell)
+        return time_range(self.start, self.end, now_ms, "--from/--since", "--to-time/--until", tell=tell)
 
 
 class RewriteOptions(OptionGroup, frozen=True):

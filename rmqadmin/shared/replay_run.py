@@ -127,7 +127,7 @@ def _hooks(
         progress.counts.planned = plan.shown.get("selected", 0)
         for text in _sample_lines(plan, sample):
             call.notice(text)
-        for text in [*_warnings(plan), *_lonely(plan)]:
+        for text in [*_warnings(plan), *_lonely(plan), *plan.shown.get("not_searched", [])]:
             call.notice(text)
         on_plan(plan)
 

@@ -68,8 +68,7 @@ def shrink(call: Call, addrs: Sequence[str], topic: str, nums: int) -> Shrunk:
             done, left_here = _shrunk_read_queues(call, addr, topic, queue_ids)
             rows += done
         left += left_here
-    if left:
-        waits.append(f"not consumed yet: {unconsumed_text(left)}")
+    waits += _left_texts(left, topic, nums)
     if not rows:
         rows = [ChangeRow(target=addr, action=KEEP, changes=[], done=not call.dry_run, error=None) for addr in configs]
     waits_for = f"{'; '.join(dict.fromkeys(waits))}. The same command goes on from there" if waits else None
@@ -83,6 +82,17 @@ _CONSUMERS = "consumers learn within 30 s that there are more read queues; what 
 def _out_of_reach(admin: AdminClient, addr: str, config: TopicConfig) -> list[Unconsumed]:
     """What groups have not consumed in queues that consumers do not read."""
     return unconsumed(admin, addr, config.topic_name, unread_ids(admin, addr, config))
+
+
+def _left_texts(left: list[Unconsumed], topic: str, nums: int) -> list[str]:
+    """Why read queues cannot go yet."""
+    texts = [f"not consumed yet: {unconsumed_text(left)}"] if left else []
+    if any(one.group is None for one in left):
+        texts.append(
+            "until a group reads them, only their expiry ends this; to give them up now: rmqadmin updateTopic"
+            f" -t '{topic}' -r {nums} -w {nums}, with -b or -c as here"
+        )
+    return texts
 
 
 def _require_shrink(configs: Mapping[str, TopicConfig], nums: int) -> None:

@@ -78,6 +78,7 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
         target=msgspec.structs.replace(plan.target, topics=topics),
         witnesses=report.witnesses,
         shown={
+            **plan.shown,
             "selected": report.selected, "size_bytes": report.size_bytes, "excluded": report.excluded,
             "skipped": report.skipped, "duplicates": duplicate_count, "topics": report.topics, "tags": report.tags,
             "oldest_ms": report.oldest_ms, "newest_ms": report.newest_ms, "would_reject": len(report.failures),

@@ -104,7 +104,7 @@ def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time
     _check(request, topics, target)
     created_ms = now_ms()
     check_order(request.start_ms, request.end_ms, created_ms)
-    ranges, source = _resolve(request, topics)
+    ranges, source, not_searched = _resolve(request, topics)
     if not ranges:
         raise NotFoundError(f"{', '.join(topics)}: no message in this range")
     return Plan(
@@ -113,6 +113,7 @@ def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time
         selection=_selection(request), transform=request.transform, target=target, keep_order=request.keep_order,
         dedup=request.dedup, dedup_keep=request.dedup_keep, skip_redriven=_skips_redriven(request, target),
         limit=request.limit, canary=request.canary, asked=_asked(request, topics), command=request.command,
+        shown={"not_searched": not_searched},
     )  # fmt: skip
 
 
@@ -246,8 +247,9 @@ def _check_delay(request: ReplayRequest, target: TargetRule) -> None:
         raise UsageError("--canary waits for consumers to take its messages, and delayed ones come later")
 
 
-def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRange], Source]:
-    wanted = _wanted(request, topics)
+def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRange], Source, list[str]]:
+    """The ranges, their source, and ``LiveCluster.not_searched``."""
+    wanted, not_searched = _wanted(request, topics), list[str]()
     if request.path is not None:
         from rmqreplay.source.store_view import StoreView  # a quarter of a redrive's imports, only for --store
 
@@ -257,9 +259,9 @@ def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRang
     else:
         with request.cluster(request.name_server or "") as cluster:
             _require_readable(cluster, topics, request.dlq_group)
-            ranges = resolve(wanted, cluster).ranges
+            ranges, not_searched = resolve(wanted, cluster).ranges, cluster.not_searched
         source = Source(name_server=request.name_server)
-    return _only_queues(ranges, request.queues), source
+    return _only_queues(ranges, request.queues), source, not_searched
 
 
 def _require_readable(cluster: LiveCluster, topics: list[str], dlq_group: str | None) -> None:

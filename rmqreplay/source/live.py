@@ -13,7 +13,7 @@ from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
 from rmqclient.tls_files import TlsFiles, tls_context
-from rmqclient.unread_queues import pull_unread
+from rmqclient.unread_queues import pull_unread, queues_past_unknown
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.codes import RequestCode, ResponseCode
@@ -70,6 +70,8 @@ class LiveCluster:
         self._read_from = read_from
         self._routes: dict[str, dict[str, tuple[QueueData, BrokerData]]] = {}
         self._queues: dict[str, list[MessageQueue]] = {}
+        self.not_searched: list[str] = []
+        """What a person must hear: where queues past a topic's counts could not be looked for, and why."""
 
     def __enter__(self) -> LiveCluster:
         return self
@@ -104,7 +106,8 @@ class LiveCluster:
         try:
             address = self.reading_address(MessageQueue(topic, queue.broker_name, 0))
             past = self.admin.queues_past(address, topic, queue_nums)
-        except (NotFoundError, RefusedError):  # no master now, or not allowed to ask
+        except (NotFoundError, RefusedError) as error:  # no master now, or not allowed to ask
+            self.not_searched.append(queues_past_unknown(topic, queue_nums, queue.broker_name, error))
             past = []
         return [*range(queue_nums), *past]
 

@@ -11,9 +11,12 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.partitions import plan_live
+from spark_tools.source import plan_read
 from spark_tools.source_options import parse_read_options
 from tests.support.servers import Server, until
 
@@ -35,3 +38,20 @@ def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word
             plan_live(cluster, parse_read_options(options))
         parts, _ = plan_live(cluster, parse_read_options({**options, "failOnDataLoss": "false"}))
         assert [part.range.queue.broker_name for part in parts] == ["broker-a"]
+
+
+def test_queues_that_a_broker_does_not_tell_are_named(
+    server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RefusedError(ResponseCode.NO_PERMISSION, "not for you")
+
+    topic = fresh("Untold")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=2))
+        until(lambda: topic in admin.topic_list())
+    monkeypatch.setattr(AdminClient, "queues_past", refuse)
+    planned = plan_read(parse_read_options({"nameServer": server.namesrv_addr, "subscribe": topic}))
+    assert [text.partition(": ")[0] for text in planned.not_searched] == [
+        f"queues of {topic} past its 2 are not known on broker-a"
+    ]

@@ -84,7 +84,7 @@ def audit(
       rmqadmin audit --context live --command deleteTopic --output wide
       rmqadmin audit --limit 20 --output json
     """
-    between = time_range(begin, end, call.now_ms(), tell=call.notice)
+    between = time_range(begin, end, call.now_ms(), "--from/--since", "--to/--until", tell=call.notice)
     entry = None if command is None else find(command.strip())
     wanted = command if entry is None else entry.name
     commands, wrong_count = read_commands_untrusted()

@@ -85,7 +85,13 @@ def msg_export(
     wanted = checked_format(path, format, overwrite=overwrite)
     if path is None and wanted is not FileFormat.JSONL and sys.stdout.isatty():
         raise UsageError(f"{wanted} is nothing for a terminal", hint="Name a FILE, or write > FILE.")
-    between = window.between(call.now_ms(), call.notice)
+    try:
+        between = window.between(call.now_ms(), call.notice)
+    except UsageError as error:
+        if path is None and window.end is not None and str(error).startswith("--to"):
+            hint = f"--to is a time; to write to a file: rmqadmin msg export {topic.strip()} {window.end}"
+            raise UsageError(str(error), hint=hint) from None
+        raise
     sieve = Sieve(
         compile_conditions(
             MessageConditions(start_time_ms=between.begin_ms, end_time_ms=between.end_ms, **conditions.as_conditions())

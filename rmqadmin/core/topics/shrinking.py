@@ -35,7 +35,10 @@ def shrink_warnings(admin: AdminClient, addr: str, before: TopicConfig | None, a
     topic, reads = after.topic_name, after.read_queue_nums
     was_read = 0 if before is None else before.read_queue_nums
     was_open = before is not None and before.write_queue_nums > before.read_queue_nums
-    told = [_lost_text(admin, addr, topic, range(reads, was_read))] if reads < was_read else []
+    was_any = 0 if before is None else max(was_read, before.write_queue_nums)
+    told = [_lost_text(admin, addr, topic, range(reads, was_read), "would be")] if reads < was_read else []
+    if reads != was_read or (before is not None and after.write_queue_nums != before.write_queue_nums):
+        told.append(_lost_text(admin, addr, topic, range(max(reads, was_read), was_any), "are already"))
     if after.write_queue_nums > reads and (reads < was_read or not was_open):
         ids = _ids_text(range(reads, after.write_queue_nums))
         told.append(f"producers would send to {ids}, which no consumer reads")
@@ -45,16 +48,19 @@ def shrink_warnings(admin: AdminClient, addr: str, before: TopicConfig | None, a
     if not told:
         return []
     safely = ""
-    if reads < was_read:
+    if any(OUT_OF_REACH in text for text in told):
         safely = f". To do it in safe steps: rmqadmin updateTopic -b {addr} -t '{topic}' --shrink-to {max(1, reads)}"
     return [f"{topic} on {addr}: {'; '.join(told)}{safely}"]
 
 
-def _lost_text(admin: AdminClient, addr: str, topic: str, queue_ids: range) -> str:
+def _lost_text(admin: AdminClient, addr: str, topic: str, queue_ids: range, state: str) -> str:
+    """What these queues hold, of which consumers read none: ``state`` is "would be" or "are already"."""
+    if not queue_ids:
+        return ""
     try:
         table = admin.topic_stats(addr, topic).offset_table
     except RocketMQError as error:
-        return f"what is in {_ids_text(queue_ids)} would be {OUT_OF_REACH}; how much that is is unknown: {error}"
+        return f"the messages in {_ids_text(queue_ids)} {state} {OUT_OF_REACH}; how many there are is unknown: {error}"
     counts = {
         queue.queue_id: ends.max_offset - ends.min_offset
         for queue, ends in sorted(table.items())
@@ -63,7 +69,7 @@ def _lost_text(admin: AdminClient, addr: str, topic: str, queue_ids: range) -> s
     if not counts:
         return ""
     which = _listed(f"queue {queue_id}: {count(number)}" for queue_id, number in counts.items())
-    return f"{counted(sum(counts.values()), 'message')} would be {OUT_OF_REACH} ({which})"
+    return f"{counted(sum(counts.values()), 'message')} {state} {OUT_OF_REACH} ({which})"
 
 
 def _ids_text(queue_ids: range) -> str:

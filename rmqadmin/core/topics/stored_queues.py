@@ -63,7 +63,9 @@ def stored_queues(
             past = [] if is_static else admin.queues_past(addr, topic, nums)
         except RocketMQError as error:
             if notice is not None:
-                notice(f"queues of {topic} past its {nums} are not known on {queues.broker_name}: {error}")
+                from rmqclient.unread_queues import queues_past_unknown  # only where a broker refuses
+
+                notice(queues_past_unknown(topic, nums, queues.broker_name, error))
         return [
             StoredQueue(
                 MessageQueue(topic, queues.broker_name, queue_id),

@@ -96,6 +96,15 @@ def test_who_takes_all_write_queues_is_told_that_nobody_can_send(
     assert NOBODY in update(rmqadmin, fresh("UnreadTopic"), "-w", "0", "--dry-run").err
 
 
+def test_who_changes_other_queues_is_told_what_was_out_of_reach_before(rmqadmin: Rmqadmin, topic: str) -> None:
+    """With fewer write queues brokers do not even list the queues where it lies."""
+    assert update(rmqadmin, topic, "-r", "2").status == 0
+    ran = update(rmqadmin, topic, "-w", "2", "--dry-run")
+    assert LOST.replace("would be", "are already") in ran.err
+    assert SAFELY in ran.err
+    assert "are already" not in update(rmqadmin, topic, "-r", "8", "--dry-run").err
+
+
 @pytest.mark.parametrize("words", [["-r", "16"], ["-r", "16", "-w", "16"], ["-w", "2"], ["-p", "R"]])
 def test_what_puts_nothing_out_of_reach_is_not_told(rmqadmin: Rmqadmin, topic: str, words: list[str]) -> None:
     ran = update(rmqadmin, topic, *words)
@@ -130,11 +139,18 @@ def test_the_status_of_a_topic_shows_them(rmqadmin: Rmqadmin, shrunk: str) -> No
     ("method", "words"),
     [
         ("queues_past", "topicStatus -t TOPIC"), ("queues_past", "msg cat TOPIC"),
+        ("queues_past", "spark-replay --topic TOPIC --to file:DIR/found.jsonl"),
         ("all_consumer_offsets", "consumerProgress -g GROUP"), ("all_consumer_offsets", "consumerProgress"),
     ],
 )  # fmt: skip
 def test_a_broker_that_does_not_say_is_told(
-    rmqadmin: Rmqadmin, shrunk: str, group: str, monkeypatch: pytest.MonkeyPatch, method: str, words: str
+    rmqadmin: Rmqadmin,
+    shrunk: str,
+    group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    words: str,
 ) -> None:
     """What it keeps there was taken for nothing."""
 
@@ -142,7 +158,8 @@ def test_a_broker_that_does_not_say_is_told(
         raise RefusedError(ResponseCode.NO_PERMISSION, "not for you")
 
     monkeypatch.setattr(AdminClient, method, refuse)
-    ran = rmqadmin(*words.replace("TOPIC", shrunk).replace("GROUP", group).split())
+    words = words.replace("TOPIC", shrunk).replace("GROUP", group).replace("DIR", str(tmp_path))
+    ran = rmqadmin(*words.split())
     assert "are not known on broker-a: " in ran.err
     assert "not for you" in ran.err
 
@@ -219,6 +236,10 @@ def test_messages_that_nobody_reads_are_waited_for(rmqadmin: Rmqadmin, server: S
     assert (ran.status, nums(server, topic)) == (1, (8, 7))
     assert "queue 7 on" in ran.err
     assert "nobody reads the topic" in ran.err
+    assert "only their expiry ends this" in ran.err
+    given_up = ran.err[ran.err.index("rmqadmin updateTopic") :].partition(",")[0].split()[2:]
+    assert update(rmqadmin, topic, *(word.strip("'") for word in given_up)).status == 0
+    assert nums(server, topic) == (7, 7)
 
 
 def test_what_arrives_in_the_last_moment_is_not_lost(
