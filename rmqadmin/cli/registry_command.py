@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import typer
@@ -53,6 +53,7 @@ _WORD_OF_OPTION = {
     **dict.fromkeys(("-a", "--actions"), Value.ACTION),
 }
 """What mqadmin's options name, as the arguments of our own commands are called."""
+_NAMES = frozenset({Value.TOPIC, Value.GROUP, Value.CLUSTER, Value.BROKER_NAME, Value.BROKER_ADDR})
 RANGE_OPTIONS = frozenset({"--since", "--until"})
 """Our names for the two ends of a range of times, wherever a command takes one. Beside an option of mqadmin's they are
 names of ours, which make no prefix of its own ambiguous."""
@@ -108,9 +109,12 @@ class RegistryCommand(TyperCommand):
             self._take_cluster(found, invocation)
             self._check_required(found.seen, found.words, found.before_end)
         words = found.words
-        if words and self.entry.is_mqadmin and "--help" not in found.seen:
-            self._leave_out(words)
-            words = []
+        if words and "--help" not in found.seen:
+            if self.entry.is_mqadmin:
+                self._leave_out(words, found.seen)
+                words = []
+            elif not any(param.param_type_name == "argument" for param in self.params):
+                self._refuse_words(words, found.seen)
         return super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
 
     def _check_misread(self, found: Normalised) -> None:
@@ -133,15 +137,27 @@ class RegistryCommand(TyperCommand):
             f"ignored, because the option was given before: {again}" + (f". {several}" if several else "")
         )
 
-    def _leave_out(self, words: Sequence[str]) -> None:
+    def _leave_out(self, words: Sequence[str], seen: set[str]) -> None:
         """What becomes of words that belong to no option, which mqadmin ignores silently. UsageError if the command
         changes something: without them it may change something else than was meant."""
         if self.entry.effect in CHANGING:
-            raise UsageError(
-                f"{' '.join(words)}: belongs to no option, so nothing was done",
-                hint=pasted_hint(" ".join(words)) or f"`rmqadmin {self.entry.name} --help` shows the options.",
-            )
+            self._refuse_words(words, seen)
         diagnostics.notice(f"ignored, because it belongs to no option: {' '.join(words)}")
+
+    def _refuse_words(self, words: Sequence[str], seen: set[str]) -> NoReturn:
+        """UsageError that names the options which a single word may belong to."""
+        hint = f"`rmqadmin {self.entry.name} --help` shows the options."
+        meant = [
+            f"{param.opts[0]} {words[0]}"
+            for param in self.params
+            if self.values.get(param.name) in _NAMES and param.opts[-1] not in seen | self.general_options
+        ]
+        if len(words) == 1 and meant:
+            hint = f"Is it {' or '.join(meant)}? {hint}"
+        raise UsageError(
+            f"{' '.join(words)}: belongs to no option, so nothing was done",
+            hint=pasted_hint(" ".join(words)) or hint,
+        )
 
     def _with_place(self, ctx: Any, error: UnknownOptionError) -> UnknownOptionError:
         """Adds where the option belongs, if it must stand before the command. Other programs also take such options

@@ -76,7 +76,8 @@ class Entrance:
     def listen_twice(self, port: int, service: Service) -> int:
         """Listens on a broker's port, which is returned, and on the one below it; port 0 takes any free pair.
         UsageError if the port is not available. A taken neighbour is only a warning."""
-        if 0 < port <= FAST_PORT_DISTANCE:  # it has no neighbour
+        if 0 < port <= FAST_PORT_DISTANCE:
+            log.warning("event=no-fast-port port=%d reason='no port is %d below it'", port, FAST_PORT_DISTANCE)
             return self.listen(port, service)
         for tries_left in range(PAIR_TRIES_MAX if port == 0 else 1, 0, -1):
             listener = self._loop.open(self._plan.listen, port)

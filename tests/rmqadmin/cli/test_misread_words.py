@@ -67,6 +67,10 @@ def test_a_topic_is_not_made_with_other_queues_than_were_typed(on_broker: Rmqadm
 def test_a_stray_word_of_a_changing_command_is_refused_and_of_a_reading_one_told(on_broker: Rmqadmin) -> None:
     ran = on_broker("deleteTopic", "-t", "T", "-c", "DefaultCluster", "now")
     assert (ran.status, "now: belongs to no option, so nothing was done" in ran.err) == (2, True)
+    for words in (["server", "reset"], ["fault", "clear"], ["cleanUnusedTopic"]):
+        ran = on_broker(*words, "broker-b")
+        assert (ran.status, "broker-b: belongs to no option, so nothing was done" in ran.err) == (2, True)
+        assert "Is it -b broker-b or -c broker-b?" in ran.err
     ran = on_broker("topicList", "OrderTopic")  # in a script, too
     assert (ran.status, "ignored, because it belongs to no option: OrderTopic" in ran.err) == (0, True)
     ran = on_broker("topicList", "–c")
