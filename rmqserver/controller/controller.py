@@ -294,7 +294,19 @@ class Controller(Service):
                 raise Refused(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, text)
             self._begin_handover(found, header, self._answering(request, connection))
         else:
-            self._decided(request, connection, lambda now: elections.elect_master(now, header))
+            self._decided(request, connection, lambda now: self._elect_unleased(now, header))
+
+    def _elect_unleased(self, now: Situation, wanted: ElectMasterHeader) -> ControllerDecision:
+        """As ``elections.elect_master``, but an operator's wish ends no term of a master that has a lease: who could
+        not be elected when the wish came may have joined the set since, and nobody has asked the master."""
+        decision = elections.elect_master(now, wanted)
+        found = now.sets.get(wanted.broker_name)
+        if not wanted.designate_elect or not decision.events or found is None or found.master_broker_id is None:
+            return decision
+        if not self.live.has_lease((wanted.broker_name, found.master_broker_id)):
+            return decision
+        text = "Failed to elect a new master: the set has just changed; ask again"
+        return ControllerDecision(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, text)
 
     def _relieve(self, found: BrokerSet) -> None:
         """The master takes no messages."""

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from rmqproto.errors import ProtocolError, StorageError
-from rmqserver.store.confirmation import OFFSET_MAX
+from rmqserver.store.append.confirmation import OFFSET_MAX
 from rmqserver.store.followers import Followers
 from rmqserver.store.options import FlushMode
 from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags

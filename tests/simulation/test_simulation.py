@@ -72,6 +72,11 @@ def test_nor_with_three_controllers_behind_one_etcd() -> None:
     assert decided > 5 * QUICK_SEEDS_OF_A_QUORUM
 
 
+def test_an_operators_wish_ends_no_term_of_a_master_that_was_not_asked() -> None:
+    """The wish came before its broker was in sync, and was decided after: nobody asked the master for its lease."""
+    Simulation(751, controllers=3).check()
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize(("controllers", "seeds"), [(1, SLOW_SEEDS), (3, SLOW_SEEDS // 3)])
 def test_nothing_is_lost_in_thousands_of_histories(controllers: int, seeds: int) -> None:
