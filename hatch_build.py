@@ -17,7 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = (
     Path("rmqserver/store/index/_index.c"),
-    Path("rmqserver/store/log/_dispatch.c"),
+    Path("rmqserver/store/append/_dispatch.c"),
     Path("rmqserver/store/queues/_properties.c"),
     Path("rmqproto/wire/_signed_fields.c"),
 )

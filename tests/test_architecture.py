@@ -94,6 +94,35 @@ def test_no_import_goes_in_a_circle(package: str) -> None:
     TopologicalSorter(imports).prepare()  # CycleError names the cycle
 
 
+# Folder -> its floors, from below. Each line may import from itself and from those before it.
+FLOORS = {
+    "rmqserver/store": [
+        {"disk"},
+        {"options", "fate", "results", "running_flags", "new_message"},
+        {"log", "epochs"},
+        {"queues"},
+        {"followers", "index"},
+        {"append", "recovery"},
+        {"message_store", "retention"},
+        {"sequences", "timers"},
+        {"checks"},
+    ],
+}
+
+
+@pytest.mark.parametrize("house", FLOORS)
+def test_no_arrow_runs_up(house: str) -> None:
+    """Imports for types count too."""
+    floor_of = {name: number for number, names in enumerate(FLOORS[house]) for name in names}
+    package = house.replace("/", ".")
+    for file in (file for file in sorted((ROOT / house).rglob("*.py")) if file != ROOT / house / "__init__.py"):
+        own = floor_of[file.relative_to(ROOT / house).with_suffix("").parts[0]]
+        for name in imports_of(file):
+            if name.startswith(f"{package}."):
+                above = name.removeprefix(f"{package}.").partition(".")[0]
+                assert floor_of[above] <= own, f"{file.relative_to(ROOT)} imports {name}"
+
+
 @pytest.mark.parametrize(
     ("room", "closed"),
     [

@@ -13,13 +13,13 @@ from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.names import is_system_topic
 from rmqproto.perm import PERM_INHERIT
 from rmqproto.wire import fastjson
-from rmqserver.store.disk.directory import StoreDirectory
+from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import open_read_only
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.queues.time_search import offset_for_time
-from rmqserver.store.recovery.checkpoint import Checkpoint
+from rmqserver.store.recovery.directory import StoreDirectory
 from rmqserver.store.results import Boundary
 
 UNKNOWN_BROKER = "store"

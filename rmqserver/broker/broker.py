@@ -85,8 +85,8 @@ from rmqserver.remoting.traffic import ByLoop
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore, now_ms
+from rmqserver.store.queues.round import Arrival
 from rmqserver.store.recovery.recovery import Recovered
-from rmqserver.store.results import Arrival
 from rmqserver.store.sequences.sequence_feed import SequenceFeed
 from rmqserver.store.timers.timer_options import TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore

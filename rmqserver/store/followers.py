@@ -7,36 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
-from rmqserver.store.results import Arrival
-
 if TYPE_CHECKING:
-    from rmqserver.store.index.file import IndexItem
     from rmqserver.store.log.scan import FoundRecord
-    from rmqserver.store.queues.consume_queue import ConsumeQueue
-    from rmqserver.store.recovery.checkpoint import Checkpoint
-
-Mark = tuple["ConsumeQueue", int]
-"""A queue and the offset up to which all its messages were written."""
-
-
-class Round(msgspec.Struct, gc=False):
-    """What one round of the loop has written to the log, on its way from commit through the flush to the followers. The
-    records lie before ``end_offset``; the last one starts at ``last_record_offset``."""
-
-    end_offset: int
-    last_record_offset: int
-    marks: list[Mark]
-    index_items: list[IndexItem]
-    arrivals: list[Arrival] = []
-    """What readers now see of the round; the consume queues fill it in."""
-
-
-Sync = Callable[["Checkpoint", Callable[[], None]], None]
-"""Runs in the flush thread: brings the follower's writes to the device, and notes in the checkpoint what only this
-follower knows. Its second argument writes the checkpoint at once, before a step that would make the checkpoint on the
-disk untrue."""
+    from rmqserver.store.queues.round import Round, Sync
 
 
 class Follower(Protocol):

@@ -15,9 +15,11 @@ from typing import ParamSpec, TypeVar
 from rmqproto.errors import StorageError
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.message.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, TAGS
-from rmqserver.store.confirmation import Confirmation, OnVisible
+from rmqserver.store.append.appender import Appender
+from rmqserver.store.append.confirmation import Confirmation, OnVisible
+from rmqserver.store.append.log_copy import LogCopy
 from rmqserver.store.disk.cached_reads import may_wait
-from rmqserver.store.disk.directory import StoreDirectory
+from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, File, OsDisk, storage_error
 from rmqserver.store.disk.doorbell import Doorbell
 from rmqserver.store.disk.segments import FileCache
@@ -25,11 +27,9 @@ from rmqserver.store.fate import QUEUED, fate
 from rmqserver.store.followers import Follower, Followers
 from rmqserver.store.index.feed import IndexFeed
 from rmqserver.store.index.index import Index
-from rmqserver.store.log.appender import Appender
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.file_maker import FileMaker
 from rmqserver.store.log.flusher import Flusher
-from rmqserver.store.log.log_copy import LogCopy
 from rmqserver.store.log.scan import search_log
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.options import FlushMode, StoreOptions
@@ -40,8 +40,8 @@ from rmqserver.store.queues.feed import QueueFeed
 from rmqserver.store.queues.known_ends import KnownEnds
 from rmqserver.store.queues.light import light_names
 from rmqserver.store.queues.reader import TRANSFER_BYTES_MAX, Reader
-from rmqserver.store.recovery.checkpoint import Checkpoint
 from rmqserver.store.recovery.checkpointer import Checkpointer
+from rmqserver.store.recovery.directory import StoreDirectory
 from rmqserver.store.recovery.failed_flush import FailedFlush
 from rmqserver.store.recovery.recovery import Recovered, Recovery
 from rmqserver.store.results import Appended, Boundary, GetResult, QueryResult

@@ -13,7 +13,6 @@ from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rmqproto.filters.message_filter import MessageFilter
-    from rmqserver.store.queues.consume_queue import ConsumeQueue
 
 
 class PutStatus(enum.Enum):
@@ -63,15 +62,6 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     log_offset: int
     size_bytes: int
     queue_offset: int
-
-
-class Arrival(msgspec.Struct, frozen=True, gc=False):
-    """A run of messages of one queue that just became visible. ``queue.tag_codes(first_queue_offset, message_count)``
-    gives their tags."""
-
-    queue: ConsumeQueue
-    first_queue_offset: int
-    message_count: int
 
 
 LogRange = tuple[int, int]

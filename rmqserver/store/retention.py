@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rmqserver.store.disk.directory import StoreDirectory
 from rmqserver.store.disk.disk import Disk, DiskUsage
 from rmqserver.store.followers import Followers
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.options import StoreOptions
+from rmqserver.store.recovery.directory import StoreDirectory
 from rmqserver.store.running_flags import CONSUME_QUEUE_DISK_FULL, DISK_FULL, RunningFlags
 
 _HOUR_MS = 3_600_000

@@ -10,14 +10,14 @@ from random import Random
 
 import pytest
 
-from rmqserver.store.confirmation import Confirmation
+from rmqserver.store.append.confirmation import Confirmation
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import File
-from rmqserver.store.followers import Round, Sync
 from rmqserver.store.log.flusher import Flusher
 from rmqserver.store.message_store import DEFAULT_PARTS, StoreParts
 from rmqserver.store.options import FlushMode
 from rmqserver.store.queues.feed import QueueFeed
+from rmqserver.store.queues.round import Round, Sync
 from rmqserver.store.recovery.failed_flush import FailedFlush
 from tests.support.quick import first_is_quick
 

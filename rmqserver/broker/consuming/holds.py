@@ -17,8 +17,8 @@ import msgspec
 import trio
 
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
+from rmqserver.store.queues.round import Arrival
 from rmqserver.store.queues.second_stage import is_wanted_untrusted
-from rmqserver.store.results import Arrival
 
 if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore

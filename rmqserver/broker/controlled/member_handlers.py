@@ -14,7 +14,7 @@ from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.sending.send_checks import unavailable_text
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, success
-from rmqserver.store.confirmation import OFFSET_MAX
+from rmqserver.store.append.confirmation import OFFSET_MAX
 
 if TYPE_CHECKING:
     from rmqserver.broker.controlled.set_master import SetMaster

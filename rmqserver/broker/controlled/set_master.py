@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from rmqserver.broker.controlled.set_link import SetLink
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.remoting.traffic import BY_TASK, Traffic
-from rmqserver.store.confirmation import OFFSET_MAX
+from rmqserver.store.append.confirmation import OFFSET_MAX
 
 if TYPE_CHECKING:
     import trio

@@ -17,7 +17,7 @@ from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.outward import open_stream
 from rmqserver.remoting.traffic import BY_TASK, Ended, Traffic
 from rmqserver.remoting.write_now import write_now
-from rmqserver.store.log.log_copy import PORTION_BYTES, LogCopy
+from rmqserver.store.append.log_copy import PORTION_BYTES, LogCopy
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)

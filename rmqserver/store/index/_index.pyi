@@ -1,4 +1,4 @@
-from rmqserver.store.index.file import IndexItem
+from rmqserver.store.queues.round import IndexItem
 
 def index_units(
     items: list[IndexItem],

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.fate import FATE_MASK, INDEXED
-from rmqserver.store.followers import Round, Sync
-from rmqserver.store.index.file import IndexItem, index_item
+from rmqserver.store.index.file import index_item
 from rmqserver.store.index.index import Index
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.scan import FoundRecord, is_record, scan_portions
 from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
-from rmqserver.store.recovery.checkpoint import Checkpoint
+from rmqserver.store.queues.round import IndexItem, Round, Sync
 from rmqserver.store.running_flags import INDEX_ERROR, RunningFlags
 
 BACKLOG_MAX = 4096

@@ -16,6 +16,7 @@ from rmqproto.java.java_hash import SIGN, abs_hash, extend_hash_utf8, extend_has
 from rmqproto.message.properties import message_keys
 from rmqserver.store.disk.disk import File
 from rmqserver.store.queues.consume_queues import NO_TAG, Topic
+from rmqserver.store.queues.round import IndexItem
 
 try:
     from rmqserver.store.index._index import index_units
@@ -37,11 +38,6 @@ UNITS_BEHIND_MAX_BYTES = 1 << 20
 """Units kept in memory before they are written ahead of the next snapshot."""
 
 _SECONDS_MAX = 0x7FFFFFFF
-
-IndexItem = tuple[int, int, int, bytes, bytes, int]
-"""What the index needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS, and the
-hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is one for every message sent."""
-
 
 NAME_DIGITS = 17
 

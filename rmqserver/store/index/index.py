@@ -12,13 +12,13 @@ from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.index.file import (
     NAME_DIGITS,
     IndexFile,
-    IndexItem,
     LiveIndexFile,
     Snapshot,
     entries,
     file_size_bytes,
     is_index_name,
 )
+from rmqserver.store.queues.round import IndexItem
 
 
 class Index:

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable
 
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.message.properties import find_bytes
+from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.fate import DUE_TIME, FATE_MASK, QUEUED
-from rmqserver.store.followers import Mark, Round, Sync
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues.consume_queue import UNIT, UNWRITTEN_UNITS_MAX, ConsumeQueue
 from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.queues.light import OFFSETS_MARK, light_units_untrusted
-from rmqserver.store.recovery.checkpoint import Checkpoint
-from rmqserver.store.results import Arrival, MessageRefused
+from rmqserver.store.queues.round import Arrival, Mark, Round, Sync
+from rmqserver.store.results import MessageRefused
 from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, RunningFlags
 
 Run = tuple[str, int, int, bytes]

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.followers import Followers
-from rmqserver.store.recovery.checkpoint import Checkpoint
 
 
 class Checkpointer:

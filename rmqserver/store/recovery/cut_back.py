@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rmqserver.store.disk.directory import StoreDirectory
+from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.disk.segments import FileCache, SegmentedFile, clear
 from rmqserver.store.log.scan import first_record
-from rmqserver.store.recovery.checkpoint import Checkpoint
+from rmqserver.store.recovery.directory import StoreDirectory
 
 OPEN_FILES_MAX = 4
 

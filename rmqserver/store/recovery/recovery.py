@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from rmqproto.errors import StorageError
 from rmqproto.message.record import StoredMessage
+from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.segments import clear
 from rmqserver.store.followers import Followers
 from rmqserver.store.log.commit_log import BLANK_SIZE_BYTES, CommitLog
 from rmqserver.store.log.scan import FoundRecord, first_record, is_record, scan_portions
-from rmqserver.store.recovery.checkpoint import Checkpoint
 
 _log = logging.getLogger(__name__)
 

@@ -17,15 +17,15 @@ from rmqproto.errors import ProtocolError
 from rmqproto.message.producer_sequence import ProducerSequence, parse_untrusted
 from rmqproto.message.properties import PRODUCER_SEQ, find_bytes
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
-from rmqserver.store.followers import Sync
 from rmqserver.store.log.scan import FoundRecord, scan_portions
+from rmqserver.store.queues.round import Sync
 from rmqserver.store.sequences import sequence_file
 from rmqserver.store.sequences.sequence_file import Saved
 from rmqserver.store.sequences.sequence_table import LineKey, SequenceTable, StoredPlace
 
 if TYPE_CHECKING:
+    from rmqserver.store.disk.checkpoint import Checkpoint
     from rmqserver.store.message_store import MessageStore
-    from rmqserver.store.recovery.checkpoint import Checkpoint
 
 READ_BACK_MAX_BYTES = 1 << 30
 """Log bytes, or up to a file more, that are read if no file covers them."""

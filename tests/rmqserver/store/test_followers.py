@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rmqserver.store.followers import Round, Sync
+from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.message_store import MessageStore
-from rmqserver.store.recovery.checkpoint import Checkpoint
+from rmqserver.store.queues.round import Round, Sync
 
 from .conftest import TINY, TINY_SYNC, MakeStore, put, put_many
 

@@ -15,11 +15,11 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqproto.message.record import decode_record_untrusted
+from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.queues.consume_queue import UNWRITTEN_UNITS_MAX
 from rmqserver.store.queues.feed import SYNCED_FILES_MAX
-from rmqserver.store.recovery.checkpoint import Checkpoint
 from rmqserver.store.results import MessageRefused
 from tests.crash.recording_disk import Loss, RecordingDisk
 from tests.support.clock import Clock

@@ -19,7 +19,8 @@ from rmqproto.message.record import BatchItem, decode_record_untrusted, encode_b
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.options import StoreOptions
-from rmqserver.store.results import Arrival, Boundary, GetStatus, MessageRefused, PutStatus
+from rmqserver.store.queues.round import Arrival
+from rmqserver.store.results import Boundary, GetStatus, MessageRefused, PutStatus
 from tests.support.clock import Clock
 
 from .conftest import HOST, TINY, TINY_SYNC, MakeStore, put, put_many

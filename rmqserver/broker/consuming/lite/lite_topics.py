@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.operation import Peer
     from rmqserver.remoting.service import Handler
-    from rmqserver.store.results import Arrival
+    from rmqserver.store.queues.round import Arrival
 
 _MS_PER_MINUTE = 60_000
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.consuming.holds import WakeKey
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.operation import Peer
-    from rmqserver.store.results import Arrival
+    from rmqserver.store.queues.round import Arrival
 
 
 class LiteClient(msgspec.Struct):

@@ -13,9 +13,10 @@ from rmqserver.store.checks.looks.index_diff import EntryRun, EntryState, IndexD
 from rmqserver.store.checks.looks.log_walk import walk
 from rmqserver.store.disk.disk import is_empty
 from rmqserver.store.fate import FATE_MASK, INDEXED
-from rmqserver.store.index.file import HEADER, INDEX_UNIT, SLOT, IndexItem, file_size_bytes, index_item
+from rmqserver.store.index.file import HEADER, INDEX_UNIT, SLOT, file_size_bytes, index_item
 from rmqserver.store.log.scan import is_record
 from rmqserver.store.queues.consume_queues import Topic
+from rmqserver.store.queues.round import IndexItem
 
 MADE_ANEW = "makes it anew from the log"
 MISSED = "leaves it: look-ups by key miss messages"

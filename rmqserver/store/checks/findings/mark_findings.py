@@ -9,9 +9,9 @@ from rmqserver.store.checks.findings import set_findings
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
 from rmqserver.store.checks.survey import Queues, Survey, holds_rocksdb
+from rmqserver.store.disk.checkpoint import CHECKPOINT_SIZE_BYTES, FIELDS_SIZE_BYTES
 from rmqserver.store.log.scan import is_record
 from rmqserver.store.options import StoreOptions
-from rmqserver.store.recovery.checkpoint import CHECKPOINT_SIZE_BYTES, FIELDS_SIZE_BYTES
 
 CHECKPOINT_PATH = "checkpoint"
 

@@ -12,13 +12,13 @@ from rmqserver.store.index.file import (
     INDEX_UNIT,
     IndexFile,
     IndexHeader,
-    IndexItem,
     LiveIndexFile,
     entries,
     file_size_bytes,
 )
 from rmqserver.store.index.found_counts import Counts
 from rmqserver.store.queues.consume_queues import NO_TAG
+from rmqserver.store.queues.round import IndexItem
 
 _READ_BYTES = 1 << 20
 

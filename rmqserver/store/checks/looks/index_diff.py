@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rmqserver.store.checks.looks.index_check import CheckedIndexFile, FoundIndexFile
-from rmqserver.store.index.file import HEADER, INDEX_UNIT, SLOT, IndexItem, entries, seconds_since
+from rmqserver.store.index.file import HEADER, INDEX_UNIT, SLOT, entries, seconds_since
+from rmqserver.store.queues.round import IndexItem
 
 _BLOCK_ENTRIES = 20_000
 _RUNS_MAX = 1000

@@ -14,13 +14,13 @@ from rmqserver.store.checks.looks.log_walk import LogStretch
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.fate import DUE_TIME, FATE_MASK, INDEXED, QUEUED
-from rmqserver.store.index.file import IndexItem
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE, UNIT
 from rmqserver.store.queues.consume_queues import Topic, can_be_directory
 from rmqserver.store.queues.feed import deliver_time_ms
 from rmqserver.store.queues.light import OFFSETS_MARK, light_units_untrusted
+from rmqserver.store.queues.round import IndexItem
 
 RECORDS_PER_SWEEP = 500_000
 """After this many records, the waiting units of all queues are compared: there may be many queues with a few units

@@ -21,7 +21,7 @@ from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
-from rmqserver.store.results import Arrival
+from rmqserver.store.queues.round import Arrival
 from tests.rmqserver.broker.parts import parts_on
 
 HOST = host_bytes("127.0.0.1", 1)

@@ -13,8 +13,8 @@ from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.broker.replicas import ha_slave
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.store.log import log_copy
-from rmqserver.store.log.log_copy import LogCopy
+from rmqserver.store.append import log_copy
+from rmqserver.store.append.log_copy import LogCopy
 from rmqserver.store.message_store import MessageStore
 from tests.rmqserver.store.conftest import TINY, put_many
 

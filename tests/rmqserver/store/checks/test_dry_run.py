@@ -106,7 +106,7 @@ def test_sizes_are_found_though_a_file_is_damaged(tmp_path: Path) -> None:
 
 
 def test_counts_of_the_index_are_found(unpacked: Path) -> None:
-    from rmqserver.store.disk.directory import StoreDirectory
+    from rmqserver.store.recovery.directory import StoreDirectory
 
     found = StoreDirectory(str(unpacked), OsDisk()).adopt_sizes(StoreOptions())
     assert (found.index_slot_count, found.index_unit_count, found.index_enabled) == (1000, 2000, True)

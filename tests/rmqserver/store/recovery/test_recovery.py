@@ -14,9 +14,9 @@ import pytest
 from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import tag_code
 from rmqproto.message.record import MAGIC_BLANK, decode_record_untrusted
+from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, OsDisk
 from rmqserver.store.message_store import MessageStore
-from rmqserver.store.recovery.checkpoint import Checkpoint
 from rmqserver.store.recovery.failed_flush import FailedFlush
 from tests.crash.recording_disk import Loss, RecordingDisk
 from tests.rmqserver.store.conftest import TINY, MakeStore, put, put_many
