@@ -38,6 +38,9 @@ DEADLINE_SWEEP_S = 1.0
 SCAN_EVERY_SWEEPS = 5
 """Apache scans every 5 s for both purposes; a request whose time is up should not wait that long."""
 
+SWEPT_AT_A_TIME = 256
+"""Held requests that a sweep looks at in one turn."""
+
 WakeKey = Hashable
 """(topic, queue id) for the arrival of messages; anything else, such as a group, for callers of ``wake``."""
 
@@ -150,14 +153,16 @@ class Holds:
         if held is not None:
             self._go_on(held)
 
-    def sweep(self, *, scan: bool) -> None:
+    def sweep(self, *, scan: bool) -> Iterator[None]:
         """Lets requests go on whose time is up, and with ``scan`` also those whose queue has moved past them. Forgets
-        requests whose client is gone."""
+        requests whose client is gone. In portions: a turn may end at each of its steps."""
         now_ms = self._clock_ms()
-        for held in list(self._all):
+        for count, held in enumerate(list(self._all), 1):
             is_due = held.deadline_ms <= now_ms or held.waiter.closed
-            if is_due or (scan and held.is_passed is not None and held.is_passed()):
+            if is_due or (scan and held.is_held and held.is_passed is not None and held.is_passed()):
                 self._go_on(held)
+            if not count % SWEPT_AT_A_TIME:
+                yield
 
     def _go_on(self, held: Held) -> None:
         if not held.is_held:  # a request that went on earlier has woken it, too
@@ -203,7 +208,8 @@ class Holds:
         while True:
             await trio.sleep(DEADLINE_SWEEP_S)
             sweeps += 1
-            self.sweep(scan=sweeps % SCAN_EVERY_SWEEPS == 0)
+            for _ in self.sweep(scan=sweeps % SCAN_EVERY_SWEEPS == 0):
+                await trio.lowlevel.checkpoint()
 
 
 def _in_turn(line: dict[Held, None]) -> Iterable[Held]:

@@ -105,10 +105,7 @@ class Pulls:
         """Counts messages that go to the group. Returns their size in bytes."""
         sizes, stats = pulled.result.sizes, self._stats
         size_bytes = sum(sizes)
-        flow = stats.gets[pulled.topic.topic_name, pulled.group.group_name]
-        flow.message_count += len(sizes)
-        flow.request_count += 1
-        flow.size_bytes += size_bytes
+        stats.gets[pulled.topic.topic_name, pulled.group.group_name].add(len(sizes), size_bytes)
         stats.get_found += 1
         return size_bytes
 

@@ -48,8 +48,5 @@ class BatchPut:
             topic, queue_id, header.sys_flag | target.sys_flag, header.born_timestamp, born_host, store_host,
             header.reconsume_times, body,
         )  # fmt: skip
-        flow = target.flow
-        flow.message_count += len(log_offsets)
-        flow.request_count += 1
-        flow.size_bytes += len(body)
+        target.flow.add(len(log_offsets), len(body))
         return BatchStored(first, log_offsets, properties)

@@ -55,10 +55,7 @@ class Put:
         return appended
 
     def _count(self, topic: str, appended: Appended) -> None:
-        flow = self._parts.stats.puts[topic]
-        flow.message_count += 1
-        flow.request_count += 1
-        flow.size_bytes += appended.size_bytes
+        self._parts.stats.puts[topic].add(1, appended.size_bytes)
 
     def when_stored(self, properties: dict[str, str], on_done: OnDone) -> None:
         """Calls ``on_done`` once, when everything put so far is as safe as the broker promises to the producer of a

@@ -118,10 +118,7 @@ class Sends:
             if refused is None:
                 raise
             raise refused from None
-        flow = target.flow
-        flow.message_count += 1
-        flow.request_count += 1
-        flow.size_bytes += appended.size_bytes
+        target.flow.add(1, appended.size_bytes)
         if not request.flag & ONEWAY_FLAG:
             if request.codec:
                 answer = self._answers.when_done(

@@ -77,10 +77,7 @@ class WaitingPut:
             % (properties, self.added_bytes, why, header.topic.encode(), queue_id),
             0, keys,
         )  # fmt: skip
-        flow = self._parts.stats.puts[topic]
-        flow.message_count += 1
-        flow.request_count += 1
-        flow.size_bytes += appended.size_bytes
+        self._parts.stats.puts[topic].add(1, appended.size_bytes)
         if out_ms is None:
             self._parts.transaction_metrics.add(header.topic, 1)
             return appended, unique_key, None

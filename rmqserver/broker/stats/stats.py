@@ -1,14 +1,14 @@
 """The broker's counters: messages and bytes by topic and group, and their rates over minute, hour and day.
 
-The hot path adds to the attributes of a ``Flow``, which one dict lookup finds; it does no timing, locking or sampling.
-A task reads the sums once a second. Totals of the broker are sums over topics, made on request. Names and meanings are
-those of ``BrokerStatsManager``, ``StatsItem`` and ``StoreStatsService`` (5.5.0)."""
+The hot path adds to a ``Flow``, which one dict lookup finds, and with it to the broker's totals; it does no timing,
+locking or sampling. A task reads the sums once a second, a portion in each turn. Names and meanings are those of
+``BrokerStatsManager``, ``StatsItem`` and ``StoreStatsService`` (5.5.0)."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 import trio
@@ -22,6 +22,9 @@ K = TypeVar("K", bound=Hashable)
 SECOND_MS = 1000
 FLOWS_MAX = 100_000
 """Flows of one kind. Clients can make any number of pairs of topic and group; those past the limit share one flow."""
+
+SAMPLED_AT_A_TIME = 256
+"""Flows whose sums are read in one turn: for a microsecond each."""
 
 RATE_SAMPLES_MAX = 601
 """One a second: the longest rate shown is over ten minutes."""
@@ -50,16 +53,36 @@ class Sample(NamedTuple):
     size_bytes: int
 
 
-class Flow:
-    """Sums since the start: messages, the requests that carried them, and their bytes. Add to them directly."""
+class Total:
+    """Sums of many flows since the start, also of those that are gone."""
 
-    __slots__ = ("_samples", "message_count", "request_count", "size_bytes")
+    __slots__ = ("message_count", "size_bytes")
 
     def __init__(self) -> None:
         self.message_count = 0
+        self.size_bytes = 0
+
+
+class Flow:
+    """Sums since the start: messages, the requests that carried them, and their bytes."""
+
+    __slots__ = ("_samples", "_total", "message_count", "request_count", "size_bytes")
+
+    def __init__(self, total: Total) -> None:
+        self.message_count = 0
         self.request_count = 0
         self.size_bytes = 0
+        self._total = total
         self._samples: tuple[deque[Sample], ...] | None = None
+
+    def add(self, message_count: int, size_bytes: int) -> None:
+        """Counts a request and its messages."""
+        self.message_count += message_count
+        self.request_count += 1
+        self.size_bytes += size_bytes
+        total = self._total
+        total.message_count += message_count
+        total.size_bytes += size_bytes
 
     def sample(self, span: Span, now_ms: int) -> None:
         if self._samples is None:  # all before the first sample came within one interval
@@ -91,17 +114,25 @@ def _snapshot(samples: Iterable[Sample], of_bytes: bool) -> StatsSnapshot:
 
 
 class Flows(dict[K, Flow]):
-    """Flows by topic, or by topic and group; made at first use. ``rest`` counts for keys that find no room."""
+    """Flows by topic, or by topic and group; made at first use. One flow counts for all keys that find no room. What is
+    not of a system topic counts in ``users``."""
 
-    def __init__(self, rest: Flow) -> None:
+    def __init__(self, is_system: Callable[[K], bool] = lambda key: False) -> None:
         super().__init__()
-        self._rest = rest
+        self.users, self.system = Total(), Total()
+        self._is_system = is_system
+        self._rest = Flow(self.users)
 
     def __missing__(self, key: K) -> Flow:
         if len(self) >= FLOWS_MAX:
             return self._rest
-        flow = self[key] = Flow()
+        flow = self[key] = Flow(self.system if self._is_system(key) else self.users)
         return flow
+
+    @property
+    def message_count(self) -> int:
+        """Of all together, since the start."""
+        return self.users.message_count + self.system.message_count
 
 
 class _Totals(NamedTuple):
@@ -123,10 +154,8 @@ class BrokerStats:
 
     def __init__(self, cluster: str, clock_ms: Callable[[], int], own_topics: frozenset[str] = frozenset()):
         """``own_topics`` are this broker's own system topics, in addition to those that every broker has."""
-        self._gone_puts = Flow()
-        self._gone_gets = Flow()
-        self.puts: Flows[str] = Flows(self._gone_puts)
-        self.gets: Flows[tuple[str, str]] = Flows(self._gone_gets)
+        self.puts: Flows[str] = Flows(self._is_system)
+        self.gets: Flows[tuple[str, str]] = Flows(lambda key: self._is_system(key[0]))
         self.get_found = 0
         self.get_miss = 0
         self.put_failed = 0
@@ -136,7 +165,7 @@ class BrokerStats:
         self._clock_ms = clock_ms
         self._cluster = cluster
         self._own_topics = own_topics
-        self._others: Flows[tuple[str, str]] = Flows(Flow())
+        self._others: Flows[tuple[str, str]] = Flows()
         self._totals: deque[_Totals] = deque(maxlen=RATE_SAMPLES_MAX)
         self._next_ms = dict.fromkeys(SPANS, self.boot_ms)
         self._next_minute_ms = self.boot_ms + 60 * SECOND_MS
@@ -154,15 +183,11 @@ class BrokerStats:
 
     def add(self, name: str, key: str, message_count: int = 1) -> None:
         """Counts one event of a kind without an attribute of its own: SNDBCK_PUT_NUMS, GROUP_ACK_NUMS, DLQ_PUT_NUMS."""
-        flow = self._others[name, key]
-        flow.message_count += message_count
-        flow.request_count += 1
+        self._others[name, key].add(message_count, 0)
 
     def forget_topic(self, topic: str) -> None:
         """Removes the flows of a deleted topic; the broker's totals stay."""
-        gone = self.puts.pop(topic, None)
-        if gone is not None:
-            _merge(self._gone_puts, gone)
+        self.puts.pop(topic, None)
         self._forget_gets(lambda key: key[0] == topic)
 
     def forget_group(self, group: str) -> None:
@@ -170,34 +195,32 @@ class BrokerStats:
 
     def _forget_gets(self, is_gone: Callable[[tuple[str, str]], bool]) -> None:
         for key in [key for key in self.gets if is_gone(key)]:
-            _merge(self._gone_gets, self.gets.pop(key))
+            del self.gets[key]
 
     # --- totals and rates --------------------------------------------------------------------------------------------
 
     @property
     def put_count(self) -> int:
         """Messages stored since the start."""
-        return self._gone_puts.message_count + sum(flow.message_count for flow in self.puts.values())
+        return self.puts.message_count
 
     @property
     def put_size_bytes(self) -> int:
-        return self._gone_puts.size_bytes + sum(flow.size_bytes for flow in self.puts.values())
+        return self.puts.users.size_bytes + self.puts.system.size_bytes
 
     @property
     def get_count(self) -> int:
         """Messages given to consumers since the start."""
-        return self._gone_gets.message_count + sum(flow.message_count for flow in self.gets.values())
+        return self.gets.message_count
 
     @property
     def user_put_count(self) -> int:
         """As ``put_count``, without system topics."""
-        users = (flow.message_count for topic, flow in self.puts.items() if not self._is_system(topic))
-        return self._gone_puts.message_count + sum(users)
+        return self.puts.users.message_count
 
     @property
     def user_get_count(self) -> int:
-        users = (flow.message_count for (topic, _), flow in self.gets.items() if not self._is_system(topic))
-        return self._gone_gets.message_count + sum(users)
+        return self.gets.users.message_count
 
     def rates(self, field: str) -> list[float | None]:
         """Rates per second over 10, 60 and 600 s; None for a span longer than the broker has run. ``field``: see
@@ -241,16 +264,13 @@ class BrokerStats:
         """Reads the sums once a second, until cancelled."""
         start_s = trio.current_time()
         for seconds in range(1, 1 << 62):
-            self.tick(self._clock_ms())
+            for _ in self.tick(self._clock_ms()):
+                await trio.lowlevel.checkpoint()
             await trio.sleep_until(start_s + seconds)
 
-    def tick(self, now_ms: int) -> None:
-        """Takes the samples that are due."""
+    def tick(self, now_ms: int) -> Iterator[None]:
+        """Takes the samples that are due, in portions: a turn may end at each of its steps."""
         self._totals.append(_Totals(now_ms, self.put_count, self.get_found, self.get_miss, self.get_count))
-        for span, due_ms in self._next_ms.items():
-            if now_ms >= due_ms:
-                self._next_ms[span] = max(due_ms + span.interval_ms, now_ms)
-                self._sample(span, now_ms)
         if now_ms >= self._next_minute_ms:
             self._next_minute_ms += 60 * SECOND_MS
             self.put_times.turn_minute()
@@ -258,8 +278,12 @@ class BrokerStats:
         if today != self._today:
             self._today = today
             self._turn_day()
+        for span, due_ms in self._next_ms.items():
+            if now_ms >= due_ms:
+                self._next_ms[span] = max(due_ms + span.interval_ms, now_ms)
+                yield from self._sample(span, now_ms)
 
-    def _sample(self, span: Span, now_ms: int) -> None:
+    def _sample(self, span: Span, now_ms: int) -> Iterator[None]:
         totals = {
             "BROKER_PUT_NUMS": self.put_count,
             "BROKER_GET_NUMS": self.get_count,
@@ -268,15 +292,12 @@ class BrokerStats:
         }
         for name, count in totals.items():
             self._others[name, self._cluster].message_count = count
-        for flows in (self.puts, self.gets, self._others):
-            for flow in flows.values():
-                flow.sample(span, now_ms)
+        flows = [*self.puts.values(), *self.gets.values(), *self._others.values()]
+        for count, flow in enumerate(flows, 1):
+            flow.sample(span, now_ms)
+            if not count % SAMPLED_AT_A_TIME:
+                yield
 
     def _turn_day(self) -> None:
         self.put_total_yesterday_morning, self.put_total_this_morning = self.put_total_this_morning, self.user_put_count
         self.get_total_yesterday_morning, self.get_total_this_morning = self.get_total_this_morning, self.user_get_count
-
-
-def _merge(total: Flow, gone: Flow) -> None:
-    total.message_count += gone.message_count
-    total.size_bytes += gone.size_bytes

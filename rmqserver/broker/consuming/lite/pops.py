@@ -180,10 +180,7 @@ class LitePops:
         self._offsets.commit(group, queue, LIGHT_QUEUE_ID, offsets[0])
         popped.records += found
         popped.counts += [out.consumed_counts.get(offset, 0) for offset in offsets]
-        flow = self._parts.stats.gets[header.topic, group]
-        flow.message_count += len(found)
-        flow.request_count += 1
-        flow.size_bytes += sum(result.sizes)
+        self._parts.stats.gets[header.topic, group].add(len(found), sum(result.sizes))
         return True
 
     def _start(self, group: str, queue: str) -> int:

@@ -242,10 +242,7 @@ class Popping:
         popped.offsets[source] = offsets
         popped.chunks += chunks
         popped.message_count += len(offsets)
-        flow = self._stats.gets[topic, header.consumer_group]
-        flow.message_count += len(offsets)
-        flow.request_count += 1
-        flow.size_bytes += sum(result.sizes)
+        self._stats.gets[topic, header.consumer_group].add(len(offsets), sum(result.sizes))
 
     def _chunks_of(
         self, popped: Popped, header: PopHeader, topic: str, queue_id: int, start: int, result: GetResult

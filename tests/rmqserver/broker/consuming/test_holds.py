@@ -89,6 +89,10 @@ class Bench:
     def arrive(self, queue: Any, first: int = 0, count: int = 1) -> None:
         self.holds.arrived([Arrival(queue, first, count)])
 
+    def sweep(self, *, scan: bool) -> None:
+        for _ in self.holds.sweep(scan=scan):
+            pass
+
 
 @pytest.fixture
 def bench() -> Bench:
@@ -141,7 +145,7 @@ def test_of_a_line_only_so_many_go_on_as_take_what_arrived(bench: Bench) -> None
     bench.holds.wake_next("g")
     bench.holds.wake_next("g")
     assert bench.again == [wanted, unwanted]
-    bench.holds.sweep(scan=False)
+    bench.sweep(scan=False)
     bench.arrive(queue)
     assert (len(bench.holds), len(bench.again)) == (0, 2)
 
@@ -149,13 +153,13 @@ def test_of_a_line_only_so_many_go_on_as_take_what_arrived(bench: Bench) -> None
 def test_deadline_is_kept_by_the_sweep(bench: Bench) -> None:
     short, long = bench.hold(wait_ms=10), bench.hold(wait_ms=20)
     bench.now_ms += 9
-    bench.holds.sweep(scan=False)
+    bench.sweep(scan=False)
     assert bench.again == []
     bench.now_ms += 1
-    bench.holds.sweep(scan=False)
+    bench.sweep(scan=False)
     assert bench.again == [short]
     bench.now_ms += 10
-    bench.holds.sweep(scan=False)
+    bench.sweep(scan=False)
     assert bench.again == [short, long]
 
 
@@ -164,17 +168,36 @@ def test_scan_moves_on_whom_messages_passed_by(bench: Bench) -> None:
     filtered in one go."""
     behind, level = bench.hold({4}, offset=2), bench.hold({4}, offset=3)
     bench.max_offset = 3
-    bench.holds.sweep(scan=False)
+    bench.sweep(scan=False)
     assert bench.again == []
-    bench.holds.sweep(scan=True)
+    bench.sweep(scan=True)
     assert bench.again == [behind]
     assert level not in bench.again
+
+
+def test_many_are_swept_in_portions(bench: Bench) -> None:
+    """A scan of 100,000 at once stopped every client for a tenth of a second."""
+    looked_at: list[int] = []
+
+    def is_passed() -> bool:
+        looked_at[-1] += 1
+        return len(looked_at) == 1
+
+    for _ in range(5000):
+        bench.hold().is_passed = is_passed
+    portions = bench.holds.sweep(scan=True)
+    looked_at.append(0)
+    next(portions)
+    bench.holds.wake(("T", 0))  # the others go on in another way meanwhile
+    for _ in portions:
+        looked_at.append(0)
+    assert (looked_at[0], sum(looked_at), len(bench.again)) == (holds.SWEPT_AT_A_TIME, holds.SWEPT_AT_A_TIME, 5000)
 
 
 def test_closed_connections_are_forgotten_and_never_run_again(bench: Bench) -> None:
     swept, woken = bench.hold(), bench.hold(queue_id=1)
     swept.waiter.closed = woken.waiter.closed = True  # type: ignore[misc]
-    bench.holds.sweep(scan=False)
+    bench.sweep(scan=False)
     bench.arrive(Queue("T", 1, [1]))
     assert bench.again == []
     assert (len(bench.holds), bench.holds.held_for(("T", 0)), bench.holds.held_for(("T", 1))) == (0, 0, 0)
@@ -209,7 +232,7 @@ def test_one_of_several_keys_is_enough_and_only_once(bench: Bench) -> None:
     assert bench.again == [held]
     bench.holds.wake("G")
     bench.now_ms += 1000
-    bench.holds.sweep(scan=True)
+    bench.sweep(scan=True)
     assert (bench.again, len(bench.holds), bench.holds.held_for("G")) == ([held], 0, 0)
 
 

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqserver.broker.stats.put_times import PutTimes
-from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.stats.stats import SAMPLED_AT_A_TIME, BrokerStats, Flow, Flows, Span
 from tests.support.clock import Clock
 
 BOOT_MS = 1_700_000_000_000
+
+
+def tick(stats: BrokerStats, now_ms: int) -> int:
+    """Lets it take the samples that are due; returns how many portions that took."""
+    return 1 + sum(1 for _ in stats.tick(now_ms))
 
 
 class TickingClock(Clock):
     def run(self, stats: BrokerStats, seconds: int) -> None:
         for _ in range(seconds):
             self.now_ms += 1000
-            stats.tick(self.now_ms)
+            tick(stats, self.now_ms)
 
 
 def counted() -> tuple[BrokerStats, TickingClock]:
     clock = TickingClock(BOOT_MS)
     stats = BrokerStats("DefaultCluster", clock, frozenset({"broker-a"}))
-    stats.tick(BOOT_MS)
+    tick(stats, BOOT_MS)
     return stats, clock
 
 
 def put(stats: BrokerStats, topic: str, count: int, size_bytes: int = 100, requests: int = 1) -> None:
-    flow = stats.puts[topic]
-    flow.message_count += count
-    flow.request_count += requests
-    flow.size_bytes += size_bytes
+    for _ in range(requests):
+        stats.puts[topic].add(count // requests, size_bytes // requests)
 
 
 def test_a_topic_nobody_sent_to_has_no_stats() -> None:
@@ -93,10 +97,8 @@ def test_rates_are_none_until_the_broker_has_run_so_long() -> None:
 
 def test_gets_are_by_topic_and_group() -> None:
     stats, clock = counted()
-    flow = stats.gets["T", "g"]
-    flow.message_count += 20
-    flow.request_count += 2
-    flow.size_bytes += 900
+    for size_bytes in (300, 600):
+        stats.gets["T", "g"].add(10, size_bytes)
     clock.run(stats, 10)
     assert stats.group_get_tps("T", "g") == 2.0
     assert stats.group_get_tps("T", "other") == 0.0
@@ -112,8 +114,8 @@ def test_a_deleted_topic_leaves_its_messages_in_the_totals() -> None:
     """Otherwise putTps would fall below zero when a topic is deleted."""
     stats, _ = counted()
     put(stats, "T", 5, 500)
-    stats.gets["T", "g"].message_count += 4
-    stats.gets["U", "g"].message_count += 1
+    stats.gets["T", "g"].add(4, 400)
+    stats.gets["U", "g"].add(1, 100)
     stats.forget_topic("T")
     assert (stats.put_count, stats.put_size_bytes, stats.get_count) == (5, 500, 5)
     assert stats.view("TOPIC_PUT_NUMS", "T") is None
@@ -129,15 +131,39 @@ def test_system_topics_do_not_count_as_the_users_messages() -> None:
     assert (stats.put_count, stats.user_put_count) == (4, 1)
 
 
+def test_many_flows_are_sampled_in_portions_and_totals_need_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of 300,000 at once stopped every client for a third of a second."""
+    stats, clock = counted()
+    for number in range(20_000):
+        put(stats, f"T{number}", 1)
+    turns: list[int] = [0]
+    sample = Flow.sample
+
+    def counts(self: Flow, span: Span, now_ms: int) -> None:
+        turns[-1] += 1
+        sample(self, span, now_ms)
+
+    monkeypatch.setattr(Flow, "sample", counts)
+    for _ in stats.tick(clock.now_ms + 9_999):
+        turns.append(0)
+    assert sum(turns) == 0, "no span is over"
+    for _ in stats.tick(clock.now_ms + 10_000):
+        turns.append(0)
+    assert sum(turns) >= 20_000
+    assert max(turns) == SAMPLED_AT_A_TIME
+    monkeypatch.setattr(Flows, "values", None)
+    assert (stats.put_count, stats.user_put_count, stats.put_size_bytes) == (20_000, 20_000, 2_000_000)
+
+
 def test_mornings_move_at_midnight() -> None:
     stats, clock = counted()
     put(stats, "T", 3)
     clock.now_ms += 86_400_000
-    stats.tick(clock.now_ms)
+    tick(stats, clock.now_ms)
     assert (stats.put_total_yesterday_morning, stats.put_total_this_morning) == (0, 3)
     put(stats, "T", 4)
     clock.now_ms += 86_400_000
-    stats.tick(clock.now_ms)
+    tick(stats, clock.now_ms)
     assert (stats.put_total_yesterday_morning, stats.put_total_this_morning) == (3, 7)
 
 
