@@ -507,14 +507,15 @@ class Broker(Service):
             await trio.sleep(self.config.clean_resource_interval_ms / 1000)
             try:
                 report = self.store.clean_expired()
+                if report.deleted_log_files:
+                    if self._set_state is not None:
+                        self._set_state.log_begins(self.store.log.min_offset)
+                    log.info("event=cleaned log_files=%d", report.deleted_log_files)
+                while self.store.clean_some():
+                    await trio.lowlevel.checkpoint()
                 self.timers.clean_expired()
             except StorageError as error:
                 log.error("event=not-cleaned reason=%r", str(error))
-                continue
-            if report.deleted_log_files:
-                if self._set_state is not None:
-                    self._set_state.log_begins(self.store.log.min_offset)
-                log.info("event=cleaned log_files=%d", report.deleted_log_files)
 
 
 def _written_ms(path: Path) -> int:

@@ -4,7 +4,7 @@ retention ask the list, and know no member by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class Follower(Protocol):
         """The sync of everything shown. Called when it is not behind. Syncs run in the order in which they were
         prepared."""
 
-    def delete_below(self, log_offset: int) -> int:
-        """Removes the files that hold only what lies before ``log_offset``, where the log now starts; returns how many.
-        OSError."""
+    def delete_below(self, log_offset: int) -> Iterator[None]:
+        """Removes the files that hold only what lies before ``log_offset``, where the log now starts. In portions: a
+        turn may end at each of its steps. OSError."""
 
 
 class Followers:

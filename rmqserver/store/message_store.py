@@ -622,9 +622,15 @@ class MessageStore:
     @says_what_failed
     def clean_expired(self, at_ms: int | None = None, *, force: bool = False) -> CleanReport:
         """Measures the disk, sets or clears the flags, removes what retention allows (``retention.py``). Call it about
-        every ten seconds. ``force`` deletes expired files at any hour."""
+        every ten seconds. ``force`` deletes expired files at any hour. What queues and index hold of removed files goes
+        by ``clean_some``; until then, a queue may begin before the log does."""
         now_ms = self.clock_ms() if at_ms is None else at_ms
         return self._retention.clean(now_ms, self.flushed_offset, force=force)
+
+    @says_what_failed
+    def clean_some(self) -> bool:
+        """Removes a portion of what ``clean_expired`` has left: a millisecond of work. False if nothing is left."""
+        return self._retention.clean_some()
 
     @says_what_failed
     def why_not_writeable(self) -> str:

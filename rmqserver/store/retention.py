@@ -4,8 +4,9 @@ never the last one. A disk that fills up lowers the age, then stops writes befor
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from rmqserver.store.disk.disk import Disk, DiskUsage
 from rmqserver.store.followers import Followers
@@ -24,8 +25,6 @@ class CleanReport:
     log_disk_used_percent: int
     queue_disk_used_percent: int
     deleted_log_files: int = 0
-    deleted_follower_files: int = 0
-    """Removed files of consume queues, of the index, and of any other follower of the log."""
 
 
 class Retention:
@@ -47,19 +46,27 @@ class Retention:
         self._followers = followers
         self._flags = flags
         self._remove = remove
+        self._followers_left: Iterator[None] = iter(())
         self.use_options(options)
 
     def use_options(self, options: StoreOptions) -> None:
         self._options = options
 
     def clean(self, now_ms: int, flushed_offset: int, *, force: bool) -> CleanReport:
-        """Files that are not flushed yet stay."""
+        """Files that are not flushed yet stay. What followers hold of removed files goes by ``clean_some``."""
         report = self._measure()
         self._delete_log_files(report, now_ms, flushed_offset, force)
         if report.deleted_log_files:
             log_min = self._log.min_offset
-            report.deleted_follower_files = sum(each.delete_below(log_min) for each in self._followers.all)
+            self._followers_left = chain(
+                self._followers_left, *(each.delete_below(log_min) for each in self._followers.all)
+            )
         return report
+
+    def clean_some(self) -> bool:
+        """Removes a portion of the files of consume queues, of the index, and of any other follower that hold nothing
+        of the log anymore. False if none is left. OSError; the next calls go on with the next follower."""
+        return next(self._followers_left, self) is None
 
     def lack_of_room(self) -> str:
         """Why a copied log must not grow; empty if it may. The percentages count only for messages that producers

@@ -4,7 +4,7 @@ the log, and then takes them from the rounds. So a killed broker serves again wi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
@@ -184,5 +184,6 @@ class IndexFeed:
 
         return sync
 
-    def delete_below(self, log_offset: int) -> int:
-        return self._index.delete_below(log_offset)
+    def delete_below(self, log_offset: int) -> Iterator[None]:
+        self._index.delete_below(log_offset)
+        yield

@@ -169,13 +169,10 @@ class Index:
             self._disk.unlink(self.files.pop().path)
         return len(self.files) < count
 
-    def delete_below(self, log_offset: int) -> int:
-        """Removes files, never the last, whose messages all lie before ``log_offset``; returns how many."""
-        count = 0
+    def delete_below(self, log_offset: int) -> None:
+        """Removes files, never the last, whose messages all lie before ``log_offset``."""
         while len(self.files) > 1 and self.files[0].header.end_log_offset < log_offset:
             self._disk.unlink(self.files.pop(0).path)
-            count += 1
-        return count
 
 
 def _file_name(now_ms: int) -> str:

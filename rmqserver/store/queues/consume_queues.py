@@ -82,6 +82,8 @@ class ConsumeQueues:
         self.changed_paths: dict[str, None] = {}
         """Files written since the last ``take_changed_paths``."""
         self.log_min_offset = 0
+        self.heads_log_min_offset = 0
+        """Where the log started when first files of queues were last removed."""
         self.log_end_offset: int | None = None
         """Where the log started and, after recovery, ended: a queue that is opened forgets everything outside."""
         self.light_count = 0
@@ -220,6 +222,19 @@ class ConsumeQueues:
         for name in self.names():
             yield from self.of_topic(name)
 
+    def with_old_files(self) -> Iterator[ConsumeQueue | None]:
+        """Looks at a queue in each step: one that is not open and has a single file is None, and stays so. Queues that
+        come later have no old files."""
+        for name in self.names():
+            for queue_id in self.ids_of(name):
+                topic = self.topics.get(name)  # it may be deleted meanwhile, and made again
+                is_unopened = topic is not None and queue_id in topic.unopened
+                is_left = is_unopened and self._has_single_file(f"{name}/{queue_id}")
+                yield None if is_left else self.find(name, queue_id)
+
+    def _has_single_file(self, queue: str) -> bool:
+        return len(self._disk.listdir(f"{self.directory}/{queue}")) < 2
+
     def opened(self) -> Iterator[ConsumeQueue]:
         for topic in self.topics.values():
             yield from topic.queues.values()
@@ -247,7 +262,7 @@ class ConsumeQueues:
         if queue.segments.bases:
             first_in_it = max(queue.segments.bases[-1] // UNIT_SIZE_BYTES, queue.min_offset)
             if first_in_it < queue.written_offset:
-                self.ends.note(queue, first_in_it, self.log_min_offset)
+                self.ends.note(queue, first_in_it, self.heads_log_min_offset)
 
     def take_changed_paths(self) -> list[str]:
         paths = list(self.changed_paths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.message.properties import find_bytes
@@ -26,7 +26,7 @@ Run = tuple[str, int, int, bytes]
 """Topic, queue id, first queue offset, and consecutive units of a queue."""
 
 QUEUES_PER_PORTION = 32
-"""Consume queues written at a time while the loop is idle."""
+"""Consume queues written at a time while the loop is idle, or cleaned in one turn."""
 
 SYNCED_FILES_MAX = 64
 """With more files to sync, the whole file system is synced: a device takes thousands of files together in the time of a
@@ -77,7 +77,7 @@ class QueueFeed:
         """Finds out which queues exist. ``known_offset`` is the log offset of a record whose unit, like those of all
         records before it, is in a file; 0 if none is known. If the record's queue confirms it, queues are opened on
         demand, and True is returned. Otherwise all queues are opened here, and their content decides."""
-        self._queues.log_min_offset = self._log.min_offset
+        self._queues.log_min_offset = self._queues.heads_log_min_offset = self._log.min_offset
         self._queues.look(clean=True, read_only=self._read_only)
         if known_offset and self._has_unit_of(known_offset):
             self._known_offset = known_offset
@@ -345,16 +345,17 @@ class QueueFeed:
             if self._disk.is_directory(directory):
                 self._disk.sync_directory(directory)
 
-    def delete_below(self, log_offset: int) -> int:
-        count = 0
+    def delete_below(self, log_offset: int) -> Iterator[None]:
         self._queues.log_min_offset = log_offset
-        for queue in self._queues.all():
-            queue.forget_before(log_offset)
-            # Files that lie wholly below the first readable unit are removed, but never the last file.
-            while len(queue.segments.bases) > 1 and queue.is_below_min(queue.segments.bases[1]):
-                queue.segments.delete_first()
-                count += 1
-        return count
+        for count, queue in enumerate(self._queues.with_old_files(), 1):
+            if queue is not None:
+                queue.forget_before(log_offset)
+                # Files that lie wholly below the first readable unit are removed, but never the last file.
+                while len(queue.segments.bases) > 1 and queue.is_below_min(queue.segments.bases[1]):
+                    queue.segments.delete_first()
+            if not count % QUEUES_PER_PORTION:
+                yield
+        self._queues.heads_log_min_offset = log_offset
 
 
 def deliver_time_ms(

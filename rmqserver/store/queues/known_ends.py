@@ -136,7 +136,7 @@ class KnownEnds:
     def save(self, log_min_offset: int, log_offset: int, opened: Iterable[ConsumeQueue]) -> None:
         """Writes the file for a store that is about to be closed: its log begins at ``log_min_offset``, and the last
         record is at ``log_offset``. ``opened`` are the queues that were used. Of others, what was known is true still:
-        retention, which removes first files, uses all of them. OSError."""
+        retention opens those of which it removes files. OSError."""
         for topic, queue_id, first, end in list(self.all()):
             self._ends.setdefault(topic, {})[queue_id] = first, end
         for queue in opened:

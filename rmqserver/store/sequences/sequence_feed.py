@@ -9,7 +9,7 @@ in which no producer ever used this has no file, and is read only when the first
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -205,8 +205,8 @@ class SequenceFeed:
 
         return sync
 
-    def delete_below(self, log_offset: int) -> int:
-        return 0
+    def delete_below(self, log_offset: int) -> Iterator[None]:
+        return iter(())
 
 
 def _number_untrusted(properties: bytes) -> ProducerSequence | None:

@@ -12,6 +12,7 @@ from rmqproto.message.record import host_bytes
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.results import Appended
+from rmqserver.store.retention import CleanReport
 from tests.support.clock import Clock
 
 HOST = host_bytes("127.0.0.1", 10911)
@@ -54,6 +55,14 @@ def put_many(store: MessageStore, count: int, topic: str = "T", queue_id: int = 
         done.append(put(store, topic, queue_id, b"body %d" % number, keys=f"k{number}", unique=f"U{number}"))
         store.commit()
     return done
+
+
+def cleaned(store: MessageStore, at_ms: int | None = None) -> CleanReport:
+    """Removes what has expired, whatever the hour, and everything that pointed at it."""
+    report = store.clean_expired(at_ms, force=True)
+    while store.clean_some():
+        pass
+    return report
 
 
 MakeStore = Callable[..., MessageStore]

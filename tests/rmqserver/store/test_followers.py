@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.round import Round, Sync
 
-from .conftest import TINY, TINY_SYNC, MakeStore, put, put_many
+from .conftest import TINY, TINY_SYNC, MakeStore, cleaned, put, put_many
 
 
 class Copier:
@@ -72,9 +72,9 @@ class Copier:
 
         return sync
 
-    def delete_below(self, log_offset: int) -> int:
+    def delete_below(self, log_offset: int) -> Iterator[None]:
         self.log_start = log_offset
-        return 0
+        yield
 
     def _copy(self, end_offset: int) -> None:
         while len(self.copied) < end_offset:
@@ -152,6 +152,6 @@ def test_followers_hear_of_retention_and_of_a_checkpoint_they_want(make_store: M
     store.on_flush_done()
     store.flush()
     assert copier.synced_bytes == store.confirmed_offset
-    report = store.clean_expired(force=True, at_ms=1 << 50)
+    report = cleaned(store, at_ms=1 << 50)
     assert report.deleted_log_files > 0
     assert copier.log_start == store.log.min_offset > 0

@@ -18,7 +18,7 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from tests.support.clock import Clock
 
-from .conftest import HOST
+from .conftest import HOST, cleaned
 
 GIB = 1 << 30
 OPTIONS = StoreOptions(index_slot_count=1000, index_unit_count=1000, disk_free_min_bytes=0, delete_file_batch_max=2)
@@ -121,7 +121,7 @@ def test_a_round_of_retention_asks_as_little_of_the_disk(tmp_path: Path) -> None
             os.utime(path, (0, 0))
         store = opened(root, options)
         counted()
-        report = store.clean_expired(force=True)
+        report = cleaned(store)
         found.append(counted())
         assert (report.deleted_log_files, store.min_offset("T", 0)) == (2, 2)
         store.abandon()

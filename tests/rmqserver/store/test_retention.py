@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rmqserver.store.disk.disk import DiskUsage, OsDisk
+from rmqserver.store.disk.disk import DiskUsage, OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
+from rmqserver.store.queues.feed import QUEUES_PER_PORTION
 from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
 from tests.support.clock import Clock
 
-from .conftest import TINY, MakeStore, put, put_many
+from .conftest import TINY, MakeStore, cleaned, put, put_many
 
 HOUR_MS = 3_600_000
 OPTIONS = dataclasses.replace(TINY, delete_hours=(), file_reserved_hours=72, disk_free_min_bytes=0)
@@ -36,6 +38,24 @@ class PretendDisk(OsDisk):
         return self._clock.now_ms - (0 if is_young else 73 * HOUR_MS)
 
 
+class CountingDisk(PretendDisk):
+    """Counts what is opened, listed or removed."""
+
+    count = 0
+
+    def open(self, path: str, **more: Any) -> OsFile:
+        self.count += 1
+        return super().open(path, **more)
+
+    def listdir(self, path: str) -> list[str]:
+        self.count += 1
+        return super().listdir(path)
+
+    def unlink(self, path: str) -> None:
+        self.count += 1
+        super().unlink(path)
+
+
 @pytest.fixture
 def disk(clock: Clock) -> PretendDisk:
     return PretendDisk(clock)
@@ -50,11 +70,11 @@ def store(make_store: MakeStore, disk: PretendDisk) -> MessageStore:
     return store
 
 
-def test_expired_files_go_and_everything_that_pointed_at_them(store: MessageStore) -> None:
-    files = len(store.log.segments.bases)
-    report = store.clean_expired(force=True)
-    assert report.deleted_log_files == files - 1
-    assert report.deleted_follower_files > 1
+def test_expired_files_go_and_everything_that_pointed_at_them(store: MessageStore, tmp_path: Path) -> None:
+    files, index_files = len(store.log.segments.bases), len(list((tmp_path / "store/index").iterdir()))
+    assert cleaned(store).deleted_log_files == files - 1
+    assert not (tmp_path / "store/consumequeue/T/0/00000000000000000000").exists()
+    assert len(list((tmp_path / "store/index").iterdir())) < index_files
     low = store.min_offset("T", 0)
     assert 0 < low < 100
     small = store.get("T", 0, 0, 32)
@@ -65,11 +85,83 @@ def test_expired_files_go_and_everything_that_pointed_at_them(store: MessageStor
 
 
 def test_a_cleaned_store_opens_again_with_the_same_offsets(store: MessageStore, make_store: MakeStore) -> None:
-    store.clean_expired(force=True)
+    cleaned(store)
     low = store.min_offset("T", 0)
     assert store.close()
     again = make_store(options=OPTIONS)
     assert (again.min_offset("T", 0), again.max_offset("T", 0)) == (low, 100)
+
+
+def test_a_pull_in_between_goes_on_behind_what_is_gone(store: MessageStore) -> None:
+    """The log's files go first, and its queues follow in portions."""
+    store.clean_expired(force=True)
+    found = store.get("T", 0, 0, 1)
+    assert (found.status, found.min_offset) == (GetStatus.FOUND, 0)
+    while store.clean_some():
+        pass
+    assert found.next_offset == store.min_offset("T", 0) + 1
+
+
+QUEUE_COUNT = 2000
+
+
+def test_many_queues_are_cleaned_in_portions_and_most_are_not_even_opened(
+    make_store: MakeStore, clock: Clock, tmp_path: Path
+) -> None:
+    """100,000 queues in one call stopped every client for seconds; a controller's lease can lapse meanwhile."""
+    disk = CountingDisk(clock)
+    store = make_store(disk=disk, options=OPTIONS)
+    put_many(store, 30, "Long")
+    for number in range(QUEUE_COUNT):
+        put(store, f"T{number % 200}", number // 200)
+    store.commit()
+    assert store.close()
+    store = make_store(disk=disk, options=dataclasses.replace(OPTIONS, delete_file_batch_max=1 << 30))
+    looked_at = []
+    disk.count = 0
+    assert store.clean_expired(force=True).deleted_log_files == disk.count > 0, "no queue is looked at in this call"
+    disk.count, goes_on = 0, True
+    while goes_on:
+        goes_on = store.clean_some()
+        looked_at.append(disk.count)
+        disk.count = 0
+    assert len(looked_at) > QUEUE_COUNT / QUEUES_PER_PORTION
+    # A topic's directory and a queue's; the one long queue is opened, searched, and loses its first files.
+    assert sorted(looked_at)[-2] <= 2 * QUEUES_PER_PORTION
+    assert max(looked_at) <= 3 * QUEUES_PER_PORTION
+    opened = [queue.topic for queue in store.queues.opened()]
+    assert opened == ["T199", "Long"], "by the start, which looks for the last record, and as it has several files"
+    assert len(list((tmp_path / "store/consumequeue/Long/0").iterdir())) == 1
+    low = store.log.min_offset
+    for number in range(QUEUE_COUNT):
+        found = store.get(f"T{number % 200}", number // 200, 0, 1)
+        has_it = found.status is GetStatus.FOUND
+        assert has_it or found.min_offset == 1, found
+    assert low > 0
+
+
+def test_what_is_deleted_or_used_between_two_portions_is_cleaned_all_the_same(
+    make_store: MakeStore, clock: Clock
+) -> None:
+    disk = CountingDisk(clock)
+    store = make_store(disk=disk, options=OPTIONS)
+    for topic in ("A", "B", "C"):
+        for queue_id in range(2 * QUEUES_PER_PORTION):
+            put(store, topic, queue_id)
+    put_many(store, 60, "D")
+    assert store.close()
+    store = make_store(disk=disk, options=OPTIONS)
+    assert store.clean_expired(force=True).deleted_log_files
+    assert store.clean_some()
+    for topic in ("A", "B", "C"):
+        store.delete_topic(topic)
+    assert put(store, "B").queue_offset == 0
+    store.commit()
+    while store.clean_some():
+        pass
+    assert store.queues.ids_of("A") == store.queues.ids_of("C") == []
+    assert (store.queues.ids_of("B"), store.min_offset("B", 0), store.max_offset("B", 0)) == ([0], 0, 1)
+    assert store.get("D", 0, store.min_offset("D", 0), 1).status is GetStatus.FOUND
 
 
 def test_young_files_stay(store: MessageStore, disk: PretendDisk) -> None:

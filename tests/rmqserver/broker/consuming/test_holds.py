@@ -189,8 +189,7 @@ def test_many_are_swept_in_portions(bench: Bench) -> None:
     looked_at.append(0)
     next(portions)
     bench.holds.wake(("T", 0))  # the others go on in another way meanwhile
-    for _ in portions:
-        looked_at.append(0)
+    looked_at.extend(0 for _ in portions)
     assert (looked_at[0], sum(looked_at), len(bench.again)) == (holds.SWEPT_AT_A_TIME, holds.SWEPT_AT_A_TIME, 5000)
 
 

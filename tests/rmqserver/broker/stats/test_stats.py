@@ -144,11 +144,9 @@ def test_many_flows_are_sampled_in_portions_and_totals_need_none_of_them(monkeyp
         sample(self, span, now_ms)
 
     monkeypatch.setattr(Flow, "sample", counts)
-    for _ in stats.tick(clock.now_ms + 9_999):
-        turns.append(0)
+    turns.extend(0 for _ in stats.tick(clock.now_ms + 9_999))
     assert sum(turns) == 0, "no span is over"
-    for _ in stats.tick(clock.now_ms + 10_000):
-        turns.append(0)
+    turns.extend(0 for _ in stats.tick(clock.now_ms + 10_000))
     assert sum(turns) >= 20_000
     assert max(turns) == SAMPLED_AT_A_TIME
     monkeypatch.setattr(Flows, "values", None)

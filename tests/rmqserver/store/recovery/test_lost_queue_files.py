@@ -14,7 +14,7 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues import consume_queues
 from rmqserver.store.results import MessageRefused
 from tests.crash.recording_disk import Loss, RecordingDisk
-from tests.rmqserver.store.conftest import TINY, put
+from tests.rmqserver.store.conftest import TINY, cleaned, put
 from tests.support.clock import Clock
 
 ROOT = "/store"
@@ -295,8 +295,9 @@ def test_first_files_that_have_expired_are_not_missed(
     closed(disk)
     store = opened(disk)
     path = f"{ROOT}/commitlog/{0:020d}"
-    assert store.clean_expired(1 << 50, force=True).deleted_follower_files
+    cleaned(store, 1 << 50)
     assert not disk.is_file(path)
+    assert not disk.is_file(f"{ROOT}/consumequeue/T/1/{0:020d}")
     if ended is closed:
         assert store.close()
     else:
