@@ -98,7 +98,7 @@ audit: $(VENV)/.audit
 # modules if there is a C compiler. The manual pages are made from the commands.
 release: $(VENV)/.test
 	rm -rf dist
-	$(BIN)/python -m rmqadmin.manual man
+	$(BIN)/python -m rmqadmin.cli.manual man
 	$(BIN)/python -m hatchling build --directory dist
 	cd dist && sha256sum -- *.tar.gz *.whl > SHA256SUMS
 	@cat dist/SHA256SUMS

@@ -16,8 +16,8 @@ PROOF = re.compile(r"(^|_)(secret|secret_key|password|signature|token|digest|mac
 
 ALLOWED = {
     "rmqadmin/core/access/users.py: before.password != after.password",  # whether an administrator changes it
-    "rmqadmin/cli/mqadmin_argv.py: token == '--'",  # words of a command line
-    "rmqadmin/cli/mqadmin_argv.py: token == '-'",
+    "rmqadmin/cli/parsing/mqadmin_argv.py: token == '--'",  # words of a command line
+    "rmqadmin/cli/parsing/mqadmin_argv.py: token == '-'",
 }
 
 HAS_ANY = re.compile("secret|password|signature|digest|token|hmac")

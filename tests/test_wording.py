@@ -15,8 +15,8 @@ _BY_HAND = re.compile(rf"(?<!\d)\{{[^{{}}]*\}} ((?:more |new |other )?(?:{_COUNT
 """A value that is filled in, followed by one of these plurals."""
 
 _ALWAYS_SEVERAL = {
-    ("rmqadmin/output/diagnostics.py", "servers"),  # two or more
-    ("rmqadmin/shared/replay_progress.py", "messages"),  # more are still expected
+    ("rmqadmin/cli/output/diagnostics.py", "servers"),  # two or more
+    ("rmqadmin/cli/shared/replay_progress.py", "messages"),  # more are still expected
     ("rmqadmin/testing/rocketmq.py", "messages"),  # in an assertion
     ("rmqadmin/tui/screens/topics.py", "messages"),  # a total, worded like a column
     ("rmqadmin/tui/widgets/status_line.py", "times"),  # from 2 on

@@ -7,25 +7,25 @@ from collections.abc import Callable
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
-from rmqadmin.call import Call
 from rmqadmin.cli import interrupts
-from rmqadmin.cli.command_functions import result_types
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.invocation import Invocation
+from rmqadmin.cli.options.common_options import CommonOptions, color_of
+from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.output.asked_columns import AS_USUAL, AskedColumns, ask_columns
+from rmqadmin.cli.output.look import Look
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.output.writing import write
+from rmqadmin.cli.parsing.command_functions import result_types
+from rmqadmin.cli.registry import CHANGING, Effect, Entry
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.results import Result
-from rmqadmin.invocation import Invocation
-from rmqadmin.options.common_options import CommonOptions, color_of
-from rmqadmin.output import diagnostics
-from rmqadmin.output.asked_columns import AS_USUAL, AskedColumns, ask_columns
-from rmqadmin.output.look import Look
-from rmqadmin.output.output_format import Format
-from rmqadmin.output.writing import write
-from rmqadmin.registry import CHANGING, Effect, Entry
 from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageError
 
 if TYPE_CHECKING:
-    from rmqadmin.cli.meant_names import Given
+    from rmqadmin.cli.output.picked_fields import PickedFields
+    from rmqadmin.cli.parsing.meant_names import Given
     from rmqadmin.core.audit.trail import Arguments
-    from rmqadmin.output.picked_fields import PickedFields
 
 
 class PartlyFailedError(RocketMQError):
@@ -74,7 +74,7 @@ def run_command(
         except BaseException as error:
             call.end_trail(result, error)
             if isinstance(error, RocketMQError):
-                from rmqadmin.cli.meant_names import advise
+                from rmqadmin.cli.parsing.meant_names import advise
 
                 advise(error, call, names())
             raise
@@ -112,7 +112,7 @@ def _fields_to_show(entry: Entry, common: CommonOptions) -> PickedFields | None:
     """The fields to show; None without ``--json``. UsageError before any server is asked."""
     if common.json_fields is None:
         return None
-    from rmqadmin.output.picked_fields import pick_fields  # only for `--json`
+    from rmqadmin.cli.output.picked_fields import pick_fields  # only for `--json`
 
     return pick_fields(common.json_fields, common.jq, result_types(entry))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from rmqadmin import registry
+from rmqadmin.cli import registry
+from rmqadmin.cli.invocation import Invocation
+from rmqadmin.cli.options.common_options import CommonOptions
+from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.output.output_format import JSON_FORMATS
+from rmqadmin.cli.registry import Effect
 from rmqadmin.core.contexts.permission import ChangeRefusedError
-from rmqadmin.invocation import Invocation
-from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output import diagnostics
-from rmqadmin.output.output_format import JSON_FORMATS
-from rmqadmin.registry import Effect
 from rmqadmin.version import write_problem
 from rmqproto.errors import RocketMQError, UsageError
 

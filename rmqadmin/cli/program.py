@@ -18,14 +18,14 @@ from typing import Annotated, Any
 import typer
 import typer.main
 
-from rmqadmin.cli.command_building import HELP_SETTINGS, TYPER_SETTINGS
-from rmqadmin.cli.command_groups import LazyGroup
+from rmqadmin.cli.invocation import Invocation, invocation_of
+from rmqadmin.cli.options.context_words import ContextName
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.output.output_format import Color, Format, parse_format
+from rmqadmin.cli.parsing.command_building import HELP_SETTINGS, TYPER_SETTINGS
+from rmqadmin.cli.parsing.command_groups import LazyGroup
 from rmqadmin.core.exit_codes import ExitCode
-from rmqadmin.invocation import Invocation, invocation_of
-from rmqadmin.options.context_words import ContextName
-from rmqadmin.options.value_markers import Value
-from rmqadmin.output import diagnostics
-from rmqadmin.output.output_format import Color, Format, parse_format
 from rmqadmin.version import PIPE_CLOSED
 
 

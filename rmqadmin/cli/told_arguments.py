@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
+from rmqadmin.cli.options.command_options import spellings_of
+from rmqadmin.cli.options.value_markers import value_of
 from rmqadmin.core.audit.trail import HIDDEN, Arguments
-from rmqadmin.options.command_options import spellings_of
-from rmqadmin.options.value_markers import value_of
 
 
 def told_arguments(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> Arguments:

@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
+from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.output.look import Look
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.output.writing import write
 from rmqadmin.core.results import Result
-from rmqadmin.output import diagnostics
-from rmqadmin.output.look import Look
-from rmqadmin.output.output_format import Format
-from rmqadmin.output.writing import write
 from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"

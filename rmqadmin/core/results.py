@@ -1,5 +1,5 @@
 """What a command hands to the renderer: rows of one documented type, an optional summary, and Apache's own text where
-we match it. Commands never print; ``rmqadmin/output/`` turns a result into every format.
+we match it. Commands never print; ``rmqadmin/cli/output/`` turns a result into every format.
 
 A row is a Struct whose fields are the contract of ``json``, ``jsonl`` and ``tsv``: snake case, units last, None for
 unknown. The order of fields is the order of columns.

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.cli.command_tree import all_commands, describe, root_options, shared_options
+from rmqadmin.cli.parsing.command_tree import all_commands, describe, root_options, shared_options
+from rmqadmin.cli.registry import find, group_members
 from rmqadmin.core.exit_codes import EXIT_MEANINGS
-from rmqadmin.registry import find, group_members
 from rmqadmin.testing.rocketmq import RocketMQ
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.controller_config import ControllerConfig

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.registry import ENTRIES, Effect
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.messages import message_results
-from rmqadmin.output.output_format import Format
-from rmqadmin.registry import ENTRIES, Effect
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

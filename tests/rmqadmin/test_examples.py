@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from rmqadmin.cli.command_tree import all_commands, examples_of
+from rmqadmin.cli.parsing.command_tree import all_commands, examples_of
+from rmqadmin.cli.registry import ENTRIES, Effect
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.messages.files.formats import FileFormat, encoded
 from rmqadmin.core.messages.lookup import found_message
-from rmqadmin.registry import ENTRIES, Effect
 from rmqclient.admin import AdminClient
 from rmqclient.admin.caller import READING_CODES
 from rmqclient.blocking import BlockingClient

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin import registry
+from rmqadmin.cli import registry
+from rmqadmin.cli.manual.__main__ import write
+from rmqadmin.cli.manual.man_page import ManPage, Prose, section, terms
+from rmqadmin.cli.shells import names_cache
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
-from rmqadmin.manual.__main__ import write
-from rmqadmin.manual.man_page import ManPage, Prose, section, terms
-from rmqadmin.shells import names_cache
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.zsh import assert_zsh_completes
 
@@ -79,7 +79,7 @@ def shell_environment() -> dict[str, str]:
 def complete(*words: str, **environment: str) -> list[str]:
     """What bash would insert, without what it keeps of the last word: it breaks words at = and :."""
     line = " ".join(words)
-    script = BASH.format(file=ROOT / "rmqadmin/shells/rmqadmin.bash", line=shlex.quote(line))
+    script = BASH.format(file=ROOT / "rmqadmin/cli/shells/rmqadmin.bash", line=shlex.quote(line))
     env = shell_environment() | environment
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=env)
     assert done.stderr == ""
@@ -184,7 +184,7 @@ def test_bash_offers_every_command_and_every_option_of_one() -> None:
 
 def fish(line: str) -> list[str]:
     """What fish offers for a line, without the descriptions."""
-    script = f"source {ROOT / 'rmqadmin/shells/rmqadmin.fish'}; complete -C {shlex.quote(line)}"
+    script = f"source {ROOT / 'rmqadmin/cli/shells/rmqadmin.fish'}; complete -C {shlex.quote(line)}"
     env = shell_environment() | {"HOME": os.environ.get("HOME", "/")}
     done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True, env=env)
     assert done.stderr == ""
@@ -208,7 +208,7 @@ def test_fish_offers_names_behind_a_command_in_any_case_and_no_error_without_con
 def test_zsh_completes_after_eval_and_from_fpath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """`eval "$(rmqadmin completion zsh)"` registered nothing."""
     assert_zsh_completes(
-        "rmqadmin", (ROOT / "rmqadmin/shells/_rmqadmin").read_text(), way, tmp_path,
+        "rmqadmin", (ROOT / "rmqadmin/cli/shells/_rmqadmin").read_text(), way, tmp_path,
         {
             "rmqadmin topicRou": "rmqadmin topicRoute",
             "rmqadmin completion z": "rmqadmin completion zsh",

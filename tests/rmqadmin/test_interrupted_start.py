@@ -46,10 +46,10 @@ PLAIN = ["topicList", "-n", "127.0.0.1:1"]
         ("rmqclient.admin", PLAIN),
         ("rmqadmin.cli.failures", PLAIN),
         ("typer", ["--help"]),
-        ("rmqadmin.registry", ["topicList", "--help"]),
+        ("rmqadmin.cli.registry", ["topicList", "--help"]),
         ("rmqadmin.version", ["--version"]),
-        ("rmqadmin.prompt.script", ["shell", "-c", "explain 1"]),
-        ("rmqadmin.shared.open_dashboard", ["tui"]),
+        ("rmqadmin.cli.prompt.script", ["shell", "-c", "explain 1"]),
+        ("rmqadmin.commands.dashboard.tui", ["tui"]),
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )

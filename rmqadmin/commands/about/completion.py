@@ -11,10 +11,10 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.prompt.candidates import offer_line
+from rmqadmin.cli.prompt.remembered_names import remembered_names
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.prompt.candidates import offer_line
-from rmqadmin.prompt.remembered_names import remembered_names
 from rmqproto.errors import UsageError
 
 
@@ -86,7 +86,7 @@ def completion(
         return OfferedWords([OfferedWord(text=each.text, help=" ".join(each.told.split())) for each in found])
     if shell is None:
         raise UsageError("whose completion?", hint="bash, zsh or fish")
-    text = resources.files("rmqadmin.shells").joinpath(_FILES[shell]).read_text()
+    text = resources.files("rmqadmin.cli.shells").joinpath(_FILES[shell]).read_text()
     if not install:
         return Completion(CompletionRow(shell=shell.value, path=None, text=text))
     path = _path(shell)

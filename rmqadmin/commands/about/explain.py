@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.value_markers import Value
 from rmqproto.codes import ResponseCode, response_name
 from rmqproto.errors import NotFoundError
 from rmqproto.java.whole_numbers import whole_number

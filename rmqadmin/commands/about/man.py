@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin import registry
-from rmqadmin.call import Call
-from rmqadmin.cli.command_tree import all_commands, describe
+from rmqadmin.cli import registry
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.manual.man_page import ManPage
+from rmqadmin.cli.manual.pages import command_page, program_page
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.parsing.command_tree import all_commands, describe
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.manual.man_page import ManPage
-from rmqadmin.manual.pages import command_page, program_page
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import NotFoundError
 
 TEXT_WIDTH = 80

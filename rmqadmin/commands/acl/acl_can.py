@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import UserName
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.access.foretold import AskedAction, ForetoldAccess, access_question, foretell
-from rmqadmin.options.auth_options import UserName
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
-from rmqadmin.options.value_markers import Value
 
 
 def acl_can(

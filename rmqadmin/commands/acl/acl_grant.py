@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import EveryReplica, UserName, WhatActions, WhatResource
+from rmqadmin.cli.options.command_options import BrokerAddr
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing_access import undoable_access
 from rmqadmin.core import targets
 from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_grant
 from rmqadmin.core.access.users import username_of
 from rmqadmin.core.changes import REPLACE, Changes, plan_each
-from rmqadmin.options.auth_options import EveryReplica, UserName, WhatActions, WhatResource
-from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.access.resources import PolicyDecision
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import EveryReplica, IfExists, UserName, WhatActions, WhatResource
+from rmqadmin.cli.options.command_options import BrokerAddr
+from rmqadmin.cli.shared.changing_access import undoable_access
 from rmqadmin.core import targets
 from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_revocation
 from rmqadmin.core.access.users import username_of
 from rmqadmin.core.changes import Changes, all_keep, plan_each
-from rmqadmin.options.auth_options import EveryReplica, IfExists, UserName, WhatActions, WhatResource
-from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 

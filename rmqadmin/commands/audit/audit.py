@@ -8,13 +8,13 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LONG
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.registry import find
 from rmqadmin.core.audit.audit_log import AuditedCommand, read_commands_untrusted
 from rmqadmin.core.changes import FieldChange
 from rmqadmin.core.results import TIME, Result, ResultColumn, Row, doc
-from rmqadmin.options.command_options import LONG
-from rmqadmin.options.value_markers import Value
-from rmqadmin.registry import find
 from rmqproto.times import time_range
 from rmqproto.wording import counted
 

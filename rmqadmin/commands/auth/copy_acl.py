@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import FromBroker, ToBroker
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.copying import CopiedKind, copy_between
 from rmqadmin.core.access.acls import plan_acl
 from rmqadmin.core.changes import Changes, Step
-from rmqadmin.options.auth_options import FromBroker, ToBroker
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.copying import CopiedKind, copy_between
 from rmqproto.bodies.acl import AclInfo
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import FromBroker, ToBroker
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.copying import CopiedKind, copy_between
 from rmqadmin.core.access.user_changes import user_away
 from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.changes import Changes, Step, action
-from rmqadmin.options.auth_options import FromBroker, ToBroker
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.copying import CopiedKind, copy_between
 from rmqproto.bodies.acl import UserAccount
 
 if TYPE_CHECKING:

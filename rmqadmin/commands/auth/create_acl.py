@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import Actions, EveryReplica, Resources, SourceIps, Subject, Verdict
+from rmqadmin.cli.options.command_options import BrokerAddr
+from rmqadmin.cli.shared.changing_access import change_access
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import plan_acl, wished_acl
 from rmqadmin.core.changes import Changes, plan_each
-from rmqadmin.options.auth_options import Actions, EveryReplica, Resources, SourceIps, Subject, Verdict
-from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing_access import change_access
 
 
 def create_acl(

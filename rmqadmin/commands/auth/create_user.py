@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import EveryReplica, IfNoUser, PasswordStdin, UserKind, Username
+from rmqadmin.cli.options.command_options import BrokerAddr
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing_access import change_access
+from rmqadmin.cli.shared.passwords import given_password
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import plan_new_user
 from rmqadmin.core.changes import Changes, plan_each
-from rmqadmin.options.auth_options import EveryReplica, IfNoUser, PasswordStdin, UserKind, Username
-from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.changing_access import change_access
-from rmqadmin.shared.passwords import given_password
 from rmqproto.bodies.acl import UserAccount
 
 

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import EveryReplica, Subject
+from rmqadmin.cli.options.command_options import BrokerAddr
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing_access import change_access
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import delete_acl_in_broker
 from rmqadmin.core.changes import Changes, plan_each
-from rmqadmin.options.auth_options import EveryReplica, Subject
-from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.changing_access import change_access
 from rmqproto.wording import counted
 
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import EveryReplica, Username
+from rmqadmin.cli.options.command_options import BrokerAddr
+from rmqadmin.cli.shared.changing_access import change_access
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import delete_user_in_broker
 from rmqadmin.core.changes import Changes, all_keep, plan_each
-from rmqadmin.options.auth_options import EveryReplica, Username
-from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing_access import change_access
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 

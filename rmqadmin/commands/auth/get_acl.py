@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import Subject
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import Acls, BrokerAcls
-from rmqadmin.options.auth_options import Subject
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 
 def get_acl(call: Call, subject: Subject, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Acls:

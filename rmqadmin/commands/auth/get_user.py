@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import Username
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import BrokerUsers, Users
-from rmqadmin.options.auth_options import Username
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
 from rmqproto.errors import NotFoundError
 
 

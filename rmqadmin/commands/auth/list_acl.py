@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import Acls, BrokerAcls
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 
 def list_acl(

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
-from rmqadmin.core.load.load_rows import LoadFigures
-from rmqadmin.options.load_options import (
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.load_options import (
     BENCH_TOPIC,
     ConnectionCount,
     LoadTopicName,
@@ -16,7 +15,8 @@ from rmqadmin.options.load_options import (
     TimeOptions,
     TopicOptions,
 )
-from rmqadmin.shared.load_start import Wanted, load_run, load_topic
+from rmqadmin.cli.shared.load_start import Wanted, load_run, load_topic
+from rmqadmin.core.load.load_rows import LoadFigures
 
 
 def bench_consume(

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.load_options import BENCH_TOPIC, BodySize, LoadTopicName, TimeOptions, TopicOptions
+from rmqadmin.cli.shared.load_start import Wanted, dry_run, load_run, load_topic
 from rmqadmin.core.load.load_rows import DeliveryFigures
 from rmqadmin.core.load.planned_load import PlannedLoad
 from rmqadmin.core.load.templates import STAMP_SIZE_BYTES
-from rmqadmin.options.load_options import BENCH_TOPIC, BodySize, LoadTopicName, TimeOptions, TopicOptions
-from rmqadmin.shared.load_start import Wanted, dry_run, load_run, load_topic
 from rmqproto.errors import UsageError
 
 _IN_FLIGHT = 64

@@ -6,10 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
-from rmqadmin.core.load.load_rows import LoadFigures
-from rmqadmin.core.load.planned_load import PlannedLoad
-from rmqadmin.options.load_options import (
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.load_options import (
     BENCH_TOPIC,
     BodySize,
     ConnectionCount,
@@ -19,8 +17,10 @@ from rmqadmin.options.load_options import (
     TimeOptions,
     TopicOptions,
 )
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.load_start import Wanted, dry_run, load_run, load_topic
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.load_start import Wanted, dry_run, load_run, load_topic
+from rmqadmin.core.load.load_rows import LoadFigures
+from rmqadmin.core.load.planned_load import PlannedLoad
 
 
 def bench_send(

@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import A_BROKER, LONG, ShowAll, TrueFalse
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.groups.consumption import lag_of
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.system_names import is_made_by_brokers
-from rmqadmin.options.command_options import A_BROKER, LONG, ShowAll, TrueFalse
-from rmqadmin.options.value_markers import Value
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList

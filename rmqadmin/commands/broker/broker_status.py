@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, EveryReplicaToo
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, problem_of
 from rmqadmin.core.servers.broker_state import StatusRow, status_rows
-from rmqadmin.options.command_options import BrokerAddr, EveryReplicaToo
 
 
 class BrokerStatus(Result, frozen=True):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import AllClusters, AnyCluster, BrokerAddr
+from rmqadmin.cli.shared.cleaning import clean
 from rmqadmin.core.changes import Changes
-from rmqadmin.options.command_options import AllClusters, AnyCluster, BrokerAddr
-from rmqadmin.shared.cleaning import clean
 
 
 def delete_expired_commit_log(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, EveryReplicaToo
 from rmqadmin.core.servers.server_configs import Configs, read_configs, replica_headings
-from rmqadmin.options.command_options import BrokerAddr, EveryReplicaToo
 
 
 def get_broker_config(call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None) -> Configs:

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ContainerAddr
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
-from rmqadmin.options.command_options import ContainerAddr
-from rmqadmin.options.value_markers import Value
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import LONG_MAX

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerName
 from rmqadmin.core.messages.probes import SIZE_BYTES, Probe, probes_cause, probes_problem, send_probes
 from rmqadmin.core.mqadmin_text import queue_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.write_perm import require_broker
 from rmqadmin.core.topics.routes import queues_to_send_to
-from rmqadmin.options.command_options import BrokerName
 from rmqproto.errors import RocketMQError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 

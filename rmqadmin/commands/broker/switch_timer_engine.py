@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

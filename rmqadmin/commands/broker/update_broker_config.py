@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, Property, PropertyValue
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.core.servers.broker_properties import plan_broker_property
-from rmqadmin.options.command_options import BrokerAddr, ClusterName, Property, PropertyValue
-from rmqadmin.shared.changing import change
 
 
 def update_broker_config(

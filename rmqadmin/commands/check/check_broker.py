@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
-from rmqadmin.core.health.broker_checks import broker_findings
-from rmqadmin.core.health.cluster_checks import cluster_findings
-from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_facts
-from rmqadmin.core.health.finding import Check, Finding, in_order
-from rmqadmin.core.health.plugin_text import STATE_BY_GRADE, CheckedThing, CheckResult, Measure, PluginState, worst
-from rmqadmin.core.health.thresholds import Quantity, Thresholds
-from rmqadmin.options.health_options import (
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.health_options import (
     BrokerNames,
     Critical,
     LongCluster,
@@ -18,6 +12,12 @@ from rmqadmin.options.health_options import (
     limits,
     require_answer,
 )
+from rmqadmin.core.health.broker_checks import broker_findings
+from rmqadmin.core.health.cluster_checks import cluster_findings
+from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_facts
+from rmqadmin.core.health.finding import Check, Finding, in_order
+from rmqadmin.core.health.plugin_text import STATE_BY_GRADE, CheckedThing, CheckResult, Measure, PluginState, worst
+from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqproto.wording import counted
 
 CHECKS = frozenset({Check.REACHABLE, Check.SERVING, Check.PERMISSION, Check.ROLES, Check.BROKER_NAMES})

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
-from rmqadmin.core.health.disk_limits import disk_limits, disk_percents
-from rmqadmin.core.health.facts import BrokerFacts, read_facts
-from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
-from rmqadmin.core.health.thresholds import Quantity, Thresholds
-from rmqadmin.options.health_options import (
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.health_options import (
     BrokerNames,
     Critical,
     LongCluster,
@@ -16,6 +12,10 @@ from rmqadmin.options.health_options import (
     limits,
     require_answer,
 )
+from rmqadmin.core.health.disk_limits import disk_limits, disk_percents
+from rmqadmin.core.health.facts import BrokerFacts, read_facts
+from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
+from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 

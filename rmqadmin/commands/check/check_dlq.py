@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.health_options import Critical, Groups, Warning, health_clients, limits
+from rmqadmin.cli.options.replay_options import Ledger
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState
 from rmqadmin.core.health.thresholds import Quantity
 from rmqadmin.core.messages.dead_letters import check_group, count_between, dead_letter_groups
-from rmqadmin.options.health_options import Critical, Groups, Warning, health_clients, limits
-from rmqadmin.options.replay_options import Ledger
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import dlq_topic, retry_topic
 from rmqproto.times import time_range

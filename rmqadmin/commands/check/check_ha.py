@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.health_options import (
+    BrokerNames,
+    Critical,
+    LongCluster,
+    Warning,
+    health_clients,
+    limits,
+    require_answer,
+)
 from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.finding import Finding, in_order
 from rmqadmin.core.health.ha_checks import (
@@ -22,15 +31,6 @@ from rmqadmin.core.health.plugin_text import STATE_BY_GRADE, CheckedThing, Check
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.core.servers.ha_reading import read_ha
 from rmqadmin.core.servers.ha_sets import HaSet, in_sync_text
-from rmqadmin.options.health_options import (
-    BrokerNames,
-    Critical,
-    LongCluster,
-    Warning,
-    health_clients,
-    limits,
-    require_answer,
-)
 from rmqproto.wording import counted
 
 _DEFAULTS = ("15s,256MiB", "1m,1GiB")

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rmqadmin.call import Call
-from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
-from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
-from rmqadmin.core.health.facts import read_facts
-from rmqadmin.core.health.group_checks import uncommitted_words
-from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
-from rmqadmin.core.health.thresholds import Quantity, Thresholds
-from rmqadmin.core.units import duration
-from rmqadmin.options.command_options import TopicOnly
-from rmqadmin.options.health_options import (
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import TopicOnly
+from rmqadmin.cli.options.health_options import (
     BrokerNames,
     Critical,
     Groups,
@@ -23,6 +16,13 @@ from rmqadmin.options.health_options import (
     limits,
     require_answer,
 )
+from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
+from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
+from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.group_checks import uncommitted_words
+from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
+from rmqadmin.core.health.thresholds import Quantity, Thresholds
+from rmqadmin.core.units import duration
 from rmqproto.wording import counted
 
 QUEUES_DATED_MAX = 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import AskedBroker, ConsumerGroup
 from rmqadmin.core.groups.consumption import GroupClients, Subscription, group_brokers, online_clients
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import AskedBroker, ConsumerGroup
 from rmqproto.codes import version_name
 from rmqproto.java.java_hash import java_hash
 

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import AskedBroker, ConsumerGroup, Jstack
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.groups.client_answers import ask_client, ask_clients
 from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, write_files
 from rmqadmin.core.groups.consumption import GroupClients, group_brokers, online_clients
-from rmqadmin.options.command_options import AskedBroker, ConsumerGroup, Jstack
-from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import NotFoundError
 

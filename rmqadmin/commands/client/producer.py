@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import A_BROKER
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
-from rmqadmin.options.command_options import A_BROKER
-from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.groups import ProducerInfo
 from rmqproto.codes import version_name
 from rmqproto.java.java_hash import java_hash

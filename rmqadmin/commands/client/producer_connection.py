@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Topic
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import Topic
-from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.groups import ClientConnection
 from rmqproto.codes import ResponseCode, version_name
 from rmqproto.errors import NotFoundError, RefusedError

@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
 from rmqadmin.core.servers.broker_state import BrokerRow, Replica, ask_replica, broker_row, replicas_of
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import RocketMQError
 from rmqproto.perm import PERM_READ_WRITE
 

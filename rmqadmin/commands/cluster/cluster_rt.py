@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ProbeCount, ProbeSize, TrueFalse
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.messages.probes import (
     COUNT,
@@ -24,8 +26,6 @@ from rmqadmin.core.messages.probes import (
 )
 from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
 from rmqadmin.core.topics.routes import writable_queues
-from rmqadmin.options.command_options import ProbeCount, ProbeSize, TrueFalse
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, EveryReplicaToo
 from rmqadmin.core.mqadmin_text import fastjson_pretty, hash_map
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.server_configs import replica_headings
-from rmqadmin.options.command_options import BrokerAddr, EveryReplicaToo
 from rmqproto.bodies.master import ColdDataFlow
 from rmqproto.times import mqadmin_time
 

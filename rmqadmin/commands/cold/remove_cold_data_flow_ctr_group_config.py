@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, ConsumerGroup
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.core.servers.cold_limits import plan_cold_limit
-from rmqadmin.options.command_options import BrokerAddr, ClusterName, ConsumerGroup
-from rmqadmin.shared.changing import change
 from rmqproto.wording import counted
 
 

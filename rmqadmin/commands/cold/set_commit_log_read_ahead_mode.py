@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, EveryReplicaToo
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
 from rmqadmin.core.servers.server_configs import replica_headings
-from rmqadmin.options.command_options import BrokerAddr, EveryReplicaToo
 
 
 class ReadMode(StrEnum):

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
 from rmqadmin.core.contexts.effective_rows import EffectiveRow, effective_rows
 from rmqadmin.core.results import Result, Row
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.output.output_format import Color, parse_format
 from rmqadmin.core.contexts.settings import FileSettings, config_path
 from rmqadmin.core.contexts.settings_file import read_settings
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.output.output_format import Color, parse_format
 from rmqproto.errors import UsageError
 
 

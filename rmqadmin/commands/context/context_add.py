@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.context_options import ContextOptions
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.options.context_options import ContextOptions
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 
 

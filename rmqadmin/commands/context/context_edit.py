@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.context_options import ContextOptions, OneContext
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.contexts.context import Context, ContextSettings
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.options.context_options import ContextOptions, OneContext
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 
 
@@ -43,7 +43,7 @@ def context_edit(
 
 
 def _edited(call: Call, store: ContextStore, name: str) -> Context:
-    from rmqadmin.shared.editor import edit
+    from rmqadmin.cli.shared.editor import edit
 
     text = store.read_text(name)
     if not sys.stdin.isatty():

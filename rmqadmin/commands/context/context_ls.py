@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
 from rmqadmin.core.contexts.context_rows import Contexts, all_contexts
 from rmqadmin.core.contexts.context_store import ContextStore
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.context_options import OneContext
+from rmqadmin.cli.options.context_words import Confirm, Yes
 from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.context_options import OneContext
-from rmqadmin.options.context_words import Confirm, Yes
 from rmqproto.errors import UsageError
 
 

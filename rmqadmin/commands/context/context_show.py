@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.contexts.context import Context, setting_text
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import name_in_use
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import NotFoundError
 
 

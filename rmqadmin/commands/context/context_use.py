@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.options.value_markers import Value
 
 
 def context_use(

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.contexts.checks import ContextChecks, check_context
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.options.value_markers import Value
 
 
 def context_validate(

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.controller_options import ControllerAddr, ReplicatedBroker
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.core.servers.replicas import leader_addr
-from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.java.whole_numbers import whole_number

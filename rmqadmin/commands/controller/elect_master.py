@@ -7,14 +7,14 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LONG
+from rmqadmin.cli.options.controller_options import ControllerAddr, ReplicatedBroker
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.not_elected import what_to_do
 from rmqadmin.core.servers.replicas import leader_addr
-from rmqadmin.options.command_options import LONG
-from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
-from rmqadmin.options.value_markers import Value
 from rmqproto.codes import ResponseCode as C
 from rmqproto.errors import RefusedError
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.controller_options import ControllerAddrs
 from rmqadmin.core.servers.server_configs import Configs, read_configs
-from rmqadmin.options.controller_options import ControllerAddrs
 from rmqclient.addresses import parse_addresses
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.controller_options import ControllerAddr
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.replicas import controllers_meta
-from rmqadmin.options.controller_options import ControllerAddr
 from rmqproto.headers.controller import ControllerMetaAnswer
 
 

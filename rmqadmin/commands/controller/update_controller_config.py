@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Property, PropertyValue
+from rmqadmin.cli.options.controller_options import ControllerAddrs
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.servers.server_configs import plan_property
-from rmqadmin.options.command_options import Property, PropertyValue
-from rmqadmin.options.controller_options import ControllerAddrs
-from rmqadmin.shared.changing import change
 from rmqclient.addresses import parse_addresses
 
 

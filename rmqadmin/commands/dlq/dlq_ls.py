@@ -7,7 +7,9 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.replay_options import Ledger
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.messages.dead_letters import (
     DeadLetters,
@@ -17,8 +19,6 @@ from rmqadmin.core.messages.dead_letters import (
     read_dead_letters,
 )
 from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
-from rmqadmin.options.replay_options import Ledger
-from rmqadmin.options.value_markers import Value
 
 
 class DeadLettersRow(Row, frozen=True):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.letters_request import letters_request
+from rmqadmin.cli.options.replay_options import GuardOptions, JobOptions, LetterOptions, Limit, OpenDlq, PaceOptions
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.open_letters import open_letters
+from rmqadmin.cli.shared.replay_run import run_job
 from rmqadmin.core.messages.dead_letters import check_group
 from rmqadmin.core.messages.replayed import Replayed
-from rmqadmin.options.letters_request import letters_request
-from rmqadmin.options.replay_options import GuardOptions, JobOptions, LetterOptions, Limit, OpenDlq, PaceOptions
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.open_letters import open_letters
-from rmqadmin.shared.replay_run import run_job
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,10 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LONG
+from rmqadmin.cli.options.replay_options import Ledger, LetterOptions
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.dead_letters import check_group, no_dead_letters
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
@@ -18,9 +21,6 @@ from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.time_order import in_time_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.targets import find_route
-from rmqadmin.options.command_options import LONG
-from rmqadmin.options.replay_options import Ledger, LetterOptions
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 from rmqproto.names import dlq_topic

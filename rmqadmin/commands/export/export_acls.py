@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.cli.shared.exported_objects import ExportedObjects, FileText, export_objects
 from rmqadmin.core.manifests.documents import TextFormat
 from rmqadmin.core.manifests.kinds import ACL_KIND
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
-from rmqadmin.shared.exported_objects import ExportedObjects, FileText, export_objects
 
 
 def export_acls(

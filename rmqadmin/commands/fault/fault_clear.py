@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, set_faults
-from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 
 
 def fault_clear(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Changes:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
-from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 from rmqproto.bodies.faults import FaultState
 
 

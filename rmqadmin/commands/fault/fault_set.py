@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, set_faults
-from rmqadmin.options.command_options import BrokerAddr, NamedCluster
-from rmqadmin.options.value_markers import Value
 from rmqproto.fault_rules import parse_rule
 
 

@@ -8,7 +8,10 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ShowAll, TrueFalse
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.all_groups import GroupsProgress, all_groups
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import (
     GroupOffsets,
@@ -24,9 +27,6 @@ from rmqadmin.core.groups.unread_lag import UnreadLags, UnreadQueueLag
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.topics.stored_queues import UnreadQueue, read_again, unread_text
-from rmqadmin.options.command_options import ShowAll, TrueFalse
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.all_groups import GroupsProgress, all_groups
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, GroupName, TrueFalse
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, all_keep, plan_each
 from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_topics_of_group, letters_lost
-from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName, TrueFalse
-from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 

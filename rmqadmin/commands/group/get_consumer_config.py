@@ -7,13 +7,13 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import GroupName
 from rmqadmin.core import targets
 from rmqadmin.core.groups.group_config import group_config_fields
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.server_configs import property_lines
-from rmqadmin.options.command_options import GroupName
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import NotFoundError

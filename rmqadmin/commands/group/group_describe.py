@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.topic_options import GroupNames, topic_names
 from rmqadmin.core.groups.described_groups import DescribedGroups, describe_group
-from rmqadmin.options.topic_options import GroupNames, topic_names
 
 
 def group_describe(call: Call, groups: GroupNames) -> DescribedGroups:

@@ -8,16 +8,16 @@ from typing import Annotated, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import TopicOnly
+from rmqadmin.cli.options.health_options import Sample, health_clients
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.health.finding import Finding, Grade, finding_lines, in_order
 from rmqadmin.core.health.group_checks import group_findings, look_closer, queue_findings
 from rmqadmin.core.results import TIME, Result, Row, doc
-from rmqadmin.options.command_options import TopicOnly
-from rmqadmin.options.health_options import Sample, health_clients
-from rmqadmin.options.value_markers import Value
 from rmqproto.wording import counted
 
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
-from rmqadmin.options.command_options import ShowAll
-from rmqadmin.shared.all_groups import GroupsProgress, all_groups
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ShowAll
+from rmqadmin.cli.shared.all_groups import GroupsProgress, all_groups
 
 
 def group_ls(

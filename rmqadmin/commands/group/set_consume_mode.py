@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, GroupName
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, differences, plan_each
-from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.changing import change
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ShowAll
 from rmqadmin.core import targets
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ask_clients
 from rmqadmin.core.groups.consumption import lag_of, read_clients, read_offsets
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc, some_failed
-from rmqadmin.options.command_options import ShowAll
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LONG, BrokerAddr, ClusterName, GroupName, Replace, TrueFalse, as_bool
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.groups.group_changes import plan_group
 from rmqadmin.core.groups.group_config import group_config_text
 from rmqadmin.core.known_fields import check_nested
 from rmqadmin.core.topics.topic_config import parse_attributes
-from rmqadmin.options.command_options import LONG, BrokerAddr, ClusterName, GroupName, Replace, TrueFalse, as_bool
-from rmqadmin.shared.changing import change
 from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from rmqproto.errors import UsageError
 

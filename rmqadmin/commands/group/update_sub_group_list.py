@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, ListFile, Replace
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.config_lists import GROUPS, plan_list, read_entries
-from rmqadmin.options.command_options import BrokerAddr, ClusterName, ListFile, Replace
-from rmqadmin.shared.changing import change
 
 
 def update_sub_group_list(

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.controller_options import EveryBrokerName, OneBrokerName
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.replicas import named_brokers
-from rmqadmin.options.controller_options import EveryBrokerName, OneBrokerName
 from rmqproto.bodies.replication import EpochCache
 
 

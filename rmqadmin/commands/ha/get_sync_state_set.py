@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.controller_options import ControllerAddr, EveryBrokerName, OneBrokerName
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import hash_order, java_bool, java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.replicas import leader_addr
-from rmqadmin.options.controller_options import ControllerAddr, EveryBrokerName, OneBrokerName
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_hash import java_hash

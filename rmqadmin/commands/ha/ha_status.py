@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
 from rmqproto.bodies.master import HaConnection, HaStatus
 from rmqproto.times import mqadmin_time
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import A_BROKER, LONG
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
-from rmqadmin.options.command_options import A_BROKER, LONG
-from rmqadmin.options.value_markers import Value
 from rmqclient.addresses import split_address
 
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ClusterOnly
+from rmqadmin.cli.options.health_options import Sample, health_clients
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.health.examination import Diagnosis, Examiner
 from rmqadmin.core.health.finding import Check
-from rmqadmin.options.command_options import ClusterOnly
-from rmqadmin.options.health_options import Sample, health_clients
-from rmqadmin.options.value_markers import Value
 from rmqclient.addresses import parse_addresses
 
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import hash_map
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, mqadmin_error, problem_of
-from rmqadmin.options.command_options import BrokerAddr, EveryMaster
 from rmqproto.bodies.lite import BrokerLiteInfo
 
 _LINE = "{:<30} {:<17} {:<10} {:<14} {:<20} {:<17} {:<15} {:<18} {:<15}\n"

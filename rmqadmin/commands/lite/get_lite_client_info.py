@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Group
+from rmqadmin.cli.options.lite_options import ParentTopic, time_or
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
-from rmqadmin.options.command_options import Group
-from rmqadmin.options.lite_options import ParentTopic, time_or
-from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.lite import LiteClientInfo
 from rmqproto.java.java_hash import java_hash
 

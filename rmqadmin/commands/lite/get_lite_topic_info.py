@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic, time_or
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.mqadmin_text import cut, java_bool
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
-from rmqadmin.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic, time_or
-from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.lite import LiteTopicInfo
 from rmqproto.names import lite_queue_name
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic
 from rmqadmin.core.mqadmin_text import cut, hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
-from rmqadmin.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic
 from rmqproto.bodies.lite import ParentTopicInfo
 from rmqproto.java.java_hash import java_hash
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group
+from rmqadmin.cli.options.lite_options import ParentTopic
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.options.command_options import A_BROKER_NAME, Group
-from rmqadmin.options.lite_options import ParentTopic
-from rmqadmin.options.value_markers import Value
 
 _LINE = "{:<30} {:<12}\n"
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
+from rmqadmin.cli.options.manifest_options import Files, Prune, planned
 from rmqadmin.core.access.enforcement import without_effect
 from rmqadmin.core.changes import carry_out, warn
 from rmqadmin.core.manifests.kinds import ACL_KIND, USER_KIND
 from rmqadmin.core.manifests.plan import ObjectStep
 from rmqadmin.core.manifests.planned_rows import Applied, AppliedRow, applied_rows, what_changes
 from rmqadmin.core.manifests.way_back import carry_out_undoable
-from rmqadmin.options.command_options import BrokerAddr, NamedCluster
-from rmqadmin.options.manifest_options import Files, Prune, planned
 
 
 def apply(

@@ -3,13 +3,13 @@ differences, 2 and more for errors."""
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
+from rmqadmin.cli.options.manifest_options import Files, Prune, planned
+from rmqadmin.cli.output import diagnostics
 from rmqadmin.core.changes import carry_out, warn
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.manifests.planned_rows import Differences, NotComparedError, applied_rows, what_changes
-from rmqadmin.options.command_options import BrokerAddr, NamedCluster
-from rmqadmin.options.manifest_options import Files, Prune, planned
-from rmqadmin.output import diagnostics
 from rmqproto.errors import RocketMQError
 
 

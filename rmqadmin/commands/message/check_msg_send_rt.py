@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ProbeCount, ProbeSize, Topic
 from rmqadmin.core.messages.probes import (
     COUNT,
     SIZE_BYTES,
@@ -19,7 +20,6 @@ from rmqadmin.core.messages.probes import (
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import queues_to_send_to, writable_queues
-from rmqadmin.options.command_options import ProbeCount, ProbeSize, Topic
 from rmqproto.errors import RocketMQError
 
 

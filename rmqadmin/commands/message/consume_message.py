@@ -8,7 +8,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import A_BROKER_NAME, LONG, Topic
+from rmqadmin.cli.options.message_options import EndBefore, Sql92
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.queue_reading import (
     MQADMIN_STATUS,
     QueuePlace,
@@ -23,9 +26,6 @@ from rmqadmin.core.messages.queue_reading import (
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, decompressed
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.options.command_options import A_BROKER_NAME, LONG, Topic
-from rmqadmin.options.message_options import EndBefore, Sql92
-from rmqadmin.options.value_markers import Value
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute

@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, unpacked
 from rmqadmin.core.results import Result, Row
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import ProtocolError, StorageError, UsageError
 from rmqproto.message.record import MAGIC_BLANK, StoredMessage, decode_record_untrusted
 

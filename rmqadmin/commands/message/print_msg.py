@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Topic, TrueFalse
+from rmqadmin.cli.options.message_options import Begin, Charset, EndBefore, Expression, PrintBody, ReadExtent, Sql92
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import all_queues, places_of, readable_queues, sql92_filter
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.options.command_options import Topic, TrueFalse
-from rmqadmin.options.message_options import Begin, Charset, EndBefore, Expression, PrintBody, ReadExtent, Sql92
-from rmqadmin.options.value_markers import Value
 from rmqproto.times import time_range
 
 

@@ -8,18 +8,9 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
-from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_rows import checked_charset
-from rmqadmin.core.messages.message_source import QueueReader
-from rmqadmin.core.messages.queue_reading import place, sql92_filter
-from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
-from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.mqadmin_text import hash_order
-from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.options.command_options import A_BROKER_NAME, Topic, TrueFalse
-from rmqadmin.options.message_options import (
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import A_BROKER_NAME, Topic, TrueFalse
+from rmqadmin.cli.options.message_options import (
     Begin,
     Charset,
     EndBefore,
@@ -29,7 +20,16 @@ from rmqadmin.options.message_options import (
     ReadExtent,
     Sql92,
 )
-from rmqadmin.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.message_rows import checked_charset
+from rmqadmin.core.messages.message_source import QueueReader
+from rmqadmin.core.messages.queue_reading import place, sql92_filter
+from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
+from rmqadmin.core.messages.sieve import Sieve
+from rmqadmin.core.mqadmin_text import hash_order
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.topics.routes import broker_addr_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.java.java_hash import java_hash

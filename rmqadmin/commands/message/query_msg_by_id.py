@@ -7,7 +7,10 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LmqParent, Topic, TrueFalse
+from rmqadmin.cli.options.message_options import BodyFormat, PushClient, PushGroup
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.direct_push import Pushed, push
 from rmqadmin.core.messages.lookup import FoundMessage
@@ -15,9 +18,6 @@ from rmqadmin.core.messages.message_results import Messages, show
 from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import writable_queues
-from rmqadmin.options.command_options import LmqParent, Topic, TrueFalse
-from rmqadmin.options.message_options import BodyFormat, PushClient, PushGroup
-from rmqadmin.options.value_markers import Value
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute

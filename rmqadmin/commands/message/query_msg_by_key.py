@@ -7,14 +7,14 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Topic
+from rmqadmin.cli.options.message_options import Begin, EndAtOrBefore, IndexCluster, Sql92
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage, KeyType
 from rmqadmin.core.messages.queue_reading import sql92_filter
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.topics.routes import topic_brokers
-from rmqadmin.options.command_options import Topic
-from rmqadmin.options.message_options import Begin, EndAtOrBefore, IndexCluster, Sql92
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.message import properties as props

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LONG, BrokerName, Topic
+from rmqadmin.cli.options.message_options import BodyFormat, QueueId
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.message_results import Messages, show
 from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.options.command_options import LONG, BrokerName, Topic
-from rmqadmin.options.message_options import BodyFormat, QueueId
-from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError
 

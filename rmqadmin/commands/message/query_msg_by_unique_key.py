@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Topic
+from rmqadmin.cli.options.message_options import IndexCluster, PushClient, PushGroup
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.direct_push import Pushed, push
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_results import Messages, mqadmin_block, show
 from rmqadmin.core.topics.routes import topic_brokers
-from rmqadmin.options.command_options import Topic
-from rmqadmin.options.message_options import IndexCluster, PushClient, PushGroup
-from rmqadmin.options.value_markers import Value
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.times import TimeRange, time_range
 

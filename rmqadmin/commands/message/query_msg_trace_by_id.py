@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.message_options import Begin, EndBefore
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.traces import TRACE_COUNT, FoundTrace, find_traces, trace_steps
 from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.targets import find_route
-from rmqadmin.options.message_options import Begin, EndBefore
-from rmqadmin.options.value_markers import Value
 from rmqproto import trace
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_hash import java_hash

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import A_BROKER_NAME, Topic, TrueFalse
+from rmqadmin.cli.options.message_options import MessageKeys, MessageTag
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.bodies_in import FILE_MARK, STANDARD_INPUT, whole
 from rmqadmin.core.messages.sending import Sent, choose_queue, send_one
 from rmqadmin.core.messages.sent_rows import say_if_new
-from rmqadmin.options.command_options import A_BROKER_NAME, Topic, TrueFalse
-from rmqadmin.options.message_options import MessageKeys, MessageTag
-from rmqadmin.options.value_markers import Value
 from rmqclient.message import Message, SendResult
 from rmqproto.errors import UsageError
 from rmqproto.names import TRACE_TOPIC

@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import EveryMaster
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row, doc, some_failed
-from rmqadmin.options.command_options import EveryMaster
-from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.master import RocksDbProgress
 from rmqproto.times import time_range
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ClusterName
+from rmqadmin.cli.options.export_options import ExportFolder
 from rmqadmin.core import targets
 from rmqadmin.core.metadata.exports import export
 from rmqadmin.core.mqadmin_text import hash_map, properties_order
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import ClusterName
-from rmqadmin.options.export_options import ExportFolder
 
 KEYS = (
     "brokerClusterName", "brokerId", "brokerName", "brokerRole", "fileReservedTime", "filterServerNums",

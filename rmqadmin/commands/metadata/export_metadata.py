@@ -8,14 +8,14 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.cli.options.export_options import ExportFolder
 from rmqadmin.core import targets
 from rmqadmin.core.metadata.exports import export
 from rmqadmin.core.metadata.user_tables import user_groups, user_topics
 from rmqadmin.core.mqadmin_text import hash_map
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
-from rmqadmin.options.export_options import ExportFolder
 from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 

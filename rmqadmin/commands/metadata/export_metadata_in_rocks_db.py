@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import TrueFalse
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.metadata.rocksdb_tables import TableEntries, TableKind, read_table
-from rmqadmin.options.command_options import TrueFalse
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ClusterName
+from rmqadmin.cli.options.export_options import ExportFolder
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_clients
 from rmqadmin.core.metadata.exports import export
@@ -16,8 +18,6 @@ from rmqadmin.core.mqadmin_text import hash_map, hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_counts import TOPIC_PUT, day_count, read_stats
 from rmqadmin.core.servers.broker_state import Replica
-from rmqadmin.options.command_options import ClusterName
-from rmqadmin.options.export_options import ExportFolder
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import VERSION, version_name
 from rmqproto.errors import RocketMQError

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, EveryReplicaToo, TrueFalse
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.mqadmin_text import java_bool
-from rmqadmin.options.command_options import BrokerAddr, EveryReplicaToo, TrueFalse
 
 
 def export_pop_record(

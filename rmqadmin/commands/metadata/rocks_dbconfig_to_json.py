@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, TrueFalse
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.metadata.rocksdb_tables import TableEntries, TableKind, read_table
-from rmqadmin.options.command_options import BrokerAddr, TrueFalse
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import StorageError, UsageError
 
 _LOCAL = "Use [local mode] load rocksdb to print or export file \n"

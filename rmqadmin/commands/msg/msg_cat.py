@@ -7,16 +7,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
-from rmqadmin.core.messages.format_string import FormatString
-from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
-from rmqadmin.core.messages.message_source import QueueReader
-from rmqadmin.core.messages.queue_reading import places
-from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.messages.sifted import SiftExtent, covered_text, sifted
-from rmqadmin.core.results import Result, Row
-from rmqadmin.options.message_options import (
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.message_options import (
     TAIL_DEFAULT,
     ConditionOptions,
     Follow,
@@ -25,7 +17,15 @@ from rmqadmin.options.message_options import (
     WindowOptions,
     check_follow,
 )
-from rmqadmin.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.core.messages.format_string import FormatString
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
+from rmqadmin.core.messages.message_source import QueueReader
+from rmqadmin.core.messages.queue_reading import places
+from rmqadmin.core.messages.sieve import Sieve
+from rmqadmin.core.messages.sifted import SiftExtent, covered_text, sifted
+from rmqadmin.core.results import Result, Row
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 

@@ -8,7 +8,11 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.message_options import ConditionOptions, StopAfter, WindowOptions
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.shared.replay_progress import StageLines
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.formats import FileFormat, encoded
 from rmqadmin.core.messages.files.whole_file import checked_format, write_whole
@@ -17,10 +21,6 @@ from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.sifted import SiftExtent, covered_text, sifted
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.message_options import ConditionOptions, StopAfter, WindowOptions
-from rmqadmin.options.value_markers import Value
-from rmqadmin.output import diagnostics
-from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 

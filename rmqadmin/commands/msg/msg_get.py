@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.any_id import Finder, Identified
 from rmqadmin.core.messages.body_text import body_kind
 from rmqadmin.core.messages.message_card import message_card
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wording import counted
 

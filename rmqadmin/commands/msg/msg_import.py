@@ -15,7 +15,10 @@ from typing import Annotated, BinaryIO, ClassVar, NamedTuple
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.message_options import Rate
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.replay_progress import StageLines
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.files.formats import FileFormat, format_of_content, read_untrusted
@@ -33,9 +36,6 @@ from rmqadmin.core.messages.importing.importer import Importer, forget
 from rmqadmin.core.messages.importing.progress_file import ImportProgress
 from rmqadmin.core.messages.importing.send_lanes import Lanes
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.message_options import Rate
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 from rmqproto.times import iso_local
 from rmqproto.wording import counted

@@ -11,7 +11,10 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import TEXTS, Texts, pairs
+from rmqadmin.cli.options.message_options import MessageKeys, MessageTag
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages import bodies_in
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, BodySource, Piece
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
@@ -21,9 +24,6 @@ from rmqadmin.core.results import Result, Row
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqadmin.core.user_files import has_mark
-from rmqadmin.options.command_options import TEXTS, Texts, pairs
-from rmqadmin.options.message_options import MessageKeys, MessageTag
-from rmqadmin.options.value_markers import Value
 from rmqclient.message import Message
 from rmqclient.sending import check_body, message_properties
 from rmqproto.bodies.base import MessageQueue

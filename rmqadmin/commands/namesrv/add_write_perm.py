@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerName
 from rmqadmin.core.servers.write_perm import WritePerms, change_write_perm, require_broker
-from rmqadmin.options.command_options import BrokerName
 
 
 def add_write_perm(call: Call, broker_name: BrokerName) -> WritePerms:

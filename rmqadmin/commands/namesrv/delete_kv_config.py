@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Key, Namespace
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.key_values import delete_steps
-from rmqadmin.options.command_options import Key, Namespace
-from rmqadmin.shared.changing import change
 from rmqproto.wording import counted
 
 

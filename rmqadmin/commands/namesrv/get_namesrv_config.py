@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
 from rmqadmin.core.servers.server_configs import Configs, read_configs
 
 

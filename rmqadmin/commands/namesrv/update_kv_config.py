@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Key, Namespace
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.key_values import put_steps
-from rmqadmin.options.command_options import Key, Namespace
-from rmqadmin.shared.changing import change
 
 
 def update_kv_config(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Property, PropertyValue
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.servers.server_configs import plan_property
-from rmqadmin.options.command_options import Property, PropertyValue
-from rmqadmin.shared.changing import change
 
 
 def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Changes:

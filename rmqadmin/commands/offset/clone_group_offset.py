@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Topic
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.offsets import reset
 from rmqadmin.core.offsets.reset_plan import Resets, act, say_if_unknown
-from rmqadmin.options.command_options import Topic
-from rmqadmin.options.value_markers import Value
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError

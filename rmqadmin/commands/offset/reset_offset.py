@@ -8,11 +8,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Texts
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues, remarks, say_if_unknown
-from rmqadmin.options.command_options import Texts
-from rmqadmin.options.value_markers import Value
 from rmqproto.errors import UsageError
 from rmqproto.wording import counted
 

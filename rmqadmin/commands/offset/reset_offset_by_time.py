@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import A_BROKER, LONG, Group, IgnoredForce, LmqParent, Topic, TrueFalse
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.offsets.reset import Goal
 from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, plan_queues, say_if_unknown
-from rmqadmin.options.command_options import A_BROKER, LONG, Group, IgnoredForce, LmqParent, Topic, TrueFalse
-from rmqadmin.options.value_markers import Value
 
 
 def reset_offset_by_time(

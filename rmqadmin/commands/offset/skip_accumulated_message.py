@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Group, IgnoredForce, LmqParent, Topic
 from rmqadmin.core.offsets.reset import END, Goal
 from rmqadmin.core.offsets.reset_plan import Resets, act, plan_queues, say_if_unknown
-from rmqadmin.options.command_options import Group, IgnoredForce, LmqParent, Topic
 
 
 def skip_accumulated_message(

@@ -8,11 +8,9 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqadmin.call import Call
-from rmqadmin.core.messages.replayed import Replayed
-from rmqadmin.core.user_files import read_text
-from rmqadmin.options.command_options import pairs
-from rmqadmin.options.replay_options import (
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import pairs
+from rmqadmin.cli.options.replay_options import (
     DeliveryOptions,
     GuardOptions,
     JobOptions,
@@ -22,8 +20,10 @@ from rmqadmin.options.replay_options import (
     SourceOptions,
     SparkOptions,
 )
-from rmqadmin.shared.open_letters import open_letters
-from rmqadmin.shared.replay_run import command_line, run_job
+from rmqadmin.cli.shared.open_letters import open_letters
+from rmqadmin.cli.shared.replay_run import command_line, run_job
+from rmqadmin.core.messages.replayed import Replayed
+from rmqadmin.core.user_files import read_text
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:

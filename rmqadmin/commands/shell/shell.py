@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
 from rmqproto.errors import UsageError
 
 
@@ -35,8 +35,8 @@ def shell(
     """
     if call.invocation.session is not None:
         raise UsageError("this is the shell already")
-    from rmqadmin.prompt.command_lines import CommandLines  # 5 ms; not needed for its help
-    from rmqadmin.prompt.script import given_lines, run_lines, script_lines, standard_input
+    from rmqadmin.cli.prompt.command_lines import CommandLines  # 5 ms; not needed for its help
+    from rmqadmin.cli.prompt.script import given_lines, run_lines, script_lines, standard_input
 
     with call.shell_session() as session:
         before = msgspec.structs.replace(call.invocation, command=None, context_option=None, session=session)
@@ -44,7 +44,7 @@ def shell(
         if lines:
             return run_lines(given_lines(lines), commands, keep_going=keep_going)
         if sys.stdin.isatty() and sys.stdout.isatty():
-            from rmqadmin.prompt.interactive import converse  # 80 ms, for prompt_toolkit
+            from rmqadmin.cli.prompt.interactive import converse  # 80 ms, for prompt_toolkit
 
             converse(commands, session)
             return 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
+from rmqadmin.cli.shared.taking_back import SnapshotName, take_back
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
-from rmqadmin.options.command_options import BrokerAddr, NamedCluster
-from rmqadmin.shared.taking_back import SnapshotName, take_back
 from rmqproto.errors import NotFoundError
 
 

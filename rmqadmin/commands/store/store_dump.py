@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LONG
+from rmqadmin.cli.options.store_options import StoreDir
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
 from rmqadmin.core.stores.dumps.index_dump import DumpedIndex, index_rows
 from rmqadmin.core.stores.dumps.log_dump import DumpedLog, log_rows
@@ -20,9 +23,6 @@ from rmqadmin.core.stores.dumps.table_dump import (
 )
 from rmqadmin.core.stores.dumps.timer_dump import DumpedTimers, DumpedWheel, timer_rows, wheel_rows
 from rmqadmin.core.stores.surveyed import surveyed
-from rmqadmin.options.command_options import LONG
-from rmqadmin.options.store_options import StoreDir
-from rmqadmin.options.value_markers import Value
 
 
 class StorePart(StrEnum):

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ShowAll
+from rmqadmin.cli.options.store_options import StoreDir
 from rmqadmin.core.stores.inspected import InspectedQueues, InspectedTopics, inspected_queues, inspected_topics
 from rmqadmin.core.stores.inspected_files import InspectedFiles, inspected_files
 from rmqadmin.core.stores.inspected_groups import InspectedGroups, inspected_groups
 from rmqadmin.core.stores.surveyed import surveyed
 from rmqadmin.core.system_names import is_made_by_brokers
-from rmqadmin.options.command_options import ShowAll
-from rmqadmin.options.store_options import StoreDir
 from rmqproto.errors import UsageError
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.store_options import StoreDir
 from rmqadmin.core.progress import BytesDone
 from rmqadmin.core.stores.planned import StartPlan, start_plan
 from rmqadmin.core.stores.surveyed import surveyed
-from rmqadmin.options.store_options import StoreDir
 
 
 def store_start_plan(call: Call, directory: StoreDir) -> StartPlan:

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.store_options import StoreDir
 from rmqadmin.core.progress import BytesDone
 from rmqadmin.core.stores.surveyed import surveyed
 from rmqadmin.core.stores.verified import VerifiedStore, verified
-from rmqadmin.options.store_options import StoreDir
 
 
 def store_verify(

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Topic
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import queues_to_allocate
-from rmqadmin.options.command_options import Topic
-from rmqadmin.options.value_markers import Value
 from rmqproto.allocate import averagely, share_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import OF_CONTEXT, OR_THE_ONLY, Topic
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.deletion import delete_everywhere, loss
-from rmqadmin.options.command_options import OF_CONTEXT, OR_THE_ONLY, Topic
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wording import counted
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import A_BROKER, LONG, Topic
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_bool, java_text
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import A_BROKER, LONG, Topic
-from rmqadmin.options.value_markers import Value
 from rmqclient.addresses import split_address
 from rmqproto.bodies.statistics import ConsumeQueueAnswer, ConsumeQueueItem
 from rmqproto.errors import NotFoundError

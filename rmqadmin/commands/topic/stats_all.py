@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ShowAll, TopicOnly
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut, hash_order
 from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqadmin.core.servers.broker_counts import GROUP_GET, TOPIC_PUT, day_count, read_stats
-from rmqadmin.options.command_options import ShowAll, TopicOnly
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash

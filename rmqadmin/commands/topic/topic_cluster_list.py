@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Topic
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import Topic
 
 
 class TopicCluster(Row, frozen=True):

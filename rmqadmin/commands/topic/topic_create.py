@@ -7,16 +7,16 @@ from typing import Annotated
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName
+from rmqadmin.cli.options.topic_options import TopicNames, topic_names
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing import undoable
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.topics.perms import parse_perm
 from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, plan_everywhere
 from rmqadmin.core.topics.topic_config import parse_attributes, read_topic
-from rmqadmin.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName
-from rmqadmin.options.topic_options import TopicNames, topic_names
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.changing import undoable
 from rmqproto.errors import UsageError
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 

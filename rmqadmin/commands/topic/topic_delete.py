@@ -7,13 +7,13 @@ from typing import Annotated
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ClusterName
+from rmqadmin.cli.options.topic_options import TopicNames, topic_names
+from rmqadmin.cli.shared.changing import undoable
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.topics.deletion import delete_everywhere, loss
-from rmqadmin.options.command_options import ClusterName
-from rmqadmin.options.topic_options import TopicNames, topic_names
-from rmqadmin.shared.changing import undoable
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.topic_options import TopicNames, topic_names
+from rmqadmin.cli.shared.topic_ends import read_status
 from rmqadmin.core.topics.described import DescribedTopicRow, DescribedTopics, describe_topic
-from rmqadmin.options.topic_options import TopicNames, topic_names
-from rmqadmin.shared.topic_ends import read_status
 
 
 def topic_describe(call: Call, topics: TopicNames) -> DescribedTopics:

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ShowAll
+from rmqadmin.cli.shared.known_topics import Topics, known_topics
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, hash_order
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import ShowAll
-from rmqadmin.shared.known_topics import Topics, known_topics
 from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX

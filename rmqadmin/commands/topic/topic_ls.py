@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
-from rmqadmin.options.command_options import ShowAll
-from rmqadmin.shared.known_topics import Topics, known_topics
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import ShowAll
+from rmqadmin.cli.shared.known_topics import Topics, known_topics
 
 
 def topic_ls(

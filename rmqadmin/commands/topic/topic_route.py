@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Topics
+from rmqadmin.cli.options.topic_options import topic_names
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_map
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import Topics
-from rmqadmin.options.topic_options import topic_names
 from rmqproto.bodies.routes import TopicRoute
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LmqParent, Topics
+from rmqadmin.cli.options.topic_options import topic_names
+from rmqadmin.cli.shared.topic_ends import read_status
 from rmqadmin.core.topics.topic_status import TopicStatus, joined_status
-from rmqadmin.options.command_options import LmqParent, Topics
-from rmqadmin.options.topic_options import topic_names
-from rmqadmin.shared.topic_ends import read_status
 
 
 def topic_status(

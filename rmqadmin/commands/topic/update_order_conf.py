@@ -9,12 +9,12 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Topic
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.key_values import delete_steps, put_steps
-from rmqadmin.options.command_options import Topic
-from rmqadmin.shared.changing import change
 from rmqproto.errors import UsageError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Topic
+from rmqadmin.cli.options.static_topic_options import NEW_LINE, OLD_LINE, MappingOptions, change
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_mapping import LOGICAL_QUEUES_MAX, Configs, extended
 from rmqadmin.core.topics.static_topics import MappingWriter
-from rmqadmin.options.command_options import Topic
-from rmqadmin.options.static_topic_options import NEW_LINE, OLD_LINE, MappingOptions, change
 from rmqproto.bodies.static_topics import TopicRemappingDetail
 from rmqproto.errors import UsageError
 

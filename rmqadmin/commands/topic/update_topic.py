@@ -9,16 +9,24 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import (
+    PERM_METAVAR,
+    BrokerAddr,
+    ClusterName,
+    Replace,
+    Topic,
+    TrueFalse,
+    as_bool,
+)
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing import change
+from rmqadmin.cli.shared.topic_shrinking import shrink
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.perms import parse_perm
 from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, order_text, plan_everywhere
 from rmqadmin.core.topics.topic_config import parse_attributes, topic_config_text
-from rmqadmin.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Replace, Topic, TrueFalse, as_bool
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.changing import change
-from rmqadmin.shared.topic_shrinking import shrink
 from rmqproto.errors import UsageError
 
 

@@ -8,14 +8,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Topic
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing import change
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.topics.perms import parse_perm
 from rmqadmin.core.topics.topic_config import plan_perm, topic_config_text
-from rmqadmin.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Topic
-from rmqadmin.options.value_markers import Value
-from rmqadmin.shared.changing import change
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
 

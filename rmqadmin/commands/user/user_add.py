@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import EveryReplica, IfNoUser, IsSuper, PasswordStdin, UserName
+from rmqadmin.cli.options.command_options import BrokerAddr
+from rmqadmin.cli.shared.changing_access import undoable_access
+from rmqadmin.cli.shared.passwords import given_password
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import plan_new_user
 from rmqadmin.core.changes import Changes, plan_each
-from rmqadmin.options.auth_options import EveryReplica, IfNoUser, IsSuper, PasswordStdin, UserName
-from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing_access import undoable_access
-from rmqadmin.shared.passwords import given_password
 from rmqproto.access.users import UserType
 from rmqproto.bodies.acl import UserAccount
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rmqadmin.call import Call
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import EveryReplica, IfExists, UserName
+from rmqadmin.cli.options.command_options import BrokerAddr
+from rmqadmin.cli.shared.changing_access import undoable_access
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import delete_user_in_broker
 from rmqadmin.core.changes import Changes, all_keep, plan_each
-from rmqadmin.options.auth_options import EveryReplica, IfExists, UserName
-from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 

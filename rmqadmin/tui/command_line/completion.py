@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from rmqadmin.cli.prompt.candidates import Candidate, LineSoFar, Offer, named, offer, read_words
+from rmqadmin.cli.prompt.line import TypedWord, parse_line
+from rmqadmin.cli.prompt.live_names import WAIT_S, OnceAsked, read_names
+from rmqadmin.cli.shells.words import CONTEXT_NAMES
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer, named, offer, read_words
-from rmqadmin.prompt.line import TypedWord, parse_line
-from rmqadmin.prompt.live_names import WAIT_S, OnceAsked, read_names
-from rmqadmin.shells.words import CONTEXT_NAMES
 from rmqadmin.tui.command_line.understood import FILE_NAMES, PLACES
 from rmqadmin.tui.dashboard_client import DashboardClient
 

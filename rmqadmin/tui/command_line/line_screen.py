@@ -13,9 +13,9 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from rmqadmin.cli.prompt.candidates import LineSoFar, Offer
 from rmqadmin.core.contexts.context_store import PREVIOUS
 from rmqadmin.core.near_names import did_you_mean
-from rmqadmin.prompt.candidates import LineSoFar, Offer
 from rmqadmin.tui.command_line.completion import KnownNames, offered
 from rmqadmin.tui.command_line.understood import PLACES, CommandAsked, PlaceAsked, understand
 from rmqadmin.tui.dialogs.dialog import Dialog

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 from textual.command import CommandPalette, Hit, Hits, Provider
 
-from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, all_commands
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.parsing.command_tree import CommandInfo, OptionInfo, all_commands
+from rmqadmin.cli.prompt.line import typed
+from rmqadmin.cli.registry import Effect
 from rmqadmin.core.terminal_text import printable
-from rmqadmin.options.value_markers import Value
-from rmqadmin.prompt.line import typed
-from rmqadmin.registry import Effect
 from rmqadmin.tui.command_line.understood import NOT_FROM_HERE, PLACES
 from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.screens.base import DashboardScreen

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rmqadmin import registry
+from rmqadmin.cli import registry
+from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.prompt.candidates import LineSoFar, read_words
+from rmqadmin.cli.prompt.command_lines import command_words
+from rmqadmin.cli.prompt.line import parse_line, typed
+from rmqadmin.cli.registry import Effect
 from rmqadmin.core.near_names import did_you_mean
-from rmqadmin.output import diagnostics
-from rmqadmin.prompt.candidates import LineSoFar, read_words
-from rmqadmin.prompt.command_lines import command_words
-from rmqadmin.prompt.line import parse_line, typed
-from rmqadmin.registry import Effect
 from rmqproto.errors import UsageError
 
 DRY_RUN = "--dry-run"

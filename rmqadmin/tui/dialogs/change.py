@@ -20,9 +20,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.output.rendering import shown_columns
 from rmqadmin.core.results import Notice, Result
-from rmqadmin.output.output_format import Format
-from rmqadmin.output.rendering import shown_columns
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.dialogs.inputs import NameInput

@@ -6,12 +6,12 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rmqadmin.cli.prompt.line import parse_line
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, whole
 from rmqadmin.core.messages.sending import choose_queue, send_one
 from rmqadmin.core.messages.sent_rows import say_if_new
 from rmqadmin.core.results import Result
 from rmqadmin.core.units import duration
-from rmqadmin.prompt.line import parse_line
 from rmqadmin.tui.dialogs.change import Occasion
 from rmqadmin.tui.dialogs.form import FormField, FormScreen
 from rmqclient.message import Message

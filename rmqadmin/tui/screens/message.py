@@ -19,6 +19,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
+from rmqadmin.cli.output.terminal_guard import run_in_terminal
 from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.messages.body_text import text_portions
 from rmqadmin.core.messages.lookup import FoundMessage, Track
@@ -29,7 +30,6 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable, shortened_in_middle
 from rmqadmin.core.units import size
-from rmqadmin.output.terminal_guard import run_in_terminal
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.remembered import read_remembered

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.call import Call
-from rmqadmin.invocation import Invocation
-from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output.output_format import Format
-from rmqadmin.prompt.candidates import offer
-from rmqadmin.prompt.command_lines import CommandLines
-from rmqadmin.prompt.live_names import LiveNames
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.invocation import Invocation
+from rmqadmin.cli.options.common_options import CommonOptions
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.prompt.candidates import offer
+from rmqadmin.cli.prompt.command_lines import CommandLines
+from rmqadmin.cli.prompt.live_names import LiveNames
 from tests.interop.cluster import Cluster
 from tests.support.servers import until
 

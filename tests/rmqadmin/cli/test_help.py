@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin import registry
-from rmqadmin.cli.command_tree import all_commands
+from rmqadmin.cli import registry
+from rmqadmin.cli.parsing.command_tree import all_commands
 from tests.rmqadmin.conftest import Rmqadmin
 
 
@@ -59,7 +59,7 @@ def test_a_commands_help_shows_its_own_options_and_names_the_others_in_one_line(
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_completion_is_printed_and_installed(run: Rmqadmin, tmp_path: Path, shell: str) -> None:
     files = {"bash": "rmqadmin.bash", "zsh": "_rmqadmin", "fish": "rmqadmin.fish"}
-    text = resources.files("rmqadmin.shells").joinpath(files[shell]).read_text()
+    text = resources.files("rmqadmin.cli.shells").joinpath(files[shell]).read_text()
     assert run("completion", shell).out.strip() == text.strip()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

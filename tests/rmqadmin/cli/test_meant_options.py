@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqadmin.cli.command_tree import all_commands
-from rmqadmin.cli.mqadmin_argv import MEANT
+from rmqadmin.cli.parsing.command_tree import all_commands
+from rmqadmin.cli.parsing.mqadmin_argv import MEANT
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from tests.rmqadmin.conftest import Rmqadmin

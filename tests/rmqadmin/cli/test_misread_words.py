@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin import registry
-from rmqadmin.registry import CHANGING
+from rmqadmin.cli import registry
+from rmqadmin.cli.registry import CHANGING
 from rmqclient.admin import AdminClient
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support import servers

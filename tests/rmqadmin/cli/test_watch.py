@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 
 import pytest
 
+from rmqadmin.cli.output.look import Look
+from rmqadmin.cli.output.output_format import Color, Format
 from rmqadmin.cli.watch import parse_until, watch
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.output.look import Look
-from rmqadmin.output.output_format import Color, Format
 from rmqproto.errors import ConnectError, UsageError
 from tests.rmqadmin.conftest import Rmqadmin
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin import registry
-from rmqadmin.registry import Effect, Entry
+from rmqadmin.cli import registry
+from rmqadmin.cli.registry import Effect, Entry
 from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.support import servers
 from tests.support.servers import Server

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.cli.shared.passwords import stdin_password
 from rmqadmin.core import user_files
 from rmqadmin.core.alerts.alert_rules import read_alert_rules
 from rmqadmin.core.contexts.secrets import read_secret
 from rmqadmin.core.toml_text import parse_toml
-from rmqadmin.shared.passwords import stdin_password
 from rmqproto.errors import UsageError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 

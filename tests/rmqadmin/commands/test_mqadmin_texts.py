@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rmqadmin.cli.shared.all_groups import GroupFindings, GroupsProgress
+from rmqadmin.cli.shared.known_topics import Topics
 from rmqadmin.commands.broker.broker_status import BrokerStatus
 from rmqadmin.commands.client.consumer_connection import ConsumerClients
 from rmqadmin.commands.cluster.cluster_list import Brokers, DayCounts
@@ -23,8 +25,6 @@ from rmqadmin.core.servers.broker_answers import BrokerAnswer
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.topics.topic_config import topic_config_text
 from rmqadmin.core.topics.topic_status import TopicStatus
-from rmqadmin.shared.all_groups import GroupFindings, GroupsProgress
-from rmqadmin.shared.known_topics import Topics
 from rmqclient.message import SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, GroupRetryPolicy, SubscriptionData, SubscriptionGroupConfig

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
+from rmqadmin.cli.shared.all_groups import GroupFindings, GroupsProgress
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.servers.broker_answers import Answers
-from rmqadmin.shared.all_groups import GroupFindings, GroupsProgress
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

@@ -8,10 +8,10 @@ from threading import Barrier
 
 import pytest
 
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.output.rendering import render
 from rmqadmin.core.changes import ChangeRow, Changes, FieldChange, Step, carry_out, plan_each
 from rmqadmin.core.tables.layout import TableView
-from rmqadmin.output.output_format import Format
-from rmqadmin.output.rendering import render
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
 
 MANY = [FieldChange("readQueueNums", 4, 16), FieldChange("writeQueueNums", 4, 16), FieldChange("perm", 4, 6)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.cli.command_tree import all_commands
+from rmqadmin.cli.parsing.command_tree import all_commands
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

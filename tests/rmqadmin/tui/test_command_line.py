@@ -10,14 +10,14 @@ import pytest
 from textual.css.query import NoMatches
 from textual.widgets import Input
 
-from rmqadmin import registry
-from rmqadmin.call import Call
-from rmqadmin.cli.command_tree import CommandInfo, describe
-from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output.output_format import Format
-from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer
-from rmqadmin.prompt.live_names import WAIT_S
-from rmqadmin.registry import Effect
+from rmqadmin.cli import registry
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.common_options import CommonOptions
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.parsing.command_tree import CommandInfo, describe
+from rmqadmin.cli.prompt.candidates import Candidate, LineSoFar, Offer
+from rmqadmin.cli.prompt.live_names import WAIT_S
+from rmqadmin.cli.registry import Effect
 from rmqadmin.tui.command_line.completion import KnownNames, offered
 from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
@@ -309,11 +309,11 @@ def test_a_completion_that_comes_while_the_line_is_closed_is_no_defect(world: Wo
 def test_names_that_nobody_told_are_asked_for_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     makers = [clients_of("127.0.0.1:1"), world.make_client]
     names = KnownNames(lambda: makers.pop(0)(read_only=True))
-    monkeypatch.setattr("rmqadmin.prompt.live_names.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("rmqadmin.cli.prompt.live_names.monotonic", lambda: 1000.0)
     assert names.of("topic", LineSoFar()) == []
     assert names.of("topic", LineSoFar()) == []
     assert len(makers) == 1  # not asked again at once
-    monkeypatch.setattr("rmqadmin.prompt.live_names.monotonic", lambda: 1000.0 + WAIT_S)
+    monkeypatch.setattr("rmqadmin.cli.prompt.live_names.monotonic", lambda: 1000.0 + WAIT_S)
     assert world.topic in names.of("topic", LineSoFar())
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from textual.binding import Binding
 from textual.dom import DOMNode
 
-from rmqadmin import registry, tui
-from rmqadmin.cli.command_tree import describe
+from rmqadmin import tui
+from rmqadmin.cli import registry
+from rmqadmin.cli.parsing.command_tree import describe
 from tests.rmqadmin.page_lines import command_lines
 
 _TELL = "from rmqadmin.tui.key_ids import key_ids; print(*key_ids())"

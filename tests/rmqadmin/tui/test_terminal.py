@@ -14,8 +14,8 @@ import pexpect
 import pytest
 
 from rmqadmin.cli import program
-from rmqadmin.cli.command_tree import examples_of
-from rmqadmin.registry import ENTRIES
+from rmqadmin.cli.parsing.command_tree import examples_of
+from rmqadmin.cli.registry import ENTRIES
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive
 from tests.support.quick import first_size_is_quick

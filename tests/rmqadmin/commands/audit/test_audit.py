@@ -14,17 +14,17 @@ from typing import Annotated
 import pytest
 import typer
 
-from rmqadmin import registry
-from rmqadmin.call import Call
-from rmqadmin.cli.command_building import build_command
-from rmqadmin.cli.command_functions import declared_parameters, load_function
+from rmqadmin.cli import registry
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import group_of, parameters_of, spellings_of
+from rmqadmin.cli.options.common_options import CommonOptions
+from rmqadmin.cli.options.value_markers import Value, value_of
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.parsing.command_building import build_command
+from rmqadmin.cli.parsing.command_functions import declared_parameters, load_function
 from rmqadmin.core.audit import audit_log
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
-from rmqadmin.options.command_options import group_of, parameters_of, spellings_of
-from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.options.value_markers import Value, value_of
-from rmqadmin.output.output_format import Format
 from rmqadmin.tui.audited_client import AuditedClient
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig

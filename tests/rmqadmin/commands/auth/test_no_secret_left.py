@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.output.output_format import Format
+from rmqadmin.cli.output.output_format import Format
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 from tests.support import servers
 from tests.support.seen_processes import all_argv

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.output.rendering import render
 from rmqadmin.core.access.foretold import AccessRow, ForetoldAccess
 from rmqadmin.core.tables.layout import TableView
-from rmqadmin.output.output_format import Format
-from rmqadmin.output.rendering import render
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.codes import RequestCode, ResponseCode

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rmqadmin.cli.command_tree import examples_of
+from rmqadmin.cli.parsing.command_tree import examples_of
+from rmqadmin.cli.registry import group_members
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
 from rmqadmin.core.load.load_rows import LoadFigures
 from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
-from rmqadmin.registry import group_members
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

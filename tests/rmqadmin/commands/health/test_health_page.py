@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin import registry
+from rmqadmin.cli import registry
 from rmqadmin.core.health.finding import Check
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message

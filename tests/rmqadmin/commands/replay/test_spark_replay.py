@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from rmqadmin.shared import replay_progress
+from rmqadmin.cli.shared import replay_progress
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
@@ -322,7 +322,7 @@ def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, mo
     """A resumed job: an earlier run delivered two of its nine messages, and had sent two more of the wave that it left
     open."""
     monkeypatch.setattr(replay_progress, "INTERVAL_S", -1.0)
-    monkeypatch.setattr("rmqadmin.shared.replay_progress.time.monotonic", itertools.count(100).__next__)
+    monkeypatch.setattr("rmqadmin.cli.shared.replay_progress.time.monotonic", itertools.count(100).__next__)
 
     def replay(request: ReplayRequest | None, runner: Runner, **how: Any) -> ReplayOutcome:
         runner.hooks.on_plan(msgspec.structs.replace(PLAN, shown={**PLAN.shown, "selected": 9}))

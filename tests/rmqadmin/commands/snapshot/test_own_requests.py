@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqadmin.cli.command_tree import describe
-from rmqadmin.registry import ENTRIES, Entry
+from rmqadmin.cli.parsing.command_tree import describe
+from rmqadmin.cli.registry import ENTRIES, Entry
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from rmqadmin.cli.output import diagnostics
 from rmqadmin.core.servers.key_values import read_value
 from rmqadmin.core.topics.topic_config import changed_attributes, parse_attributes
-from rmqadmin.output import diagnostics
 from rmqclient.admin import AdminClient
 from rmqproto.errors import UsageError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE

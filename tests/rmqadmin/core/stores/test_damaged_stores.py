@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.output.rendering import render
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
 from rmqadmin.core.stores.dumps.index_dump import index_rows
@@ -20,8 +22,6 @@ from rmqadmin.core.stores.inspected import inspected_topics
 from rmqadmin.core.stores.inspected_files import inspected_files
 from rmqadmin.core.stores.inspected_groups import inspected_groups
 from rmqadmin.core.stores.planned import start_plan
-from rmqadmin.output.output_format import Format
-from rmqadmin.output.rendering import render
 from rmqserver.store.checks.dry_run import BREAKS
 from rmqserver.store.checks.survey import Survey, survey
 from tests.rmqserver.store.checks.stores import Damaged, fill

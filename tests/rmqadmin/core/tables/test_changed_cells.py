@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.output.rendering import pieces
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.tables.layout import TableView
-from rmqadmin.output.output_format import Format
-from rmqadmin.output.rendering import pieces
 
 NOW_MS = 1_795_262_400_000
 

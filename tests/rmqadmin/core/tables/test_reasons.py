@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 import pytest
 
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.output.rendering import render
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.tables.layout import TableView
-from rmqadmin.output.output_format import Format
-from rmqadmin.output.rendering import render
 
 WHY = "/home/somebody/.config/rmqadmin/contexts/bad.toml:1: there is no setting 'namesrv_adr'"
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from rmqadmin.cli.command_functions import result_types
+from rmqadmin.cli.output.output_format import Format
+from rmqadmin.cli.output.rendering import render
+from rmqadmin.cli.parsing.command_functions import result_types
+from rmqadmin.cli.registry import ENTRIES, Effect
 from rmqadmin.core.messages.message_rows import StoredMessageRow
 from rmqadmin.core.results import Result, ResultColumn, Row, columns
 from rmqadmin.core.servers.server_configs import Configs, Listing
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.layout import Layout, TableView
-from rmqadmin.output.output_format import Format
-from rmqadmin.output.rendering import render
-from rmqadmin.registry import ENTRIES, Effect
 
 NAME = "payments-settlement-service-europe-frankfurt-production-orders-created-v2"
 MATTERS = {"behind_bytes", "done", "fail_count", "is_leader", "lag_count", "value"}

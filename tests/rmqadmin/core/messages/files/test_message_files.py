@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqadmin.cli.registry import ENTRIES
 from rmqadmin.core.messages.files import message_pack
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message, exported, problem_with
 from rmqadmin.core.messages.files.formats import (
@@ -27,7 +28,6 @@ from rmqadmin.core.messages.files.formats import (
 from rmqadmin.core.messages.files.json_lines import JsonLine
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.message_rows import StoredMessageRow
-from rmqadmin.registry import ENTRIES
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_LZ4

@@ -1,0 +1,280 @@
+"""The options that commands share, declared once: which fields of ``CommonOptions`` a command gets after its own
+options, and the types of values that mqadmin spells in its own way.
+
+Options that we add have only long names, because mqadmin's commands use the short letters for other things. The
+exceptions are ``-ak`` and ``-sk``, which mqadmin's users know, and ``-o`` wherever it is free.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Collection, Iterable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from typer.models import OptionInfo
+
+from rmqadmin.cli.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_DEFAULT_S, CommonOptions, OptionGroup
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.registry import Effect, Entry
+from rmqproto.errors import UsageError
+from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
+
+OUTPUT_SHORT = "-o"
+"""Short for ``--output`` before every command, and after commands that have no ``-o`` of their own."""
+
+IMPLIED_VALUES = {"--watch": f"{WATCH_INTERVAL_DEFAULT_S:g}"}
+"""Options that may be given without a value, and the value they then have."""
+
+MQADMIN_OPTIONS = frozenset({"--namesrvAddr", "--interval"})
+"""The shared options that are mqadmin's own."""
+
+
+OF_CONTEXT = "without a word from the user, as the context says"
+"""Marks an option for the cluster that a command needs if no broker is named."""
+
+OR_THE_ONLY = "or the only one"
+"""Marks an option for the cluster that a command needs if no broker is named, where the only one may be meant."""
+
+A_BROKER = "a broker's address or name"
+A_BROKER_NAME = "a broker's name or address"
+"""Mark options for one broker, of whose two designations the command needs the first."""
+
+LONG = "a whole number of 64 bits"
+"""Marks an option for a number that is a Java long in RocketMQ, or of which we have no end. Others are a Java int."""
+
+TEXTS = "texts that may be anything"
+"""Marks words of a command that are bodies: such a text may begin with any dash."""
+
+SEVERAL_NAMES = "names joined by commas"
+"""Marks an option for one name of a topic or group that also takes several."""
+
+INSTEAD_OF_CLUSTER = frozenset({"--brokerAddr", "--brokerName", "--all-clusters"})
+"""Options that replace a marked one."""
+
+
+class TrueFalse(StrEnum):
+    """A boolean with a value, as in mqadmin: ``-o true``."""
+
+    TRUE = "true"
+    FALSE = "false"
+
+
+def as_bool(value: TrueFalse | None) -> bool | None:
+    return None if value is None else value is TrueFalse.TRUE
+
+
+BrokerAddr = Annotated[
+    str | None,
+    A_BROKER,
+    Value.BROKER_ADDR,
+    typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="This broker only; or its name."),
+]
+NamedCluster = Annotated[
+    str | None,
+    OF_CONTEXT,
+    Value.CLUSTER,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster."),
+]
+ClusterName = Annotated[
+    str | None,
+    OF_CONTEXT,
+    OR_THE_ONLY,
+    Value.CLUSTER,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster; default: the only one."),
+]
+EveryMaster = Annotated[
+    str | None,
+    OF_CONTEXT,
+    OR_THE_ONLY,
+    Value.CLUSTER,
+    typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster; default: the only one."),
+]
+EveryReplicaToo = Annotated[
+    str | None,
+    OF_CONTEXT,
+    OR_THE_ONLY,
+    Value.CLUSTER,
+    typer.Option(
+        "-c",
+        "--clusterName",
+        metavar="CLUSTER",
+        help="Every broker of this cluster, slaves too. Default: the only one.",
+    ),
+]
+AnyCluster = Annotated[
+    str | None,
+    OF_CONTEXT,
+    OR_THE_ONLY,
+    Value.CLUSTER,
+    typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every broker of this cluster; default: the only one."),
+]
+ClusterOnly = Annotated[
+    str | None,
+    OF_CONTEXT,
+    Value.CLUSTER,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster only; default: all, or the context's."),
+]
+AllClusters = Annotated[bool, typer.Option("--all-clusters", help="Every broker that the name server knows.")]
+AskedBroker = Annotated[
+    str | None,
+    A_BROKER,
+    Value.BROKER_ADDR,
+    typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only."),
+]
+BrokerName = Annotated[
+    str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-b", "--brokerName", metavar="BROKER", help="Broker name.")
+]
+Topic = Annotated[str, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")]
+Topics = Annotated[
+    str,
+    SEVERAL_NAMES,
+    Value.TOPIC,
+    typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name, or several joined by commas."),
+]
+TopicOnly = Annotated[str | None, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")]
+LmqParent = Annotated[
+    str | None,
+    Value.TOPIC,
+    typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up the route of this topic instead (LMQ parent)."),
+]
+ConsumerGroup = Annotated[
+    str, Value.GROUP, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Consumer group.")
+]
+Jstack = Annotated[bool, typer.Option("-s", "--jstack", help="Also show the stacks of the clients' threads.")]
+GroupName = Annotated[str, Value.GROUP, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")]
+Group = Annotated[str, Value.GROUP, typer.Option("-g", "--group", metavar="GROUP", help="Consumer group.")]
+ProbeCount = Annotated[int, typer.Option("-a", "--amount", min=1, help="How many messages to send to each.")]
+ProbeSize = Annotated[
+    int,
+    typer.Option("-s", "--size", metavar="BYTES", min=1, max=FRAME_SIZE_MAX_BYTES, help="Size of each message's body."),
+]
+ContainerAddr = Annotated[
+    str,
+    Value.BROKER_ADDR,
+    typer.Option("-c", "--brokerContainerAddr", metavar="HOST:PORT", help="The container's address."),
+]
+PERM_METAVAR = "R|W|RW|NUMBER"
+ListFile = Annotated[
+    str, Value.FILE, typer.Option("-f", "--filename", metavar="FILE", help="JSON file with a list of objects.")
+]
+Namespace = Annotated[str, Value.NAME, typer.Option("-s", "--namespace", metavar="NAME", help="Namespace of the key.")]
+Key = Annotated[str, Value.KV_KEY, typer.Option("-k", "--key", metavar="KV_KEY", help="The key.")]
+Property = Annotated[str, Value.PROPERTY, typer.Option("-k", "--key", metavar="PROPERTY", help="Name of the property.")]
+PropertyValue = Annotated[str, typer.Option("-v", "--value", metavar="TEXT", help="Its new value.")]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Reset whatever is not given to its default, as mqadmin does.")
+]
+ShowAll = Annotated[bool, typer.Option("--all", help="Show system topics and groups on a terminal too.")]
+IgnoredForce = Annotated[
+    TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Has no effect, as in mqadmin.")
+]
+
+
+Texts = list[str] | None
+"""An option that may be repeated."""
+
+
+def _name_and_value(text: str) -> tuple[str, str] | None:
+    name, separator, value = text.partition("=")
+    return (name, value) if separator and name else None
+
+
+def pairs(
+    option: str,
+    texts: Texts,
+    split: Callable[[str], tuple[str, str] | None] = _name_and_value,
+    *,
+    is_condition: bool = False,
+) -> dict[str, str]:
+    """The values of a repeated option of the form NAME=VALUE; UsageError for another form. If a name is repeated, the
+    last value counts; as conditions, two values exclude each other, and are a UsageError."""
+    found: dict[str, str] = {}
+    for text in texts or []:
+        pair = split(text)
+        if pair is None:
+            raise UsageError(f"{option} {text} is not of the form NAME=VALUE")
+        name, value = pair
+        if is_condition and found.get(name, value) != value:
+            raise UsageError(f"{option} {name} cannot be both {found[name]!r} and {value!r}")
+        found[name] = value
+    return found
+
+
+_OUTPUT = ("output", "json_fields", "jq", "columns", "no_header")
+_WATCH = ("watch_s", "until")
+_PERMIT = ("unlock", "confirm")
+_CHANGE = ("dry_run", "yes", *_PERMIT)
+_FIELDS_BY_EFFECT: dict[Effect, tuple[str, ...]] = {
+    Effect.LOCAL: _OUTPUT,
+    Effect.SETTINGS: _OUTPUT,
+    Effect.SCREEN: (*SERVER_OPTIONS, "unlock"),
+    Effect.READ: (*SERVER_OPTIONS, *_OUTPUT, *_WATCH),
+    Effect.STREAM: (*SERVER_OPTIONS, *_OUTPUT),
+    Effect.CHECK: (*SERVER_OPTIONS, *_OUTPUT),
+    Effect.READ_OR_CHANGE: (*SERVER_OPTIONS, *_OUTPUT, *_WATCH, *_CHANGE),
+    Effect.PROBE: (*SERVER_OPTIONS, *_OUTPUT, *_WATCH, "dry_run", *_PERMIT),
+    Effect.CHANGE: (*SERVER_OPTIONS, *_OUTPUT, *_CHANGE),
+    Effect.DESTROY: (*SERVER_OPTIONS, *_OUTPUT, *_CHANGE),
+}
+
+
+def options_for(entry: Entry, own: Collection[str] = ()) -> list[inspect.Parameter]:
+    """The shared options of a command as parameters of a function, for Typer to read. ``own``: the spellings of the
+    command's other options. ``-o`` is short for ``--output`` unless it is among them. If mqadmin has an option that
+    ``--json`` is a prefix of, ``--json`` means that one; ``--until`` of a range of times is not that of ``--watch``."""
+    names = [*(["interval_s"] if entry.has_interval else []), *_FIELDS_BY_EFFECT[entry.effect]]
+    has_own_o = OUTPUT_SHORT in own
+    if entry.is_mqadmin and any(spelling.startswith("--json") for spelling in own):
+        names = [name for name in names if name not in ("json_fields", "jq")]
+    if "--until" in own:
+        names = [name for name in names if name != "until"]
+    parameters = {parameter.name: parameter for parameter in parameters_of(CommonOptions)}
+    if not has_own_o:
+        output = parameters["output"]
+        kind, value, option = typing.get_args(output.annotation)
+        short = typer.Option(OUTPUT_SHORT, *spellings_of(output), metavar=option.metavar, help=option.help)
+        parameters["output"] = output.replace(annotation=Annotated[kind, value, short])
+    return [parameters[name] for name in names]
+
+
+def spellings_of(parameter: inspect.Parameter) -> tuple[str, ...]:
+    """The spellings of an option, without those that negate it. Empty for an argument."""
+    option = typing.get_args(parameter.annotation)[-1]
+    if not isinstance(option, OptionInfo):
+        return ()
+    return (str(option.default).partition("/")[0], *(option.param_decls or ()))
+
+
+@functools.cache  # each command needs the shared ones twice, and their annotations take 3 ms
+def parameters_of(group: type[OptionGroup]) -> tuple[inspect.Parameter, ...]:
+    """The options of a group as parameters of a function, for Typer to read."""
+    annotations: dict[str, Any] = {}
+    for part in reversed(group.__mro__):  # ``typing.get_type_hints`` would look at all names again, and takes 2 ms
+        annotations |= inspect.get_annotations(part, eval_str=True)
+    fields, defaults = group.__struct_fields__, group.__struct_defaults__
+    without = (msgspec.NODEFAULT,) * (len(fields) - len(defaults))
+    return tuple(
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotations[name])
+        for name, default in zip(fields, (*without, *defaults), strict=True)
+    )
+
+
+def group_of(parameter: inspect.Parameter) -> type[OptionGroup] | None:
+    """The group that a command's parameter stands for; None for a single option."""
+    kind = parameter.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, OptionGroup) else None
+
+
+def marked_options(mark: str, parameters: Iterable[inspect.Parameter]) -> frozenset[str]:
+    """The options with a mark in their annotation, by their last spelling."""
+    return frozenset(spellings_of(each)[-1] for each in parameters if mark in typing.get_args(each.annotation))
+
+
+def cluster_option(parameters: Iterable[inspect.Parameter]) -> str | None:
+    """The option marked with OF_CONTEXT."""
+    return next(iter(marked_options(OF_CONTEXT, parameters)), None)

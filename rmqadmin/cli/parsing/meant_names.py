@@ -1,0 +1,75 @@
+"""Suggests the name that was meant, when a command found nothing under the name it was given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from rmqadmin.cli.options.value_markers import value_of
+from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.shells.names_cache import KIND_OF_VALUE, remembered
+from rmqadmin.core.exit_codes import ExitCode
+from rmqadmin.core.near_names import did_you_mean
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError, RocketMQError
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+
+if TYPE_CHECKING:
+    from rmqadmin.cli.call import Call
+
+Given = tuple[str, str]
+"""A kind of name, and a name given as one."""
+
+
+def given_names(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> list[Given]:
+    """The names that a command line gives."""
+    found = []
+    for parameter in parameters:
+        kind = KIND_OF_VALUE.get(value_of(parameter))
+        value = values.get(parameter.name)
+        if kind is not None and isinstance(value, str):
+            found.append((kind, value.strip()))
+    return found
+
+
+def _configured_groups(call: Call) -> list[str]:
+    """The groups that brokers know by name, as far as they answer; many have no topic of their own."""
+    found: list[str] = []
+    with suppress(RocketMQError):
+        for broker in call.admin.cluster_info().broker_addr_table.values():
+            if broker.master_addr is not None:
+                found += call.admin.all_groups(broker.master_addr).subscription_group_table
+    return found
+
+
+def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
+    """Puts a similar name before the hint of an error that says that one of the ``given`` names does not exist. Topics
+    are asked from the servers, and groups derived from the topics that brokers make for them; other names are those
+    that earlier commands saw. Says so if a server is of another kind than the one that was needed."""
+    if not call.asks_servers:
+        return
+    if isinstance(error, RefusedError) and error.hint is None and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        from rmqadmin.core.servers.meant_brokers import kind_of_server
+
+        error.hint = kind_of_server(call.admin, error)
+    if diagnostics.exit_code(error) != ExitCode.NOT_FOUND or not given:
+        return
+    topics: list[str] = []
+    with suppress(RocketMQError):
+        topics = call.admin.topic_list()
+    of_groups = [name.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX) for name in topics if name.startswith("%")]
+    if any(kind == "group" for kind, _ in given):
+        of_groups += _configured_groups(call)
+    live = {"topic": topics, "group": of_groups}
+    for kind, name in given:
+        if name not in str(error):
+            continue  # something else is missing, such as a user
+        if kind == "topic" and is_system_topic(name):
+            continue  # nobody mistypes these: they are defaults of options
+        known = {*live.get(kind, ()), *remembered(call.admin.namesrv_addrs, kind)}
+        meant = None if name in known else did_you_mean(name, sorted(known))
+        if meant is not None:
+            error.hint = " ".join(filter(None, (meant, diagnostics.hint(error))))
+            return

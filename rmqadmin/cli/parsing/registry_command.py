@@ -1,0 +1,353 @@
+"""A command before Typer sees its arguments: mqadmin's spellings are made canonical, and what holds for every command
+is checked and filled in."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+import typer
+from typer.core import TyperCommand
+
+from rmqadmin.cli.invocation import Invocation, invocation_of
+from rmqadmin.cli.options.command_options import (
+    IMPLIED_VALUES,
+    INSTEAD_OF_CLUSTER,
+    MQADMIN_OPTIONS,
+    OUTPUT_SHORT,
+    options_for,
+    spellings_of,
+)
+from rmqadmin.cli.options.common_options import CommonOptions
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.output.output_format import JSON_FORMATS, Format
+from rmqadmin.cli.parsing.command_functions import result_types
+from rmqadmin.cli.parsing.mqadmin_argv import (
+    MissingValueError,
+    Normalised,
+    OptionSpec,
+    UnknownOptionError,
+    check_misread,
+    normalise,
+    pasted_hint,
+)
+from rmqadmin.cli.parsing.option_values import add_value_hint
+from rmqadmin.cli.registry import CHANGING, Effect, Entry
+from rmqproto.errors import UsageError
+from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
+from rmqproto.java.whole_numbers import check_range
+
+ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
+"""Other long names of an option, without dashes: mqadmin's RocksDB commands have their own name for the name servers,
+and ``--limit`` was first called ``--max-count``."""
+_WORD_OF_OPTION = {
+    **dict.fromkeys(("-t", "--topic"), Value.TOPIC),
+    **dict.fromkeys(("-g", "--group", "--groupName", "--consumerGroup"), Value.GROUP),
+    **dict.fromkeys(("-u", "--username", "-s", "--subject"), Value.USER),
+    **dict.fromkeys(("-i", "--msgId"), Value.ID),
+    **dict.fromkeys(("-r", "--resources"), Value.RESOURCE),
+    **dict.fromkeys(("-a", "--actions"), Value.ACTION),
+}
+"""What mqadmin's options name, as the arguments of our own commands are called."""
+_NAMES = frozenset({Value.TOPIC, Value.GROUP, Value.CLUSTER, Value.BROKER_NAME, Value.BROKER_ADDR})
+RANGE_OPTIONS = frozenset({"--since", "--until"})
+"""Our names for the two ends of a range of times, wherever a command takes one. Beside an option of mqadmin's they are
+names of ours, which make no prefix of its own ambiguous."""
+_ALL = "rmqadmin.cli.all"
+"""In a Typer context's notes: whether the whole help is asked for."""
+_KNOWN_BEST = ("--dry-run", "--yes", "--output", "--watch", "--context")
+_KNOWN_SHOWN_MAX = 3
+_JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
+
+
+class RegistryCommand(TyperCommand):
+    """A command that puts its arguments into canonical spelling before Typer sees them."""
+
+    entry: Entry
+    cluster_option: str | None
+    """The option that the context's cluster is a default for, if any."""
+    secret_options: frozenset[str]
+    """Options whose values are never written down."""
+    values: Mapping[str | None, Value]
+    """What the values of its options and words are, by the parameters that they become."""
+    long_options: frozenset[str]
+    """Options whose numbers may have 64 bits."""
+    general_options: frozenset[str]
+    """Options that every such command has."""
+    takes_texts: bool
+    """Whether its words may be bodies."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        invocation = invocation_of(ctx)
+        invocation.command = self.entry.name
+        if _asks_for_json(args):
+            invocation.as_json = True
+        if "--help" in args and "--all" in args:
+            args = ask_for_all(ctx, args)
+        self._check_fields_named(args)
+        if any("--jsonpath" in param.opts for param in self.params):
+            args = jsonpath_by_its_name(args)
+        try:
+            found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
+        except UnknownOptionError as error:
+            raise self._with_place(ctx, error) from None
+        except MissingValueError as error:
+            raise add_value_hint(error, ctx) from None
+        if "--help" not in found.seen:
+            self._check_misread(found)
+            self._check_repeated(found)
+        found.options = self._trimmed(found.options)
+        self._check_numbers(found.options)
+        self._check_meant_format(found.options)
+        if "--help" not in found.seen:
+            if self.entry.effect is not Effect.SCREEN:
+                self._answer_schema(found.options, invocation)
+            self._take_cluster(found, invocation)
+            self._check_required(found.seen, found.words, found.before_end)
+        words = found.words
+        if words and "--help" not in found.seen:
+            if self.entry.is_mqadmin:
+                self._leave_out(words, found.seen)
+                words = []
+            elif not any(param.param_type_name == "argument" for param in self.params):
+                self._refuse_words(words, found.seen)
+        return super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
+
+    def _check_misread(self, found: Normalised) -> None:
+        """UsageError for a word that was meant as an option. A command of mqadmin's that only reads goes on without it,
+        as without any other word."""
+        if not self.entry.is_mqadmin or self.entry.effect in CHANGING:
+            check_misread(found.before_end, are_texts=self.takes_texts)
+
+    def _check_repeated(self, found: Normalised) -> None:
+        """mqadmin takes the first of several values, without a word. UsageError if the command changes something."""
+        if not found.left_out:
+            return
+        again = " ".join(found.left_out)
+        several = "`rmqadmin topic describe A B` and `topic delete A B` take several." if "--topic=" in again else None
+        if self.entry.effect in CHANGING:
+            raise UsageError(
+                f"{again}: the option was given before, with another value: nothing was done", hint=several
+            )
+        diagnostics.notice(
+            f"ignored, because the option was given before: {again}" + (f". {several}" if several else "")
+        )
+
+    def _leave_out(self, words: Sequence[str], seen: set[str]) -> None:
+        """What becomes of words that belong to no option, which mqadmin ignores silently. UsageError if the command
+        changes something: without them it may change something else than was meant."""
+        if self.entry.effect in CHANGING:
+            self._refuse_words(words, seen)
+        diagnostics.notice(f"ignored, because it belongs to no option: {' '.join(words)}")
+
+    def _refuse_words(self, words: Sequence[str], seen: set[str]) -> NoReturn:
+        """UsageError that names the options which a single word may belong to."""
+        hint = f"`rmqadmin {self.entry.name} --help` shows the options."
+        meant = [
+            f"{param.opts[0]} {words[0]}"
+            for param in self.params
+            if self.values.get(param.name) in _NAMES and param.opts[-1] not in seen | self.general_options
+        ]
+        if len(words) == 1 and meant:
+            hint = f"Is it {' or '.join(meant)}? {hint}"
+        raise UsageError(
+            f"{' '.join(words)}: belongs to no option, so nothing was done",
+            hint=pasted_hint(" ".join(words)) or hint,
+        )
+
+    def _with_place(self, ctx: Any, error: UnknownOptionError) -> UnknownOptionError:
+        """Adds where the option belongs, if it must stand before the command. Other programs also take such options
+        after it."""
+        name, has_value, _ = error.token.partition("=")
+        if name == "-q" and any("--readQueueNums" in param.opts for param in self.params):
+            error.hint = "Queues are given by -r (to read) and -w (to write)."
+            return error
+        for param in ctx.find_root().command.params:
+            if name in param.opts:
+                written = error.token if has_value or param.is_flag else f"{name} {param.metavar or 'VALUE'}"
+                error.hint = f"It goes before the command: {diagnostics.PROGRAM} {written} {self.entry.name} …"
+        error.hint = (
+            self._as_word(ctx, name) or error.hint or f"`{ctx.command_path} --help` shows its options and arguments."
+        )
+        return error
+
+    def _as_word(self, ctx: Any, name: str) -> str | None:
+        """The hint for an option of mqadmin's commands whose value is a word here: ``msg cat -t X``."""
+        wanted = _WORD_OF_OPTION.get(name)
+        words = {param.name: param.make_metavar(ctx) for param in self.params if param.param_type_name == "argument"}
+        if wanted is None or wanted not in (self.values[word] for word in words):
+            return None
+        return f"{wanted} is a word here: {ctx.command_path} {' '.join(words.values())}"
+
+    def _trimmed(self, options: Sequence[str]) -> list[str]:
+        """The options with words of a choice without the blanks around them, as mqadmin takes them."""
+        choices = {param.opts[-1] for param in self.params if param.type.name == "choice"}
+        parts = [option.partition("=") for option in options]
+        return [f"{name}{equals}{value.strip() if name in choices else value}" for name, equals, value in parts]
+
+    def _check_numbers(self, options: Sequence[str]) -> None:
+        """UsageError for a whole number that RocketMQ's field cannot hold, and for ``nan`` and ``inf``: ``float`` takes
+        them, Typer's ranges do not refuse ``nan``, and neither makes sense as a count or a time."""
+        kinds = {param.opts[-1]: param.type.name for param in self.params}
+        for name, _, value in (option.partition("=") for option in options):
+            kind = kinds.get(name, "")
+            if kind.startswith("float") and value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
+                raise UsageError(f"{name} {value} is not a finite number")
+            if kind.startswith("int"):  # Typer's releases call it int or integer
+                check_range(name, value, LONG_MAX if name in self.long_options else INT_MAX)
+
+    def _check_meant_format(self, options: Sequence[str]) -> None:
+        """UsageError if ``-o`` is mqadmin's own option here but its value is a format."""
+        for param in self.params:
+            value = next((o.partition("=")[2] for o in options if o.startswith(f"{param.opts[-1]}=")), "")
+            if OUTPUT_SHORT in param.opts and param.name != "output" and value.lower() in set(Format):
+                raise UsageError(
+                    f"{OUTPUT_SHORT} of {self.entry.name} is {param.opts[-1]}, not the format",
+                    hint=f"Write --output {value}, or `rmqadmin -o {value} {self.entry.name} …`.",
+                )
+
+    def _answer_schema(self, options: Sequence[str], invocation: Invocation) -> None:
+        """Answers ``--output schema`` before required options are checked, because it needs none."""
+        said = dict(option.split("=", 1) for option in options if option.startswith(("--output=", "--json=", "--jq=")))
+        common = CommonOptions(output=said.get("--output"), json_fields=said.get("--json"), jq=said.get("--jq"))
+        format = common.format(invocation.format_option)
+        invocation.as_json = format in JSON_FORMATS
+        if format is Format.SCHEMA:
+            from rmqadmin.cli.output.rendering import schema  # only for this format
+
+            sys.stdout.write(schema(result_types(self.entry)))
+            raise typer.Exit(0)
+
+    def _check_fields_named(self, args: Sequence[str]) -> None:
+        """UsageError that lists the fields, for ``--json`` without any, and the columns for ``--columns``."""
+        if _lacks_value("--json", args):
+            from rmqadmin.cli.output.picked_fields import fields_hint
+
+            hint = fields_hint(result_types(self.entry))
+            raise UsageError("--json needs names of fields, separated by commas", hint=hint)
+        if _lacks_value("--columns", args):
+            from rmqadmin.cli.output.asked_columns import columns_hint
+
+            hint = columns_hint(result_types(self.entry))
+            raise UsageError("--columns needs names of columns, separated by commas", hint=hint)
+
+    def _take_cluster(self, found: Normalised, invocation: Invocation) -> None:
+        """Takes the cluster from the settings if the command line names neither a cluster nor a broker."""
+        if self.cluster_option is None or found.seen & {self.cluster_option, *INSTEAD_OF_CLUSTER}:
+            return
+        said = [option.partition("=")[2] for option in found.options if option.startswith("--context=")]
+        settings = invocation.filled(CommonOptions(context=said[0] if said else None)).settings()
+        cluster = settings.setting("cluster").value
+        if cluster is not None:
+            found.seen.add(self.cluster_option)
+            found.options.append(f"{self.cluster_option}={cluster}")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The command's own options; the general ones in one line, unless all is asked for."""
+        general, own, words = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[str, str]]()
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                is_general = not {*param.opts}.isdisjoint(self.general_options | {"--help"})
+                (words if param.param_type_name == "argument" else general if is_general else own).append(record)
+        for title, records in (("Arguments", words), ("Options", own)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+        if asks_for_all(ctx):
+            with formatter.section("Options of every command"):
+                formatter.write_dl(general)
+            return
+        there = [name for name in _KNOWN_BEST if name in self.general_options]
+        formatter.write_paragraph()
+        formatter.write_text(f"Others, such as {', '.join(there[:_KNOWN_SHOWN_MAX])}: --help --all shows them.")
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Shows a required word as it is. Typer puts it in braces, which elsewhere mean a choice."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)
+        return [piece[1:-1] if piece.startswith("{") and "|" not in piece else piece for piece in pieces]
+
+    def _check_required(self, seen: set[str], words: Sequence[str], before_end: Sequence[str]) -> None:
+        """UsageError that names all missing options at once, as mqadmin names them. If one option is missing and one
+        word is left over, the hint puts them together."""
+        missing = [
+            "/".join(param.opts)
+            for param in self.params
+            if param.param_type_name == "option" and param.required and param.opts[-1] not in seen
+        ]
+        if missing:
+            check_misread(before_end, are_texts=self.takes_texts)  # one of them is there, with another dash
+            plural = "s" if len(missing) > 1 else ""
+            hint = f"`rmqadmin {self.entry.name} --help` shows the options."
+            if len(missing) == len(words) == 1:
+                hint = f"Is it {missing[0].partition('/')[0]} {words[0]}? {hint}"
+            raise UsageError(f"Missing required option{plural}: {', '.join(missing)}", hint=hint)
+
+
+def ask_for_all(ctx: Any, args: Sequence[str]) -> list[str]:
+    """Takes ``--all`` out of a line that asks for help: it asks for the whole help."""
+    ctx.meta[_ALL] = "--all" in args
+    return [arg for arg in args if arg != "--all"]
+
+
+def asks_for_all(ctx: Any) -> bool:
+    return bool(ctx.meta.get(_ALL))
+
+
+def _lacks_value(option: str, args: Sequence[str]) -> bool:
+    """Whether an option is there, and nowhere with a value."""
+    asked = [at for at, word in enumerate(args) if word == option]
+    return bool(asked) and all(at + 1 == len(args) or args[at + 1].startswith("-") for at in asked)
+
+
+def _asks_for_json(args: Sequence[str]) -> bool:
+    """Whether a command line asks for JSON, even if it does not parse: its error is then shown as JSON."""
+    if any(word.partition("=")[0] == "--json" for word in args):
+        return True
+    joined = [f"{'--output' if name == OUTPUT_SHORT else name}={value}" for name, value in itertools.pairwise(args)]
+    return bool(_JSON_SPELLINGS & {*args, *joined})
+
+
+def jsonpath_by_its_name(args: Sequence[str]) -> list[str]:
+    """Turns ``--json`` into ``--jsonpath``, its later name, if the value begins with a dollar. No field name does."""
+    found = list(args)
+    for at, word in enumerate(args):
+        if word.startswith("--json=$"):
+            found[at] = word.replace("--json", "--jsonpath", 1)
+        elif word == "--json" and at + 1 < len(args) and args[at + 1].startswith("$"):
+            found[at] = "--jsonpath"
+    return found
+
+
+def option_specs(command: Any) -> list[OptionSpec]:
+    """The options of a Typer command, for ``mqadmin_argv``. The canonical spelling is the last one declared."""
+    shared = {name for parameter in options_for(command.entry) for name in spellings_of(parameter)}
+    specs = [OptionSpec("--help", ("h",), ("help",), takes_value=False)]
+    for param in command.params:
+        if param.param_type_name != "option":
+            continue
+        canonical = param.opts[-1]
+        ours = [name[2:] for name in param.opts if name in RANGE_OPTIONS and name != canonical]
+        longs = [name[2:] for name in param.opts if name.startswith("--") and name[2:] not in ours]
+        spec = OptionSpec(
+            canonical,
+            tuple(name[1:] for name in param.opts if not name.startswith("--")),
+            (*longs, *ALIASES.get(canonical, ())),
+            takes_value=not param.is_flag,
+            implied_value=IMPLIED_VALUES.get(canonical),
+            ours=is_ours(command.entry, canonical, shared) or len(param.opts) == 1,
+            repeats=param.multiple,
+        )
+        specs.append(spec)
+        specs += [msgspec.structs.replace(spec, short_names=(), long_names=(name,), ours=True) for name in ours]
+        specs += [OptionSpec(name, (), (name[2:],), takes_value=False, ours=True) for name in param.secondary_opts]
+    return specs
+
+
+def is_ours(entry: Entry, canonical: str, shared: Collection[str]) -> bool:
+    """Whether an option with a short name is ours rather than mqadmin's."""
+    return not entry.is_mqadmin or (canonical in shared and canonical not in MQADMIN_OPTIONS)

@@ -1,0 +1,115 @@
+"""Runs the lines of a shell, one after another, in this process.
+
+Every command finds the process unchanged: its streams, the terminal's settings and the Ctrl-C handler are restored
+after each. The part after ``|``, and a line that begins with ``!``, go to sh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+
+from rmqadmin.cli import program
+from rmqadmin.cli.invocation import Invocation
+from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.output.terminal_guard import terminal_program
+from rmqadmin.cli.prompt.line import TypedLine, parse_line
+from rmqadmin.core.exit_codes import ExitCode
+from rmqadmin.version import PIPE_CLOSED
+from rmqproto.errors import UsageError
+
+PROGRAM_MARK = "!"
+LAST_WORDS = ("exit", "quit")
+
+
+class ShellEnd(Exception):
+    """The line was ``exit``."""
+
+
+class CommandLines:
+    """Runs lines. ``before`` is what every line inherits; its session keeps what lasts between them."""
+
+    def __init__(self, before: Invocation):
+        self.before = before
+
+    def run(self, line: str) -> int:
+        """Runs one line; its exit status, 0 for an empty one. ShellEnd for ``exit``. Ctrl-C gives status 130."""
+        try:
+            with _put_back():
+                return self._run(line)
+        except KeyboardInterrupt:
+            return ExitCode.INTERRUPTED
+
+    def _run(self, line: str) -> int:
+        if line.lstrip().startswith(PROGRAM_MARK):
+            return _run_program(line.lstrip().removeprefix(PROGRAM_MARK))
+        parsed = parse_line(line)
+        try:
+            words = command_words(parsed)
+            if parsed.piped_to == "" or (parsed.piped_to is not None and not words):
+                raise UsageError("a command is missing next to |")
+        except UsageError as error:
+            return diagnostics.report(error, command=None, as_json=bool(self.before.as_json))
+        if not words:
+            return ExitCode.OK
+        if parsed.piped_to is not None:
+            return self._run_piped(words, parsed.piped_to)
+        if words[0].lower() in LAST_WORDS and len(words) == 1:
+            raise ShellEnd
+        return program.run(words, self.before)
+
+    def _run_piped(self, words: list[str], reader: str) -> int:
+        """Runs a command piped to another program, the reader. The status is the command's, or the reader's if that is
+        0 or only says that the reader stopped reading."""
+        with terminal_program(reader, shell=True, stdin=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            out = io.TextIOWrapper(process.stdin, encoding="utf-8", errors="replace")
+            with contextlib.redirect_stdout(out):
+                status = program.run(words, self.before)
+            with contextlib.suppress(BrokenPipeError):
+                out.close()
+            ended = _wait(process)
+        return ended if status in (ExitCode.OK, PIPE_CLOSED) else status
+
+
+def command_words(line: TypedLine) -> list[str]:
+    """The words of a command, without the program's name if it was copied along. UsageError."""
+    words = line.texts()
+    return words[1:] if words[:1] == [diagnostics.PROGRAM] else words
+
+
+def _run_program(text: str) -> int:
+    sys.stdout.flush()
+    with terminal_program(text, shell=True) as process:
+        return _wait(process)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Waits for a program; its status as in sh. While it runs, Ctrl-C is the program's."""
+    while True:
+        try:
+            status = process.wait()
+        except KeyboardInterrupt:
+            continue
+        return status if status >= 0 else 128 - status
+
+
+@contextlib.contextmanager
+def _put_back() -> Iterator[None]:
+    terminal = sys.stdin.fileno() if sys.stdin.isatty() else None
+    settings = None if terminal is None else termios.tcgetattr(terminal)
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    streams = sys.stdin, sys.stdout, sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams
+        signal.signal(signal.SIGINT, on_interrupt)
+        # Only if they were changed: a background job would be stopped by the attempt.
+        if terminal is not None and settings is not None and termios.tcgetattr(terminal) != settings:
+            termios.tcsetattr(terminal, termios.TCSADRAIN, settings)
