@@ -1,0 +1,158 @@
+"""Which servers a command is for, and how they are reached: options, environment, context, defaults."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rmqadmin.cli.call_notices import CallNotices
+from rmqadmin.cli.invocation import Invocation
+from rmqadmin.cli.options.common_options import CommonOptions
+from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.output.output_format import Color, Format
+from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
+from rmqadmin.core.contexts.permission import guards
+
+if TYPE_CHECKING:
+    from rmqadmin.core.contexts.context import Context
+    from rmqadmin.core.contexts.settings import EffectiveSettings
+
+
+_told_overruled: list[object] = []
+"""The contexts of which a person was told in this process."""
+
+
+class CallContext(CallNotices):
+    """The settings of one run of a command."""
+
+    def __init__(self, command: str, options: CommonOptions, format: Format, color: Color, invocation: Invocation):
+        super().__init__(command, options, format, color, invocation)
+        self._has_told_default = False
+
+    @cached_property
+    def settings(self) -> EffectiveSettings:
+        """How servers are reached, from the options, the environment, the context and the settings file."""
+        return self._options.settings()
+
+    def asking_limited(self) -> AbstractContextManager[None]:
+        """The limit of ``--parallel``, or of its setting. It must last until the answer is shown, because some are
+        read while they are shown."""
+        setting = self.settings.setting("parallel")
+        if setting.level == "default":
+            return nullcontext()
+        from rmqadmin.core.targets import asking_at_once  # 10 ms, which usage errors do not need
+
+        return asking_at_once(setting.value)
+
+    def guards(self, namesrv_addr: str | None = None) -> Sequence[Context]:
+        """The contexts whose rules hold for changes at these name servers; None means those of the call."""
+        return guards(self.settings, namesrv_addr, lambda error: diagnostics.notice(str(error)))
+
+    @property
+    def locked_by(self) -> str | None:
+        """The read-only or protected context that keeps a dashboard from changing the servers until the user unlocks
+        it; None if there is none, or if the user did."""
+        if self.is_unlocked:
+            return None
+        locks = (one.name for one in self.guards() if one.settings.read_only or one.settings.protected)
+        return next(locks, None)
+
+    @property
+    def is_unlocked(self) -> bool:
+        return self._options.unlock
+
+    @property
+    def namesrv_addr(self) -> str:
+        """The name servers as written, for callers that ask them without ``admin``. If none is given: this machine,
+        with a notice."""
+        self._tell_default_namesrv()
+        return self._namesrv_text
+
+    @property
+    def namesrv_addrs(self) -> list[str]:
+        """The addresses in ``namesrv_addr``, one by one."""
+        from rmqclient.addresses import parse_namesrvs
+
+        return parse_namesrvs(self.namesrv_addr)
+
+    @property
+    def _namesrv_text(self) -> str:
+        return str(self.settings.setting("namesrv_addr").value)
+
+    def _tell_default_namesrv(self) -> None:
+        """Gives a notice, once, before the default name server is asked. Commands that ask only a broker or a
+        controller need none."""
+        if self._has_told_default:
+            return
+        self._has_told_default = True
+        if self.is_namesrv_given:
+            self._tell_overruled_context()
+            return
+        where = "-n, RMQADMIN_NAMESRV, NAMESRV_ADDR or a context"
+        diagnostics.notice(f"no name server given ({where}): using {NAMESRV_DEFAULT}")
+
+    def _tell_overruled_context(self) -> None:
+        """Gives a person a notice, once in a shell, if the environment's name servers count in place of the context's.
+        Scripts that set the variable know what they do."""
+        if not sys.stderr.isatty() or self.settings.setting("namesrv_addr").level != "environment":
+            return
+        found = self.settings.overruled_context()
+        if found is not None and found not in _told_overruled:
+            _told_overruled.append(found)
+            context, said = found
+            other = f"not the context {context.name} ({context.settings.namesrv_addr})"
+            diagnostics.notice(
+                f"{said.source}={said.value} counts here, {other}; --context {context.name} asks that one"
+            )
+
+    @property
+    def is_namesrv_given(self) -> bool:
+        return self.settings.setting("namesrv_addr").level != "default"
+
+    @property
+    def namesrv_option(self) -> str | None:
+        """``-n`` as written; None if it was not given."""
+        return self._options.namesrv_addr
+
+    def check_options(self) -> None:
+        """Checks the options before anything is shown. UsageError, as from ``new_client``."""
+        self.settings.credentials()
+        self.settings.tls()
+        self.settings.address_map()
+
+    def reach(self) -> tuple[list[str], dict[str, str]]:
+        """Options and variables with which another run of this program reaches the same servers in the same context.
+        Keys do not go into a command line, and a context that is merely in use keeps its low rank."""
+        from rmqadmin.core.contexts.context import NO_CONTEXT, ServerSettings, setting_text
+        from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, KINDS, Level
+
+        options = self._options
+        environment: dict[str, str] = {}
+        words = ["--context", options.context] if options.context else []
+        words += ["-n", options.namesrv_addr] if options.namesrv_addr else []
+        if not options.context:
+            context = self.settings.context
+            environment[CONTEXT_VARIABLE] = NO_CONTEXT if context is None else context.name
+        for kind in (kind for kind in KINDS if kind.key in ServerSettings.__struct_fields__ and kind.variables):
+            setting = self.settings.setting(kind.key)
+            if setting.level is Level.FLAG and kind.key not in ("namesrv_addr", "output"):
+                environment[kind.variables[0]] = setting_text(setting.value)
+        return words, environment
+
+    def context_chosen(self, name: str) -> None:
+        """Takes note that a command has put a context (or ``none``) into use: it applies to the shell that runs the
+        command, too. Warns if the environment overrides it."""
+        from rmqadmin.core.contexts.context import NO_CONTEXT
+        from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE
+
+        if self.invocation.session is not None:
+            self.invocation.session.use_context(name)
+        elif (said := os.environ.get(CONTEXT_VARIABLE, name)) not in ("", name):
+            self.notice(f"{CONTEXT_VARIABLE}={said} is set here and takes precedence")
+        found = None if name == NO_CONTEXT else self._options.settings().overruled_context()
+        if found is not None:
+            self.notice(f"{found[1].source}={found[1].value} is set here, and its name servers count; unset it")
