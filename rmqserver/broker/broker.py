@@ -265,7 +265,7 @@ class Broker(Service):
             self.locks,
             Membership(parts),
             self.offset_handlers,
-            TopicRequests(self.topic_admin),
+            TopicRequests(self.topic_admin, self.reads),
             GroupRequests(self.group_admin),
             ClientAdmin(parts),
             OffsetRequests(OffsetAdmin(parts, self.delays)),

@@ -541,9 +541,10 @@ class MessageStore:
     ) -> GetResult:
         """Messages of a queue from ``queue_offset`` on (``DefaultMessageStore.getMessage``, 5.5.0): at most 32 messages
         and 256 KiB, but at least one if there is one. ``wanted`` gets each unit's tags code, and in its second stage
-        the record's properties. With ``cached_only`` the log is not read if that may wait: ``result.is_loaded`` is then
-        False, and ``load`` finishes the result in any thread, including the second stage."""
-        queue = self.queues.find(topic, queue_id)
+        the record's properties. With ``cached_only`` nothing is read if that may wait: ``result.is_loaded`` is then
+        False, and ``load`` finishes the result in any thread, including the second stage. NotCached then if the queue
+        is not open yet."""
+        queue = self.queues.find(topic, queue_id, opens=not cached_only)
         return self._reader.get(queue, queue_offset, max_count, max_bytes, wanted, cached_only)
 
     @says_what_failed

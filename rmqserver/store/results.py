@@ -13,6 +13,7 @@ from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rmqproto.filters.message_filter import MessageFilter
+    from rmqserver.store.disk.cached_reads import Place
 
 
 class PutStatus(enum.Enum):
@@ -76,6 +77,8 @@ class Walk(msgspec.Struct, frozen=True, gc=False):
     max_count: int
     max_bytes: int
     wanted: MessageFilter
+    place: Place | None = None
+    """Where the units lie, if they are not in memory."""
 
 
 class GetResult(msgspec.Struct, gc=False):
@@ -94,7 +97,7 @@ class GetResult(msgspec.Struct, gc=False):
     """Where the records lie; empty if the filter's second stage has read them. With ``cached_only``, if not everything
     is in memory, ``chunks`` is empty until ``MessageStore.load`` reads them."""
     walk: Walk | None = None
-    """Units not looked at yet, because the filter's second stage needs records that are not in memory."""
+    """Units not looked at yet, because they, or the records that the filter's second stage needs, are not in memory."""
     suggest_slave: bool = False
     """The reader is further behind than this machine's memory reaches."""
 

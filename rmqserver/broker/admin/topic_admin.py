@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -23,6 +24,7 @@ from rmqserver.broker.stats.queue_times import store_time_ms
 from rmqserver.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqserver.config.broker_config import QUEUE_NUMS_MAX
 from rmqserver.operation import Refused
+from rmqserver.store.disk.cached_reads import one_by_one
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
@@ -162,20 +164,24 @@ class TopicAdmin:
     def system_topics(self) -> TopicList:
         return TopicList(topic_list=sorted(self._topics.system_names))
 
-    def topic_stats(self, topic: str) -> TopicStats:
-        """Raises Refused if there is no such topic."""
+    def topic_stats(self, topic: str) -> Callable[[], TopicStats]:
+        """A function for ``Reads`` that returns it. Raises Refused if there is no such topic."""
         found = self._topics.get(topic)
         if found is None:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-        offsets = {
-            MessageQueue(topic, self._config.broker_name, queue_id): self._queue_stats(topic, queue_id)
-            for queue_id in range(max(found.write_queue_nums, found.read_queue_nums))
-        }
-        return TopicStats(offset_table=ObjectMap(offsets), topic_put_tps=self._stats.topic_put_tps(topic))
+        queue_ids = range(max(found.write_queue_nums, found.read_queue_nums))
+        read_queues = one_by_one(partial(self._queue_stats, topic), queue_ids)
 
-    def _queue_stats(self, topic: str, queue_id: int) -> TopicOffset:
+        def read() -> TopicStats:
+            return TopicStats(
+                offset_table=ObjectMap(dict(read_queues())), topic_put_tps=self._stats.topic_put_tps(topic)
+            )
+
+        return read
+
+    def _queue_stats(self, topic: str, queue_id: int) -> tuple[MessageQueue, TopicOffset]:
         max_offset = self._store.max_offset(topic, queue_id)
-        return TopicOffset(
+        return MessageQueue(topic, self._config.broker_name, queue_id), TopicOffset(
             min_offset=self._store.min_offset(topic, queue_id),
             max_offset=max_offset,
             last_update_timestamp=store_time_ms(self._store, topic, queue_id, max_offset - 1) if max_offset > 0 else 0,

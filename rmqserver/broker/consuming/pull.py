@@ -20,6 +20,7 @@ from rmqserver.broker.consuming.static_pulls import PlacedPull, placed
 from rmqserver.broker.tables.queue_mappings import is_physical
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.remoting.answer import Request, refusal, send_answer
+from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.results import GetResult, GetStatus
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ class Pulls:
 
     def pull(self, header: PullHeader, is_lite: bool, local_addr: str, peer: str, is_first: bool = True) -> PullOutcome:
         """Reads for a pull. If ``result.is_loaded`` is not true, ``Reads.load`` finishes the read. ``is_first``: the
-        pull was not held before; only then its commit counts. Raises Refused if nothing may be pulled; our address and
-        the asker's are for remarks."""
+        pull was not held before; only then its commit counts. Raises Refused if nothing may be pulled, NotCached if the
+        queue is not open yet; our address and the asker's are for remarks."""
         checks, offsets, sys_flag = self._checks, self._offsets, header.sys_flag
         if is_lite or sys_flag & PULL_LITE or not self._config.broker_permission & PERM_READ:
             checks.broker(header, is_lite=is_lite, local_addr=local_addr)
@@ -123,7 +124,12 @@ class Pulls:
         elif header.lite_topic:
             request = self._at_light_queue(request, connection.address)
             header = request.header
-        pulled = self.pull(header, request.code == _LITE_PULL, connection.local_addr, connection.address, is_first)
+        try:
+            pulled = self.pull(header, request.code == _LITE_PULL, connection.local_addr, connection.address, is_first)
+        except NotCached:  # its queue is not open yet
+            opened = partial(self._store.queue, header.topic, header.queue_id)
+            self._reads.read(request, connection, opened, lambda _: self._serve(request, connection, is_first))
+            return
         result = pulled.result
         if result.chunks:
             self._found(request, connection, pulled)

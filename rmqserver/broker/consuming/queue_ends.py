@@ -97,7 +97,8 @@ class QueueEnds:
                 self._ask_offset(request, connection, item)
                 return None
             return success(request, OffsetAnswer(offset=logical_offset(item, self._end(header, item.queue_id))))
-        return success(request, OffsetAnswer(offset=self._end(header, header.queue_id)))
+        end = partial(self._end, header, header.queue_id)
+        return self._reads.read(request, connection, end, lambda found: success(request, OffsetAnswer(offset=found)))
 
     def _end(self, header: MaxOffsetHeader, queue_id: int) -> int:
         queue = self._store.queue(header.topic, queue_id)
@@ -113,9 +114,11 @@ class QueueEnds:
                 self._ask_offset(request, connection, item)
                 return None
             found = logical_offset(item, self._store.min_offset(header.topic, item.queue_id))
-        else:
-            found = self._store.min_offset(header.topic, header.queue_id)
-        return success(request, OffsetAnswer(offset=found), remark="")
+            return success(request, OffsetAnswer(offset=found), remark="")
+        begin = partial(self._store.min_offset, header.topic, header.queue_id)
+        return self._reads.read(
+            request, connection, begin, lambda found: success(request, OffsetAnswer(offset=found), remark="")
+        )
 
     def _ask_offset(
         self,

@@ -29,13 +29,15 @@ from rmqserver.remoting.answer import Request, send_answer, success
 if TYPE_CHECKING:
     from rmqserver.broker.admin.group_admin import GroupAdmin
     from rmqserver.broker.admin.topic_admin import TopicAdmin
+    from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
 
 class TopicRequests:
-    def __init__(self, topics: TopicAdmin):
+    def __init__(self, topics: TopicAdmin, reads: Reads):
         self._topics = topics
+        self._reads = reads
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -78,8 +80,9 @@ class TopicRequests:
         body = self._topics.get_all(request.header)
         return success(request, AllTopicsAnswer(total_topic_num=self._topics.count), dumps(body))
 
-    def _stats(self, request: Request[TopicHeader], connection: Connection) -> bytes:
-        return success(request, body=dumps(self._topics.topic_stats(request.header.topic)))
+    def _stats(self, request: Request[TopicHeader], connection: Connection) -> bytes | None:
+        read = self._topics.topic_stats(request.header.topic)
+        return self._reads.read(request, connection, read, lambda found: success(request, body=dumps(found)))
 
 
 class GroupRequests:

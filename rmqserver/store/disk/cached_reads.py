@@ -9,6 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
+ITEMS_AT_A_TIME = 32
+"""For a tenth of a millisecond each, if a queue has to be opened."""
+
 A = TypeVar("A")
 T = TypeVar("T")
 
@@ -22,7 +25,7 @@ Place = tuple[ReadFile, int, int]
 
 
 class NotCached(Exception):
-    """These reads would wait for the device."""
+    """These reads would wait for the device. None: others should have their turn first."""
 
     def __init__(self, missing: list[Place]):
         super().__init__(f"{len(missing)} reads would wait for the device")
@@ -54,11 +57,14 @@ def cached_only(read: Callable[[], T], loaded: dict[Place, bytes]) -> T:
 
 def one_by_one(read: Callable[[A], T], items: Iterable[A]) -> Callable[[], list[T]]:
     """A function for ``cached_only`` that reads each item. It keeps what it has read, so each attempt goes on where the
-    one before had to wait."""
+    one before had to wait, or had read a portion."""
     left, found = deque(items), list[T]()
 
     def go_on() -> list[T]:
+        ends = len(found) + ITEMS_AT_A_TIME
         while left:
+            if len(found) == ends and mode.loaded is not None:
+                raise NotCached([])
             found.append(read(left[0]))
             left.popleft()
         return found

@@ -11,6 +11,7 @@ from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_utf8, tag_code
 from rmqproto.message.record import MAGIC_V1, MAGIC_V2, RECORD_V4, TOPIC_V1_LENGTH_MAX, topic_field
 from rmqproto.names import LIGHT_QUEUE_PREFIX
+from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.disk.segments import NAME_DIGITS, FileCache, SegmentedFile
 from rmqserver.store.fate import fates
@@ -193,7 +194,8 @@ class ConsumeQueues:
         path = f"{self.directory}/{topic}/{queue_id}/{at - at % self._file_size_bytes:0{NAME_DIGITS}d}"
         return self._disk.is_file(path)
 
-    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+    def find(self, topic: str, queue_id: int, *, opens: bool = True) -> ConsumeQueue | None:
+        """None if there is no such queue. NotCached if it has to be opened first, unless ``opens``."""
         entry = self.topics.get(topic)
         if entry is None:
             if topic not in self._unopened:
@@ -202,6 +204,8 @@ class ConsumeQueues:
         if (queue := entry.queues.get(queue_id)) is not None:
             return queue
         is_known = queue_id in entry.unopened or (self.refuses_short and self.ends.of(topic, queue_id) > 0)
+        if is_known and not opens:
+            raise NotCached([])
         return self.add(entry, queue_id) if is_known else None
 
     def names(self) -> list[str]:

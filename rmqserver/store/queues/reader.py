@@ -6,9 +6,15 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
 
+from msgspec.structs import replace
+
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
+from rmqserver.store.disk.cached_reads import NotCached
+from rmqserver.store.disk.cached_reads import cached_only as in_memory_only
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
@@ -58,20 +64,33 @@ class Reader:
         if wanted is None:
             wanted = EVERYTHING
         takes_all = wanted is EVERYTHING or (wanted.accepts_code is None and wanted.accepts_properties is None)
-        if not takes_all or not self._take_run(result, queue, queue_offset, max_count, max_bytes):
-            units = queue.units(queue_offset, self._scan_count_max(max_count))
-            if not units:
-                return self._without_units(result, queue, queue_offset)
-            result.walk = Walk(queue_offset, units, max_count, max_bytes, wanted)
+        read = partial(_cached_units, queue) if cached_only and queue_offset < queue.tail_first else queue.units
+        try:
+            if not takes_all or not self._take_run(result, read, queue_offset, max_count, max_bytes):
+                units = read(queue_offset, self._scan_count_max(max_count))
+                if not units:
+                    return self._without_units(result, queue, queue_offset)
+                result.walk = Walk(queue_offset, units, max_count, max_bytes, wanted)
+        except NotCached as error:
+            if not cached_only:
+                raise
+            (place,) = error.missing
+            result.walk = Walk(queue_offset, b"", max_count, max_bytes, wanted, place)
+            return result
         return self.load(result, cached_only=cached_only)
 
     def _take_run(
-        self, result: GetResult, queue: ConsumeQueue, queue_offset: int, max_count: int, max_bytes: int
+        self,
+        result: GetResult,
+        read: Callable[[int, int], bytes],
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
     ) -> bool:
         """The common case: all requested records exist, are in memory and are within the limits. False, with nothing
         changed, in other cases."""
         options, log = self._options, self._log
-        units = queue.units(queue_offset, min(max_count, options.transfer_count_in_memory_max))
+        units = read(queue_offset, min(max_count, options.transfer_count_in_memory_max))
         count = len(units) // UNIT_SIZE_BYTES
         if not count:
             return False
@@ -135,6 +154,9 @@ class Reader:
 
     def load(self, result: GetResult, *, cached_only: bool = False) -> GetResult:
         """Finishes ``result``. May wait for the device, and run in any thread, unless ``cached_only``."""
+        if result.walk is not None and result.walk.place is not None:
+            file, size_bytes, at = result.walk.place
+            result.walk = replace(result.walk, units=file.pread(size_bytes, at), place=None)
         if result.walk is not None and (not self._walk(result, result.walk, cached_only) or result.is_loaded):
             return result
         chunks = self._log.read_ranges(result.ranges, cached_only=cached_only)
@@ -158,6 +180,11 @@ class Reader:
                 return result
         result.chunks = chunks
         return result
+
+
+def _cached_units(queue: ConsumeQueue, queue_offset: int, count: int) -> bytes:
+    """As ``queue.units``. NotCached, with one place, if they are in a file and not in memory."""
+    return in_memory_only(partial(queue.units, queue_offset, count), {})
 
 
 def _outside(queue_offset: int, low: int, high: int) -> GetResult:

@@ -11,28 +11,44 @@ from typing import Any
 import pytest
 
 from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.statistics import TopicStats
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
 from rmqproto.headers.client_calls import ResetOffsetHeader, TopicGroupHeader
-from rmqproto.headers.consuming import QueryMessageHeader, QueueHeader, SearchOffsetHeader, ViewMessageHeader
+from rmqproto.headers.consuming import (
+    PULL_SUBSCRIPTION,
+    MaxOffsetHeader,
+    PullHeader,
+    QueryMessageHeader,
+    QueueHeader,
+    SearchOffsetHeader,
+    ViewMessageHeader,
+)
 from rmqproto.headers.popping import PeekHeader, PopHeader
 from rmqproto.headers.sending import SendBackHeader
 from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader, QueryConsumeQueueHeader
+from rmqproto.headers.tables import TopicHeader
 from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
 from rmqproto.message import properties as props
+from rmqproto.message.record import decode_records_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC, retry_topic
 from rmqproto.wire.command import Command, decode_frame_untrusted
+from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
 from rmqserver.broker.admin.message_query import MessageQuery
+from rmqserver.broker.admin.topic_admin import TopicAdmin
 from rmqserver.broker.consuming.pop.assembly import Pop
+from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.queue_ends import QueueEnds
 from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.reads import OnLoaded, Reads
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.send_back import SendBacks
 from rmqserver.broker.transactions.transactions import Transactions
+from rmqserver.doors.remoting.topics_and_groups import TopicRequests
 from rmqserver.remoting.answer import Request
+from rmqserver.store.disk import cached_reads
 from rmqserver.store.disk.cached_reads import mode
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk, OsFile
@@ -112,7 +128,7 @@ class Bench:
         self.store.open()
         self.half = put(
             self.store, TRANSACTION_HALF_TOPIC, 0, b"half",
-            properties=f"{props.PRODUCER_GROUP}\x01{GROUP}\x02{props.REAL_TOPIC}\x01T\x02{props.REAL_QUEUE_ID}\x010\x02".encode(),
+            properties=f"{props.PRODUCER_GROUP}\x01{GROUP}\x02{props.REAL_TOPIC}\x01Ended\x02{props.REAL_QUEUE_ID}\x010\x02".encode(),
         )  # fmt: skip
         for number in range(40):
             self.message = put(self.store, "T", number % QUEUE_COUNT, b"%d" % number, keys=f"k{number}")
@@ -129,14 +145,15 @@ class Bench:
         transactions = Transactions(parts, put_)
         self.handlers: dict[int, Any] = {}
         for service in (self.pop, transactions, SendBacks(parts, put_), MessageQuery(parts), ConsumeStatsAdmin(parts),
-                        QueueEnds(parts), ResetOffset(parts)):  # fmt: skip
+                        QueueEnds(parts), ResetOffset(parts), Pulls(parts),
+                        TopicRequests(TopicAdmin(parts, lambda told: told()), self.reads)):  # fmt: skip
             self.handlers |= service.handlers()
         parts.topics.create_system("T", QUEUE_COUNT)
         parts.groups.put(SubscriptionGroupConfig(group_name=GROUP))
         for queue_id in range(QUEUE_COUNT):
             parts.offsets.commit(GROUP, "T", queue_id, 5)
-        for topic in (retry_topic(GROUP), self.pop.popping._log.topic, "T"):
-            for queue_id in range(8):  # written to before, so open
+        for topic in (retry_topic(GROUP), self.pop.popping._log.topic, "Ended"):
+            for queue_id in range(8):  # written to before, so open; those of T are not
                 put(self.store, topic, queue_id, b"")
         self.store.commit()
         self.store.flush()  # the index, too
@@ -155,6 +172,10 @@ class Bench:
     def pop_header(self, queue_id: int = -1) -> PopHeader:
         return PopHeader(consumer_group=GROUP, topic="T", queue_id=queue_id, max_msg_nums=32, invisible_time=60_000,
                          poll_time=0, born_time=self.parts.clock_ms(), init_mode=0)  # fmt: skip
+
+    def pull_header(self) -> PullHeader:
+        return PullHeader(consumer_group=GROUP, topic="T", queue_id=0, queue_offset=0, max_msg_nums=32,
+                          sys_flag=PULL_SUBSCRIPTION, subscription="*")  # fmt: skip
 
     def committed(self) -> list[int | None]:
         return [self.parts.offsets.committed(GROUP, "T", queue_id) for queue_id in range(QUEUE_COUNT)]
@@ -181,6 +202,10 @@ QUESTIONS: dict[str, tuple[int, Callable[[Bench], Any]]] = {
         lambda bench: QueryMessageHeader(topic="T", key="k7", max_num=9, begin_timestamp=0, end_timestamp=1 << 60),
     ),
     "view": (R.VIEW_MESSAGE_BY_ID, lambda bench: ViewMessageHeader(offset=bench.message.log_offset)),
+    "pull": (R.PULL_MESSAGE, lambda bench: bench.pull_header()),
+    "end of a queue": (R.GET_MAX_OFFSET, lambda bench: MaxOffsetHeader(topic="T", queue_id=0)),
+    "begin of a queue": (R.GET_MIN_OFFSET, lambda bench: QueueHeader(topic="T", queue_id=0)),
+    "topic stats": (R.GET_TOPIC_STATS_INFO, lambda bench: TopicHeader(topic="T")),
     "units": (R.QUERY_CONSUME_QUEUE, lambda bench: QueryConsumeQueueHeader(topic="T", queue_id=0, index=1, count=3)),
     "consume stats": (R.GET_CONSUME_STATS, lambda bench: ConsumeStatsHeader(consumer_group=GROUP, topic="T")),
     "broker stats": (R.GET_BROKER_CONSUME_STATS, lambda bench: BrokerConsumeStatsHeader(is_order=False)),
@@ -226,6 +251,28 @@ def test_a_read_that_fails_is_told(bench: Bench, question: str) -> None:
     assert "broken" in str(answered(peer).remark)
 
 
+def test_a_pull_of_an_open_queue_is_loaded_in_one_go(bench: Bench) -> None:
+    ColdFile.loop_runs = False
+    assert bench.store.queue("T", 0) is not None
+    ColdFile.loop_runs = True
+    peer = bench.ask(R.PULL_MESSAGE, bench.pull_header())
+    assert bench.reads.finish() == 1
+    answer = answered(peer)
+    assert (answer.code, answer.ext["nextBeginOffset"]) == (ResponseCode.SUCCESS, "10")
+    assert len(decode_records_untrusted(answer.body)) == 10
+
+
+def test_many_queues_are_read_in_portions(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statistics of a topic with 16,000 queues would open them all in one call."""
+    monkeypatch.setattr(cached_reads, "ITEMS_AT_A_TIME", 2)
+    ColdFile.warm = ("",)
+    peer = bench.ask(R.GET_TOPIC_STATS_INFO, TopicHeader(topic="T"))
+    assert peer.sent == b""
+    opened = list(bench.store.queues.topics["T"].queues)
+    assert (opened, bench.reads.finish()) == ([3, 0, 1], 1), "the start opened one of them"
+    assert len(loads_untrusted(answered(peer).body, TopicStats).offset_table) == QUEUE_COUNT
+
+
 def test_a_pop_moves_no_offset_before_it_has_its_messages(bench: Bench) -> None:
     peer = bench.ask(R.POP_MESSAGE, bench.pop_header())
     assert bench.committed() == [5] * QUEUE_COUNT
@@ -236,6 +283,9 @@ def test_a_pop_moves_no_offset_before_it_has_its_messages(bench: Bench) -> None:
 
 
 def test_a_pop_takes_what_is_in_memory_and_leaves_the_rest(bench: Bench) -> None:
+    ColdFile.loop_runs = False
+    assert len(bench.store.queues.of_topic("T")) == QUEUE_COUNT  # all are open
+    ColdFile.loop_runs = True
     ColdFile.warm = ("commitlog", "consumequeue/T/2")
     peer = bench.ask(R.POP_MESSAGE, bench.pop_header())
     assert answered(peer).code == ResponseCode.SUCCESS
