@@ -23,6 +23,7 @@ from rmqproto.wire.frames import FrameCutter
 from rmqserver.remoting.connection_limits import ConnectionLimits
 from rmqserver.remoting.proxy_pump import ProxyPump
 from rmqserver.remoting.pump import PLAIN, Pump, PumpError
+from rmqserver.remoting.state import CHANGES, HOLDS, UNREADS, Event, State
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,9 @@ HTTP_ANSWER = (
 _FAREWELLS = {"TLS": TLS_ALERT, "HTTP": HTTP_ANSWER}
 """Answers that a peer of another protocol understands."""
 
+READING, STOPPED, CLOSED = State.READING, State.STOPPED, State.CLOSED
+"""A member looked up by name costs four times as much as a global."""
+
 OnAnswer = Callable[[Command | None], None]
 
 
@@ -59,13 +63,9 @@ class ConnectionLoop(Protocol):
     def mark_dirty(self, connection: Connection) -> None:
         """``flush`` must be called at the end of the round."""
 
-    def go_on_later(self, connection: Connection) -> None:
-        """``serve`` must be called in the next turn, even if nothing more has come."""
-
-    def let_rest(self, connection: Connection) -> None:
-        """As ``go_on_later``, but a moment later; nothing is read from the connection meanwhile."""
-
-    def wait_writable(self, connection: Connection, wanted: bool) -> None: ...
+    def state_changed(self, connection: Connection, before: State) -> None:
+        """Its events are those of ``mask``. In STOPPED, ``serve`` must be called in the next turn, even if nothing more
+        has come; a rest must be ended by ``end_rest``."""
 
     def held_changed(self, by_bytes: int) -> None:
         """The bytes held of incomplete frames changed by ``by_bytes``."""
@@ -95,13 +95,12 @@ class FrameHandler(Protocol):
 class Connection:
     """Hosts are record host fields: ``born_host`` is the peer's, ``local_host`` is the address on which it reached us,
     with the listener's port. ``address`` is the client's, behind a load balancer the one that it names. What the
-    client may do is decided by ``real_address``, the other end of the socket. After a stop, no further frame is handled
-    until the loop calls again: enough is queued."""
+    client may do is decided by ``real_address``, the other end of the socket."""
 
     __slots__ = (
-        "_cutter", "_loop", "_next_opaque", "_pump", "_queued_bytes", "_requests", "address", "born_host", "closed",
-        "held_bytes", "is_resting", "last_active_s", "local_addr", "local_host", "out", "real_address", "service",
-        "sock", "unsent",
+        "_cutter", "_loop", "_next_opaque", "_pump", "_queued_bytes", "_requests", "address", "born_host",
+        "held_bytes", "last_active_s", "local_addr", "local_host", "out", "real_address", "service", "sock", "state",
+        "unsent",
     )  # fmt: skip
 
     def __init__(
@@ -118,9 +117,7 @@ class Connection:
         """Bytes of incomplete frames, as reported to the loop."""
         self.out: list[bytes] = []
         self.unsent = bytearray()
-        self.closed = False
-        self.is_resting = False
-        """Until the loop ends the rest, nothing is read and no frame handled."""
+        self.state = READING
         self.last_active_s = time.monotonic()
         self.service = service
         self._loop = loop
@@ -152,14 +149,26 @@ class Connection:
         self._settle()
 
     @property
+    def closed(self) -> bool:
+        return self.state is CLOSED
+
+    @property
     def may_wait(self) -> bool:
         """Whether the loop can leave it alone until the peer sends something."""
-        return not (self.unsent or self._cutter.is_stopped)
+        return self.state is READING
+
+    def _become(self, event: Event) -> None:
+        before = self.state
+        self.state = after = CHANGES[before][event]
+        if after is not before:
+            if after in HOLDS:
+                self._cutter.is_stopped = True
+            self._loop.state_changed(self, before)
 
     def serve_by(self, service: FrameHandler) -> None:
         """Changes the service from the next frame on, of which a part may have come. A connection that may hold whole
         frames is closed: they were meant for the previous service."""
-        if self._cutter.is_stopped:
+        if self.state in HOLDS:
             self.close("its service goes")
             return
         self.service = service
@@ -170,16 +179,14 @@ class Connection:
     def serve(self, is_writable: bool, buffer: memoryview) -> None:
         """The socket is ready: reads once, into the loop's ``buffer``, and handles the complete frames. Errors of the
         socket, bytes that are not frames, and our own mistakes end only this connection."""
-        if self.unsent:  # no more is read from a peer that does not read its answers
-            if is_writable:
-                self._flush_rest()
-            if self.unsent or self.closed or not self._cutter.is_stopped:
-                return
         cutter = self._cutter
         try:
-            if cutter.is_stopped:  # its held frames come before the bytes in the socket
-                if self.is_resting:
+            if self.state is not READING:
+                if self.state is not STOPPED:
+                    if is_writable and self.state in UNREADS:
+                        self._flush_rest()
                     return
+                self._become(Event.GO_ON)  # its held frames come before the bytes in the socket
                 cutter.feed_untrusted(b"")
             else:
                 got = self.sock.recv_into(buffer)
@@ -191,7 +198,7 @@ class Connection:
             return
         except Exception as error:
             self._fail(error)
-        if cutter.held_bytes != self.held_bytes or cutter.is_stopped or self._pump.wants_to_write:
+        if cutter.held_bytes != self.held_bytes or self._pump.wants_to_write:
             self._settle()
 
     def _settle(self) -> None:
@@ -205,10 +212,6 @@ class Connection:
         if 0 < most_bytes < self.held_bytes:
             self.close(f"requests of more than {most_bytes} bytes wait (maxReceivedBytesPerConnection)")
             return
-        if self.is_resting and not self.closed:
-            self._loop.let_rest(self)
-        elif cutter.is_stopped and not self.closed:
-            self._loop.go_on_later(self)
         if self._pump.wants_to_write and not self.out:
             self._loop.mark_dirty(self)
 
@@ -240,7 +243,7 @@ class Connection:
 
     def send(self, frame: bytes) -> None:
         """Queues a frame; it leaves at the end of the round. Does nothing on a closed connection."""
-        if self.closed:
+        if self.state is CLOSED:
             return
         if not self.out:
             self._loop.mark_dirty(self)
@@ -248,7 +251,7 @@ class Connection:
         if len(frame) >= COUNTED_FRAME_MIN_BYTES:
             self._queued_bytes += len(frame)
             if self._queued_bytes > QUEUED_MAX_BYTES:
-                self._cutter.is_stopped = True
+                self._become(Event.STOP)
                 self.flush()
 
     _put_out = send
@@ -256,11 +259,14 @@ class Connection:
 
     def rest(self) -> None:
         """Call it while a request is handled: further requests, held or still to be read, wait a moment."""
-        self._cutter.is_stopped = self.is_resting = True
+        self._become(Event.REST)
+
+    def end_rest(self) -> None:
+        self._become(Event.REST_ENDED)
 
     def flush(self) -> None:
         """Writes the queued bytes in one call to the kernel; keeps the rest until the peer reads."""
-        if self.closed or not (self.out or self._pump.wants_to_write):
+        if self.state is CLOSED or not (self.out or self._pump.wants_to_write):
             return
         data = self._pump.to_send(self.out)
         self.out.clear()
@@ -276,7 +282,7 @@ class Connection:
             self.close(str(error))
             return
         if sent < len(data):
-            self._loop.wait_writable(self, True)
+            self._become(Event.BLOCKED)
             self._keep_unsent(data[sent:])
 
     def _keep_unsent(self, data: bytes) -> None:
@@ -297,13 +303,13 @@ class Connection:
         del self.unsent[:sent]
         self._loop.unsent_changed(-sent)
         if not self.unsent:
-            self._loop.wait_writable(self, False)
+            self._become(Event.DRAINED)
 
     def close(self, reason: str) -> None:
         """Closes the connection; another call does nothing. Our open requests end with None."""
         if self.closed:
             return
-        self.closed = True
+        self.state = CLOSED
         self._pump = PLAIN  # one that still waits for a PROXY header knows this connection
         self.out.clear()
         self._loop.drop(self)

@@ -30,6 +30,7 @@ from rmqserver.remoting.counted_connection import CountedConnection
 from rmqserver.remoting.listening import open_listener
 from rmqserver.remoting.pump import PLAIN, FirstBytePump, Pump, plain_pump
 from rmqserver.remoting.service import Service
+from rmqserver.remoting.state import RESTS, State, mask
 from rmqserver.remoting.waits import Waits
 
 log = logging.getLogger(__name__)
@@ -60,10 +61,6 @@ SWEEP_INTERVAL_S = 1.0
 BACKLOG = 1024
 
 HAS_CORES = len(os.sched_getaffinity(0)) > 1
-
-_NOTHING = select.EPOLLET
-"""Events of a connection that is not served for now. The end of its peer is always an event, and comes only once by
-this: as a level, it would be there in each round."""
 
 _ACCEPT_PAUSE_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Out of descriptors or memory: accepting again at once would spin."""
@@ -192,7 +189,7 @@ class Loop:
             if not stays(connection):
                 connection.close("the broker starts anew")
             else:
-                self.wait_writable(connection, bool(connection.unsent))
+                self._watch(connection)
         self._ready = [each for each in self._ready if each[0] not in self._connections]  # epoll reports them again
 
     def resume(self, service: Service) -> None:
@@ -218,7 +215,7 @@ class Loop:
     def _read_again(self, service: Service) -> None:
         for connection in self.connections:
             if connection.service is service:
-                self.wait_writable(connection, bool(connection.unsent))
+                self._watch(connection)
 
     @property
     def connections(self) -> list[Connection]:
@@ -282,10 +279,9 @@ class Loop:
                 self._lingers = is_next_soon and self._came_alone and HAS_CORES
 
     def _go_on(self) -> list[tuple[int, int]]:
-        """Events for connections that had to stop and whose peers have read everything. The others return when they can
-        be written to."""
+        """Events for connections that had to stop and whose peers have read everything."""
         stopped, self._stopped = self._stopped, []
-        return [(each.sock.fileno(), select.EPOLLIN) for each in stopped if not each.closed and not each.unsent]
+        return [(each.sock.fileno(), select.EPOLLIN) for each in stopped if each.state is State.STOPPED]
 
     def _round(self, events: list[tuple[int, int]], now_s: float, ends_s: float) -> None:
         clock, connections, buffer, readable = time.monotonic, self._connections, self._buffer, select.EPOLLIN
@@ -378,18 +374,19 @@ class Loop:
         if not self._in_round:
             self.wake()
 
-    def wait_writable(self, connection: Connection, wanted: bool) -> None:
-        waits = connection.service is self._paused and not self._goes_on(connection)
-        reads = _NOTHING if waits or connection.is_resting else select.EPOLLIN
-        self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else reads)
+    def state_changed(self, connection: Connection, before: State) -> None:
+        after = connection.state
+        if mask(before, is_paused=False) != mask(after, is_paused=False):
+            self._watch(connection)
+        if after is State.STOPPED:
+            self._stopped.append(connection)
+        elif after in RESTS and before not in RESTS:
+            self._resting.append(connection)
+            self._has_resting.set()
 
-    def go_on_later(self, connection: Connection) -> None:
-        self._stopped.append(connection)
-
-    def let_rest(self, connection: Connection) -> None:
-        self.wait_writable(connection, bool(connection.unsent))
-        self._resting.append(connection)
-        self._has_resting.set()
+    def _watch(self, connection: Connection) -> None:
+        is_paused = connection.service is self._paused and not self._goes_on(connection)
+        self._epoll.modify(connection.sock.fileno(), mask(connection.state, is_paused=is_paused))
 
     def held_changed(self, by_bytes: int) -> None:
         self._held_total_bytes += by_bytes
@@ -429,10 +426,7 @@ class Loop:
             self._has_resting = trio.Event()
             rested, self._resting = self._resting, []
             for connection in rested:
-                connection.is_resting = False
-                if not connection.closed:
-                    self.wait_writable(connection, bool(connection.unsent))
-                    self.go_on_later(connection)
+                connection.end_rest()
             self.wake()
 
     async def _sweep(self) -> None:
