@@ -394,7 +394,7 @@ async def measure_rest(namesrv_addr: str, refreshes: int, selector: MeasuringSel
             cpu_before_s = time.process_time()
             await asyncio.sleep(refreshes * INTERVAL_S)
             cpu_s = (time.process_time() - cpu_before_s) / refreshes
-            rows = max((table.row_count for table in app.screen.query(RowTable)), default=0)
+            rows = max((table.all_count for table in app.screen.query(RowTable)), default=0)
             figures.append((screen, rows, cpu_s, selector.block()))
         app.exit()
 

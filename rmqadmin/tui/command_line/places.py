@@ -64,7 +64,7 @@ def _save(dashboard: Dashboard, name: str) -> None:
     table = screen.filtered_table() if isinstance(screen, DashboardScreen) else None
     if table is None:
         raise UsageError("there is no table on this screen")
-    row_count = write_table(expanded(name), table.rows)
+    row_count = write_table(expanded(name), table.model)
     dashboard.say(f"saved {counted(row_count, 'row')} in {name}")
 
 

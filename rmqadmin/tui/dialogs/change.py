@@ -57,12 +57,13 @@ class Occasion(msgspec.Struct, frozen=True):
 class PreviewTable(RowTable):
     """Shows what would change. Enter goes to the input below, if that is shown."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Go on")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Go on")]
+    HAS_SIGNS = False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "choose":
+        if action == "select_cursor":
             return any(line.display for line in self.screen.query("#name"))
-        return action != "sort" or self.row_count > 1
+        return action != "sort" or self.all_count > 1
 
 
 class ChangeScreen(Dialog[None]):
@@ -140,7 +141,7 @@ class ChangeScreen(Dialog[None]):
         what = f"Type {name} to go on" if name else "Enter here does it"
         if isinstance(self.focused, PreviewTable):
             what += "; enter goes to this line"  # letters are keys of the dialog or the table
-        row_count = self.query_one("#preview", RowTable).row_count
+        row_count = self.query_one("#preview", RowTable).all_count
         more = f"; page down shows all {row_count:,} rows" if self._rows_hidden else ""
         self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
 
@@ -159,7 +160,7 @@ class ChangeScreen(Dialog[None]):
         room = self.size.height - _KEY_LINE_HEIGHT - box.gutter.height - taken
         height = max(_PREVIEW_HEIGHT_MIN, room)
         preview.styles.max_height = height
-        rows_hidden = preview.row_count >= height
+        rows_hidden = preview.all_count >= height
         if rows_hidden != self._rows_hidden:  # or it would be laid out again for ever
             self._rows_hidden = rows_hidden
             self._ask()

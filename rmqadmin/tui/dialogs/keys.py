@@ -6,7 +6,6 @@ Textual's own panel of keys is 30 columns wide at 80 x 24, and no key scrolls it
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import ClassVar
 
@@ -90,22 +89,13 @@ def keys_of(screen: Screen[object]) -> list[KeyOf]:
     for where, active, _enabled, _tooltip in screen.active_bindings.values():
         if active.system or not active.description or active.action in _NEVER_USED:
             continue
-        for binding in _told(active):
-            does = _OUR_WORDS.get(binding.description, binding.description)
-            keys = found.setdefault((_place(where), does), [])
-            if (key := screen.app.get_key_display(binding)) not in keys:
-                keys.append(key)
+        does = _OUR_WORDS.get(active.description, active.description)
+        keys = found.setdefault((_place(where), does), [])
+        if (key := screen.app.get_key_display(active)) not in keys:
+            keys.append(key)
     keys_of_place = [KeyOf(where, " ".join(keys), does) for (where, does), keys in found.items()]
     ours_first = sorted(keys_of_place, key=lambda one: one.does in _OUR_WORDS.values())
     return sorted(ours_first, key=lambda one: _PLACES.index(one.where))
-
-
-def _told(binding: Binding) -> list[Binding]:
-    """The bindings to list for one. If the line of keys shows other letters in its place, those that sort, both are
-    listed."""
-    if binding.key_display is None:
-        return [binding]
-    return [binding, replace(binding, key_display=None, description="Sort by the next column")]
 
 
 def _place(node: DOMNode) -> str:

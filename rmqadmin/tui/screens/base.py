@@ -136,10 +136,8 @@ class DashboardScreen(Screen[None]):
         self.call_after_refresh(lambda: self.run_worker(self._start_feeds()))
 
     def restore(self, table: RowTable, remembered: Remembered) -> None:
-        """Sorts and filters a table as the user did before, and lets it give up the user's own keys. Called for each
-        table that the screen has when it is mounted."""
-        own_keys = self.dashboard.settings.keys.values()
-        table.give_keys({key.strip() for keys in own_keys for key in keys.split(",")})
+        """Sorts and filters a table as the user did before. Called for each table that the screen has when it is
+        mounted."""
         name = self._remembered_name(table)
         if (saved := remembered.orders.get(name)) is not None:
             table.restore_order(saved)
@@ -252,7 +250,7 @@ class DashboardScreen(Screen[None]):
     def _look_for_answers(self) -> None:
         table = self.filtered_table()
         is_answered = all(feed.updated_s is not None or feed.error is not None for feed in self.feeds)
-        if (table is not None and table.row_count) or (self.feeds and is_answered):
+        if (table is not None and table.all_count) or (self.feeds and is_answered):
             self.answered.set()
 
     def _tick(self) -> None:
@@ -262,7 +260,7 @@ class DashboardScreen(Screen[None]):
         self.show_status()
         stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * self.dashboard.interval_s)
         for table in self.query(RowTable):
-            if table.rows.stale_after_s is not None:
+            if table.model.stale_after_s is not None:
                 table.show_ages(stale_after_s)
 
     # --- keys --------------------------------------------------------------------------------------------------------
@@ -378,10 +376,10 @@ class TableScreen(DashboardScreen):
         self.table.set_rows(found.rows.items(), keeps_others=self.KEEPS_LOST_ROWS and bool(found.lacks))
         self.show_status()
         wanted = self.rows_in_view()
-        if self.table.rows.sorted_part == self.NUMBERS:
-            is_known = self.table.rows.known_count(self.NUMBERS) == self.table.shown_count
+        if self.table.model.sorted_part == self.NUMBERS:
+            is_known = self.table.model.known_count(self.NUMBERS) == self.table.shown_count
             asked_max = SORT_ASKED_AGAIN_MAX if is_known else SORT_ASKED_MAX
-            others = self.table.rows.asked_longest_ago(self.NUMBERS, asked_max)
+            others = self.table.model.asked_longest_ago(self.NUMBERS, asked_max)
             wanted |= {key: self.table.part(key, BASE) for key in others}
         self._asked = set(wanted)
         numbers = await feed.ask(self.read_numbers, wanted)
@@ -462,7 +460,9 @@ class TableScreen(DashboardScreen):
         if not self.feeds or self.feeds[0].error is not None or not self._asked:
             return
         news = set(self.rows_in_view()) - self._asked
-        if self.table.rows.sorted_part == self.NUMBERS:  # rows move with each answer: only rows without numbers are new
+        if (
+            self.table.model.sorted_part == self.NUMBERS
+        ):  # rows move with each answer: only rows without numbers are new
             news = {key for key in news if self.table.part(key, self.NUMBERS) is None}
         if news:
             self.feeds[0].want()
@@ -471,13 +471,13 @@ class TableScreen(DashboardScreen):
         """Asks at once if the table is now sorted by numbers, because that needs the numbers of rows out of view
         too."""
         self.show_status()
-        if event.table.rows.sorted_part == self.NUMBERS and self.feeds:
+        if event.table.model.sorted_part == self.NUMBERS and self.feeds:
             self.feeds[0].want()
 
     @property
     def is_known(self) -> bool:
         """Whether the rows have been read at least once."""
-        return self.has_answer or self.table.row_count > 0
+        return self.has_answer or self.table.all_count > 0
 
     def show_status(self) -> None:
         if self.is_mounted:
@@ -495,8 +495,8 @@ class TableScreen(DashboardScreen):
     def rows_text(self) -> str:
         if not self.is_known:
             return f"{self.NOUN[1]} unknown"
-        hidden_count = self.table.rows.hidden_count
-        shown, total = self.table.shown_count, self.table.row_count - hidden_count
+        hidden_count = self.table.model.hidden_count
+        shown, total = self.table.shown_count, self.table.all_count - hidden_count
         noun = self.NOUN[total != 1]
         rows = f"{total:,} {noun}" if shown == total else f"{shown:,} of {total:,} {noun}"
         return f"{rows}, {hidden_count:,} of the system hidden" if hidden_count else rows

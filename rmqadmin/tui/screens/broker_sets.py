@@ -143,7 +143,7 @@ class BrokerSetsScreen(DashboardScreen):
 
     def rows_text(self) -> str:
         names = {self.map.part(key).of_set.broker_name for key in self.map.row_keys()}
-        return f"{counted(len(names), 'set')}, {counted(self.map.row_count, 'broker')}" if names else "sets unknown"
+        return f"{counted(len(names), 'set')}, {counted(self.map.all_count, 'broker')}" if names else "sets unknown"
 
     def selected(self) -> dict[str, str]:
         key = self.map.cursor_key

@@ -345,7 +345,7 @@ class GroupScreen(DashboardScreen):
             lag = inflight = UNKNOWN
         if self._lacks:
             lag, inflight, consumed = at_least(lag), at_least(inflight), at_least(consumed)
-        return f"{counted(self.offsets.row_count, 'queue')}, lag {lag}, in flight {inflight}, {consumed}/s"
+        return f"{counted(self.offsets.all_count, 'queue')}, lag {lag}, in flight {inflight}, {consumed}/s"
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """Opens the messages of a queue, or what a member reports."""

@@ -14,11 +14,12 @@ class ListWalk:
 
     def step(self, rows: int) -> FoundMessage | None:
         """Moves ``rows`` down, or up if negative, and returns the message there. None past either end."""
-        if not 0 <= self._table.cursor_at + rows < self._table.shown_count:
+        at = self._table.cursor_at + rows
+        if not 0 <= at < self._table.shown_count:
             return None
-        self._table.action_move(rows)
-        key = self._table.cursor_key
-        message: FoundMessage | None = None if key is None else self._table.part(key)
+        key = self._table.model.shown[at].key
+        self._table.move_to(key)
+        message: FoundMessage = self._table.part(key)
         return message
 
     def place(self) -> str:

@@ -13,7 +13,6 @@ from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX
 
-REDRIVE_LETTER = "R"
 """A letter that no column may use for sorting, because messages may be dead letters."""
 
 
@@ -21,7 +20,7 @@ class MarkedMessagesScreen(TableScreen):
     NOUN = ("message", "messages")
     ROWS_AGE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(REDRIVE_LETTER, "redrive", "Redrive", id="messages.redrive"),
+        Binding("R", "redrive", "Redrive", id="messages.redrive"),
         Binding("e", "export", "Export", id="messages.export"),
     ]
     changing_actions = frozenset({"redrive"})

@@ -22,7 +22,7 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, count, moment
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
-from rmqadmin.tui.screens.marked_messages import REDRIVE_LETTER, MarkedMessagesScreen
+from rmqadmin.tui.screens.marked_messages import MarkedMessagesScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import Window
@@ -146,7 +146,7 @@ class MessagesScreen(MarkedMessagesScreen):
         return message_columns(of_dead_letters=self.is_of_dead_letters)
 
     def make_table(self, **options: Any) -> MarkedTable:
-        return MarkedTable(self.columns(), letters_taken=REDRIVE_LETTER if self.is_of_dead_letters else "", **options)
+        return MarkedTable(self.columns(), **options)
 
     def body(self) -> Iterable[Widget]:
         with Horizontal(classes="panes"):
@@ -205,7 +205,7 @@ class MessagesScreen(MarkedMessagesScreen):
         """Whether a message is in this list and passes its filter. Called in a thread."""
         queue = self._queue
         is_here = queue is None or (queue.broker_name, queue.queue_id) == (message.broker_name, message.stored.queue_id)
-        return is_here and self.table.rows.would_pass(message)
+        return is_here and self.table.model.would_pass(message)
 
     async def _mark_all(self, marking: Marking) -> None:
         """Marks messages as they are found. Leaves out dead letters that were redriven before, as the list does."""

@@ -24,7 +24,6 @@ from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScre
 from rmqadmin.tui.screens.selected import of_subject
 from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column
 from rmqadmin.tui.widgets.tables.row_table import HEADER_HEIGHT, RowTable
-from rmqadmin.tui.widgets.tables.stacked_table import StackedTable
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 
@@ -68,9 +67,9 @@ class PulseScreen(DashboardScreen):
         self._verdict: Verdict | None = None
         """The verdict on screen."""
 
-    def _table(self, id: str, columns: Sequence[Column]) -> StackedTable:
+    def _table(self, id: str, columns: Sequence[Column]) -> RowTable:
         stale_after_s = STALE_AFTER_MIN_S if id in ("brokers", "worst", "letters") else None
-        return StackedTable(columns, id=id, stale_after_s=stale_after_s, now_ms=lambda: self.dashboard.now_ms())
+        return RowTable(columns, id=id, stale_after_s=stale_after_s, now_ms=lambda: self.dashboard.now_ms())
 
     # --- the body ----------------------------------------------------------------------------------------------------
 
@@ -183,10 +182,10 @@ class PulseScreen(DashboardScreen):
             self._show_plots(plots_height)
 
     @staticmethod
-    def _share(room: int, parts: Sequence[StackedTable], *, fills: bool = False) -> int:
+    def _share(room: int, parts: Sequence[RowTable], *, fills: bool = False) -> int:
         """Sets the height of each part. Returns how many lines are left over; 0 if the last part ``fills`` them."""
-        wanted = [HEADER_HEIGHT + max(1, table.row_count) for table in parts]
-        least = [HEADER_HEIGHT + min(LEAST_ROWS[table.id or ""], max(1, table.row_count)) for table in parts]
+        wanted = [HEADER_HEIGHT + max(1, table.all_count) for table in parts]
+        least = [HEADER_HEIGHT + min(LEAST_ROWS[table.id or ""], max(1, table.all_count)) for table in parts]
         heights = shares(room, wanted, least)
         left = max(0, room - sum(heights))
         if fills:
@@ -209,11 +208,6 @@ class PulseScreen(DashboardScreen):
         plots.show(height, sampler.pulse)
 
     # --- opening the cause -------------------------------------------------------------------------------------------
-
-    def on_stacked_table_left_behind(self, event: StackedTable.LeftBehind) -> None:
-        at = self.parts.index(event.table) + event.step
-        if 0 <= at < len(self.parts):
-            self.parts[at].enter(event.step)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         subject = self._subject(event.table, event.key)

@@ -139,6 +139,6 @@ class RebalanceScreen(DashboardScreen):
         return {"GROUP": self._facts.group, **({} if key is None else of_queue(self.map.part(key).queue))}
 
     def rows_text(self) -> str:
-        if self.map.row_count:
-            return counted(self.map.row_count, "queue")
+        if self.map.all_count:
+            return counted(self.map.all_count, "queue")
         return "no owners" if self.has_answer else "queues unknown"

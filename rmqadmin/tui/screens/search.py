@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 from rmqadmin.core.units import short_moment
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.marked_messages import REDRIVE_LETTER, MarkedMessagesScreen
+from rmqadmin.tui.screens.marked_messages import MarkedMessagesScreen
 from rmqadmin.tui.screens.messages import message_columns
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.messages import SEARCH_COUNT
@@ -85,7 +85,7 @@ class SearchScreen(MarkedMessagesScreen):
         return message_columns()
 
     def make_table(self, **options: Any) -> MarkedTable:
-        return MarkedTable(self.columns(), letters_taken=REDRIVE_LETTER, **options)
+        return MarkedTable(self.columns(), **options)
 
     @property
     def topic(self) -> str:

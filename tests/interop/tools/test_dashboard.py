@@ -154,8 +154,8 @@ def test_the_list_of_topics_is_sorted_filtered_and_copied_from(
         await driver.until_shown("of the system hidden")
         await driver.press("z")
         await put_cursor(driver, "TBW102")  # the cluster may have more topics than the screen has lines
-        await driver.press("M")
-        await driver.until_shown("by messages, falling")
+        while "by messages, falling" not in driver.text:
+            await driver.press("greater_than_sign")
         await driver.press("slash")
         await driver.type("dashboardtopic", into="filter")
         await driver.press("enter")
@@ -201,7 +201,7 @@ def test_what_members_say_of_themselves(scene: Scene) -> None:
             await driver.press("enter")
             await driver.until_shown("Members: 2")
             await driver.press("tab")
-            await driver.until(lambda: driver.app.screen.query(RowTable).last().row_count == 2)
+            await driver.until(lambda: driver.app.screen.query(RowTable).last().all_count == 2)
             driver.app.screen.query(RowTable).last().move_to(client_id)
             await driver.press("enter")
             await driver.until_shown("subscription", scene.topic, "PROP_CONSUME_TYPE", client_id)
@@ -327,7 +327,7 @@ def test_a_group_and_which_client_has_which_queue(scene: Scene) -> None:
         await driver.until(lambda: line_of(driver, f" {scene.group} ").split()[1] == "0")
         await driver.press("enter")
         await driver.until_shown("Members: 2", "queues balanced", scene.java_client_id, scene.python_client_id)
-        owners = [line.split()[-1] for line in driver.text.splitlines() if line.split()[:1] == [scene.topic]]
+        owners = [line.split()[-1] for line in driver.lines if line.split()[:1] == [scene.topic]]
         assert sorted(owners) == sorted([scene.java_client_id, scene.python_client_id] * (QUEUES // 2))
         assert "java" in line_of(driver, scene.java_client_id, "V5_5_0")
         assert "python" in line_of(driver, scene.python_client_id, f"{scene.topic} (TAG *)")

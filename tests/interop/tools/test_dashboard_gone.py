@@ -73,7 +73,7 @@ def second(cluster: Cluster, admin: AdminClient, tmp_path: Path) -> Iterator[Sec
 
 
 def line_of(driver: Driver, name: str) -> str:
-    return next((line for line in driver.text.splitlines() if name in line.split()), "")
+    return next((line for line in driver.lines if name in line.split()), "")
 
 
 def test_a_broker_is_killed_and_then_the_name_server_is_lost(

@@ -70,16 +70,17 @@ class Driver:
             assert time.monotonic() < deadline_s, f"not so after {UNTIL_TIMEOUT_S} s:\n{self.text}"
             await self.pilot.pause(0.01)
 
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the screen, without the signs before rows."""
+        return [re.sub("^ *[✖▲●]", "", line) for line in self.text.splitlines()]
+
     async def until_shown(self, *texts: str) -> None:
         await self.until(lambda: all(text in self.text for text in texts))
 
     @property
     def text(self) -> str:
-        """The text on the screen, without the cursor sign, so that lines begin with their names."""
-        return without_cursor(self.painted)
-
-    @property
-    def painted(self) -> str:
+        """The text on the screen."""
         return screen_text(self.app)
 
 
@@ -88,11 +89,6 @@ def screen_text(app: DashboardApp) -> str:
     visible_screen_stack.set(app._background_screens)  # shows the screen below a dialog
     strips = app.screen._compositor.render_strips(app.size)
     return "".join("".join(segment.text for segment in strip).rstrip() + "\n" for strip in strips)
-
-
-def without_cursor(text: str) -> str:
-    """Replaces the sign of the cursor's row by a blank, but not the same sign between the steps of the way."""
-    return re.sub(r"(?<![^\s│])›(?=\S)", " ", text)
 
 
 def without_ages(text: str) -> str:
@@ -174,7 +170,7 @@ async def put_cursor_at(driver: Driver, at: int) -> None:
 
     def is_there() -> bool:
         table = driver.app.focused
-        if not isinstance(table, RowTable) or table.row_count <= at:
+        if not isinstance(table, RowTable) or table.all_count <= at:
             return False
         key = table.row_keys()[at]
         table.move_to(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rich.cells import cell_len
 from textual._context import visible_screen_stack
 from textual.color import Color
 from textual.geometry import Offset, Region
@@ -31,7 +32,7 @@ def painted(driver: Driver) -> Iterator[Painted]:
             strip = strip.apply_filter(line_filter, app.screen.background_colors[1])
         x = 0
         for text, style, _ in strip:
-            place, x = Offset(x, y), x + max(1, len(text))
+            place, x = Offset(x, y), x + max(1, cell_len(text))
             if (
                 text.strip()
                 and style
@@ -62,9 +63,9 @@ def said_by_color_alone(driver: Driver) -> list[str]:
     """Cells of one column that have the same text but different marks."""
     found = []
     for table in driver.app.screen.query(RowTable):
-        for at, column in enumerate(table.rows.columns):
+        for at, column in enumerate(table.model.columns):
             marks: dict[str | None, set[object]] = {}
-            for line in table.rows.lines.values():
+            for line in table.model.lines.values():
                 marks.setdefault(line.texts[at], set()).add(line.marks[at])
             found += [f"{column.title}: {text}" for text, kinds in marks.items() if len(kinds) > 1]
     return found

@@ -84,10 +84,10 @@ def test_values_are_told_with_their_units_and_sorted_as_numbers(world: World) ->
         await driver.press("slash")
         await driver.type("flushDiskType", into="filter")
         await driver.until_shown("ASYNC_FLUSH", "when a send is answered")
-        await driver.press("escape", "V")
+        await driver.press("escape", *["greater_than_sign"] * 3)
         await driver.until_shown("by value, rising")
         table = driver.app.screen.query_one(RowTable)
-        values = [table.part(line.key).value for line in table.rows.shown]
+        values = [table.part(line.key).value for line in table.model.shown]
         numbers = [value for value in values if not isinstance(value, str)]
         assert numbers
         assert values[: len(numbers)] == sorted(numbers)

@@ -12,7 +12,7 @@ from tests.rmqadmin.tui.opened import Driver, drive
 
 PAGE = Path(__file__).parents[3] / "docs/dashboard-tour.md"
 _STEP = re.compile(r"^\| (`.+`) \| (.+) \|$", re.MULTILINE)
-_NAMES = {"?": "question_mark", "/": "slash", ":": "colon", "esc": "escape"}
+_NAMES = {"?": "question_mark", "/": "slash", ":": "colon", "esc": "escape", ">": "greater_than_sign"}
 
 
 def steps() -> list[tuple[list[str], list[str]]]:

@@ -278,7 +278,7 @@ async def client(driver: Driver) -> None:
 
 async def sorted_by_lag(driver: Driver) -> None:
     await groups(driver)
-    await driver.press("L")
+    await driver.press("greater_than_sign", "greater_than_sign")
     await driver.until_shown("by lag, falling")
 
 
@@ -428,7 +428,7 @@ def section(size: tuple[int, int], text: str) -> str:
 
 def golden_text(driver: Driver) -> str:
     lines: list[str] = []
-    for is_blank, run in groupby(without_ages(driver.painted).splitlines(), lambda line: not line):
+    for is_blank, run in groupby(without_ages(driver.text).splitlines(), lambda line: not line):
         found = list(run)
         lines += [f"({len(found)} blank lines)"] if is_blank and len(found) >= BLANK_LINES_MIN else found
     return "".join(line + "\n" for line in lines)
@@ -455,8 +455,8 @@ async def compare_picture(name: str, driver: Driver) -> None:
         path.write_text(picture_of(driver.app))
     picture = without_blanks("".join(ElementTree.fromstring(path.read_text()).itertext()))
     with contextlib.suppress(AssertionError):
-        await driver.until(lambda: without_blanks(driver.painted) in picture)
-    assert without_blanks(driver.painted) in picture
+        await driver.until(lambda: without_blanks(driver.text) in picture)
+    assert without_blanks(driver.text) in picture
 
 
 def without_blanks(text: str) -> str:

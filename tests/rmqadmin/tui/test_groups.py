@@ -40,12 +40,12 @@ async def at_group(driver: Driver, world: World) -> None:
 
 
 def line_of(driver: Driver, *texts: str) -> str:
-    return next((line for line in driver.text.splitlines() if all(text in line for text in texts)), "")
+    return next((line for line in driver.lines if all(text in line for text in texts)), "")
 
 
 def queue_line(driver: Driver, world: World, queue_id: int) -> str:
     wanted = [world.topic, BROKER, str(queue_id)]
-    return next((line for line in driver.text.splitlines() if line.split()[:3] == wanted), "")
+    return next((line for line in driver.lines if line.split()[:3] == wanted), "")
 
 
 def test_lag_in_messages_and_time_of_a_group_that_is_offline(world: World) -> None:

@@ -16,7 +16,7 @@ def test_tables_are_sorted_as_they_were_left() -> None:
     async def sort(driver: Driver) -> None:
         await driver.press("t")
         await driver.until_shown("flights")
-        await driver.press("T", "T")
+        await driver.press("greater_than_sign", "o")
         await driver.until_shown("by topic, falling")
         await driver.until(lambda: read_remembered().orders == {"topics": SavedOrder("topic", descends=True)})
 
@@ -48,7 +48,7 @@ def test_where_nothing_can_be_written_it_says_so(state_home: Path, said: list[st
     async def test(driver: Driver) -> None:
         await driver.press("t")
         await driver.until_shown("flights")
-        await driver.press("T")
+        await driver.press("greater_than_sign")
         await driver.until_shown("by topic, rising")
         await driver.until(lambda: any("tui.json" in text for text in said))
 

@@ -41,7 +41,7 @@ def test_search(world: World, wanted: Callable[[FoundMessage], str]) -> None:
         await until_in_index(driver, "matched 1, stopped because the index has no more: 1 message of")
         await driver.until_shown("key-1")
         await driver.press("space")
-        await driver.until_shown("1 marked", "◉")
+        await driver.until_shown("1 marked", "●")
         await driver.press("e")
         await driver.until_shown("Export 1 message")
         await driver.press("escape", "enter")

@@ -27,7 +27,7 @@ async def at_topic(driver: Driver, world: World) -> None:
 
 
 def line_of(driver: Driver, text: str) -> str:
-    return next((line for line in driver.text.splitlines() if text in line.split()), "")
+    return next((line for line in driver.lines if text in line.split()), "")
 
 
 def test_topics_show_marks_queues_and_how_much_they_hold(world: World) -> None:

@@ -139,7 +139,7 @@ def test_keys_do_not_wait_long_for_rows(monkeypatch: pytest.MonkeyPatch) -> None
             await driver.until_shown("broker-a")
             at_once(driver, "t/flights")
             await driver.until(lambda: isinstance(driver.app.focused, Input) and driver.app.focused.value == "flights")
-            assert not driver.app.screen.query_one(RowTable).row_count
+            assert not driver.app.screen.query_one(RowTable).all_count
         finally:
             LateTopics.may_tell.set()
         await driver.until_shown("1 of 6 topics")

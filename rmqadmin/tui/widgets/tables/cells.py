@@ -10,27 +10,23 @@ from rich.cells import cell_len, set_cell_size
 
 from rmqadmin.core.results import Importance, Shape
 from rmqadmin.core.tables.shapes import shortened, wish
-from rmqadmin.core.tables.widths import GAP, fit
+from rmqadmin.core.tables.widths import fit
 from rmqadmin.core.units import UNKNOWN
-from rmqadmin.tui.widgets.tables.columns import Column, sort_letters
+from rmqadmin.tui.widgets.tables.columns import Column
 
 
 class CutCell(msgspec.Struct, frozen=True):
-    """A cell that a table shortens or leaves out. ``letter_at`` is the position in the title of the letter that sorts
-    by the column; None if there is none."""
+    """A cell that a table shortens or leaves out."""
 
     title: str
-    letter_at: int | None
     text: str
 
 
 class Cells:
     """The layout of a row. ``shown`` has the columns that fit, by number, with their widths."""
 
-    def __init__(self, columns: Sequence[Column], letters_taken: str = ""):
-        """``letters_taken`` as in ``sort_letters``."""
+    def __init__(self, columns: Sequence[Column]):
         self.columns = list(columns)
-        self.letters = sort_letters(columns, letters_taken)
         self._wholes = [cell_len(column.title) for column in columns]
         self._is_there = [not column.is_sparse for column in columns]
         self._room = 0
@@ -60,7 +56,9 @@ class Cells:
         wishes = [
             wish(
                 self.columns[at].kind,
-                self._wholes[at],
+                max(self._wholes[at], cell_len(self.columns[at].title) + 1)
+                if at == self._sorted_at
+                else self._wholes[at],
                 Importance.VITAL if at == self._sorted_at else self.columns[at].importance,
                 readable=self.columns[at].readable_width,
             )
@@ -86,15 +84,8 @@ class Cells:
         short = [at for at, width in self.shown if cell_len(texts[at] or "") > width and at not in lines]
         out = [at for at in range(len(self.columns)) if at not in widths and at not in lines]
         return [
-            CutCell(self.columns[at].title, self.letter_at(at), text)
-            for at in [*short, *out]
-            if (text := texts[at]) and text != UNKNOWN
+            CutCell(self.columns[at].title, text) for at in [*short, *out] if (text := texts[at]) and text != UNKNOWN
         ]
-
-    def letter_at(self, at: int) -> int | None:
-        """The position in a column's title of the letter that sorts by it."""
-        letter = self.letters[at]
-        return self.columns[at].title.upper().index(letter) if letter else None
 
     def cell(self, at: int, width: int, text: str) -> str:
         """A text at the width of its column: shortened, or padded on the left if it is a number, else on the right."""
@@ -107,12 +98,3 @@ class Cells:
                 return set_cell_size(text, width)
         blanks = " " * (width - length)
         return blanks + text if column.is_number else text + blanks
-
-    def column_at(self, x: int) -> int | None:
-        """The column at cell ``x``, counted from the beginning of the first column."""
-        end = 0
-        for at, width in self.shown:
-            end += width + GAP
-            if x < end:
-                return at
-        return None

@@ -1,9 +1,9 @@
-"""The columns of tables: titles, text, marks, and the letter that sorts by each. Titles, formats and marks are those of
+"""The columns of tables: titles, text and marks. Titles, formats and marks are those of
 the commands' tables (``core.tables``), unless a column says otherwise. Independent of screens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from operator import attrgetter
 from typing import Any
 
@@ -29,9 +29,6 @@ NAME_READABLE = 44
 
 UNKNOWN_WORD = "unknown"
 """Where a dash says that there is nothing."""
-
-_LETTERS_TAKEN = frozenset("G")
-"""``G`` goes to the last row, as in vi."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,17 +106,3 @@ def column_of(described: ResultColumn, **changes: Any) -> Column:
 def columns_of(row_type: type[Row]) -> list[Column]:
     """The columns of a command's table whose rows are the base part."""
     return [column_of(one) for one in columns(row_type) if not one.is_wide]
-
-
-def sort_letters(columns: Sequence[Column], letters_taken: str = "") -> list[str]:
-    """The capital letter that sorts by each column: a letter of its title, or empty if all are taken. Earlier columns
-    choose first, and prefer the first letters of words. ``letters_taken`` are keys of the screen."""
-    taken = {*_LETTERS_TAKEN, *letters_taken}
-    found = []
-    for column in columns:
-        title = column.title.upper()
-        begins = "".join(word[0] for word in title.split())
-        letter = next((one for one in begins + title if one.isascii() and one.isalpha() and one not in taken), "")
-        taken.add(letter)
-        found.append(letter)
-    return found

@@ -19,7 +19,8 @@ class CutLine(ToldLine):
 
     def show(self, table: RowTable | None) -> None:
         """Shows the cut cells of the cursor's row in ``table``; nothing if that is None."""
-        is_squeezed = table is not None and table.cells.is_squeezed and table.shown_count > 0
+        line = None if table is None else table.cursor_line
+        is_squeezed = table is not None and line is not None and (table.cells.is_squeezed or bool(line.errors))
         if self.display != is_squeezed:
             self.display = is_squeezed
         if table is not None and is_squeezed:
@@ -37,8 +38,6 @@ class CutLine(ToldLine):
                 break
             text = shortened_at_end(cell.text, room - len(cell.title) - 1)
             title = Content.styled(cell.title, "$text-accent")
-            if cell.letter_at is not None:
-                title = title.stylize("underline", cell.letter_at, cell.letter_at + 1)
             parts.append(Content.assemble(title, " ", literal(text)))
             room -= len(cell.title) + 1 + len(text) + len(_GAP)
         return in_lines(Content(_GAP).join(parts), width)

@@ -42,7 +42,7 @@ class MarkedTable(RowTable):
     @property
     def marked(self) -> dict[str, Any]:
         """The base parts of the marked rows, by key, in the order of marking."""
-        return self.rows.marked
+        return self.model.marked
 
     def wanted(self) -> dict[str, Any]:
         """The marked rows; if there are none, the row under the cursor."""
@@ -61,15 +61,15 @@ class MarkedTable(RowTable):
         if marked.pop(key, None) is None:
             marked[key] = self.part(key)
         self._set_marks(marked)
-        self.action_move(1)
+        self.action_cursor_down()
 
     def action_mark_all(self) -> None:
         """Marks all rows that the filter shows, except ``left_out``. If all are marked already, unmarks every row that
         passes the filter, including rows no longer in the list."""
-        shown = {line.key: line.parts[BASE] for line in self.rows.shown if line.key not in self.left_out}
+        shown = {line.key: line.parts[BASE] for line in self.model.shown if line.key not in self.left_out}
         is_off = bool(shown) and shown.keys() <= self.marked.keys()
         if is_off:
-            self._set_marks({key: part for key, part in self.marked.items() if not self.rows.would_pass(part)})
+            self._set_marks({key: part for key, part in self.marked.items() if not self.model.would_pass(part)})
         else:
             self.add_marks(shown)
         self.post_message(self.AllMarked(self, is_off, self.shown_count - len(shown)))
@@ -79,8 +79,8 @@ class MarkedTable(RowTable):
         self._set_marks({**self.marked, **rows})
 
     def _set_marks(self, marked: dict[str, Any]) -> None:
-        self.rows.marked = marked
-        self.refresh()
+        self.model.marked = marked
+        self._write_view()
         self.post_message(self.MarksChanged(self))
 
     def view_text(self) -> str:

@@ -60,11 +60,9 @@ class Rows:
         columns: Sequence[Column],
         now_ms: Callable[[], int],
         stale_after_s: float | None,
-        letters_taken: str = "",
     ):
-        """``letters_taken`` as in ``sort_letters``."""
         self.columns = list(columns)
-        self.cells = Cells(columns, letters_taken)
+        self.cells = Cells(columns)
         self.stale_after_s = stale_after_s
         self.order: Order | None = None
         self.passes: Callable[[str], bool] | None = None
