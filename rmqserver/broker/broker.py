@@ -73,6 +73,7 @@ from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.doors.remoting.offsets_and_timers import OffsetRequests, TimerRequests
+from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
@@ -262,12 +263,10 @@ class Broker(Service):
             self.replies,
             Recalls(parts, self.put),
             TimerRequests(TimerAdmin(parts, self.timers.counts)),
-            self.locks,
-            Membership(parts),
+            ClientRequests(Membership(parts), self.locks, ClientAdmin(parts), self.reads),
             self.offset_handlers,
             TopicRequests(self.topic_admin, self.reads),
             GroupRequests(self.group_admin),
-            ClientAdmin(parts),
             OffsetRequests(OffsetAdmin(parts, self.delays)),
             ConsumeStatsAdmin(parts),
             ResetOffset(parts),

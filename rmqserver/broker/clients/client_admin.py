@@ -4,8 +4,9 @@ message that it consumes now). Such a question goes to the client, and its answe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
 
 from rmqproto.bodies.groups import ClientConnection as ConnectionBody
 from rmqproto.bodies.groups import ConsumerConnection, ProducerConnection, ProducerInfo, ProducerTable
@@ -19,22 +20,29 @@ from rmqproto.headers.client_calls import (
     RunningInfoHeader,
     TopicGroupHeader,
 )
-from rmqproto.headers.consuming import ConsumerGroupHeader, ProducerGroupHeader
 from rmqproto.message.message_id import parse_offset_id_untrusted
-from rmqproto.wire.fastjson import dumps, loads_untrusted
+from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.clients.clients import Client
 from rmqserver.broker.consuming.reset_offset import refuse_older
 from rmqserver.broker.parts import BrokerParts
-from rmqserver.operation import UNSET_REMARK, PeerAnswer, Refused
-from rmqserver.remoting.answer import Request, answer_frame, refusal, send_answer, success
-from rmqserver.remoting.connection import Connection
-from rmqserver.remoting.service import Handler
+from rmqserver.operation import PeerAnswer, Refused
 
 RELAY_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0
 
 FIRST_RELAY_VERSION = 62
 """V3_1_8_SNAPSHOT: older clients know neither 307 nor 309."""
+
+
+OnRelayed = Callable[[PeerAnswer], None]
+
+
+class _Unanswered(NamedTuple):
+    """What the asker is told when the client has not answered."""
+
+    code: int
+    remark: str
+    body: bytes = b""
 
 
 class ClientAdmin:
@@ -45,40 +53,27 @@ class ClientAdmin:
         self._clients = parts.clients
         self._store = parts.store
 
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
-            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
-            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
-            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
-            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.consumer_status,
-        }
-
     # --- lists of clients --------------------------------------------------------------------------------------------
 
-    def consumer_connections(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
-        group = self._clients.consumers.get(request.header.consumer_group)
+    def consumer_connections(self, name: str) -> ConsumerConnection:
+        group = self._clients.consumers.get(name)
         if group is None:
-            remark = f"the consumer group[{request.header.consumer_group}] not online"
-            raise Refused(ResponseCode.CONSUMER_NOT_ONLINE, remark)
-        body = ConsumerConnection(
+            raise Refused(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+        return ConsumerConnection(
             connection_set=_connections(group.members.values()),
             consume_from_where=group.consume_from_where,
             consume_type=group.consume_type,
             message_model=group.message_model,
             subscription_table=group.subscriptions,
         )
-        return success(request, body=dumps(body))
 
-    def producer_connections(self, request: Request[ProducerGroupHeader], connection: Connection) -> bytes:
-        members = self._clients.producers.get(request.header.producer_group)
+    def producer_connections(self, group: str) -> ProducerConnection:
+        members = self._clients.producers.get(group)
         if members is None:
-            remark = f"the producer group[{request.header.producer_group}] not exist"
-            raise Refused(ResponseCode.SYSTEM_ERROR, remark)
-        return success(request, body=dumps(ProducerConnection(connection_set=_connections(members.values()))))
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"the producer group[{group}] not exist")
+        return ProducerConnection(connection_set=_connections(members.values()))
 
-    def all_producers(self, request: Request[Any], connection: Connection) -> bytes:
+    def all_producers(self) -> ProducerTable:
         table = {
             group: [
                 ProducerInfo(
@@ -92,20 +87,22 @@ class ClientAdmin:
             ]
             for group, members in self._clients.producers.items()
         }
-        return success(request, body=dumps(ProducerTable(data=table)))
+        return ProducerTable(data=table)
 
     # --- questions to one client -------------------------------------------------------------------------------------
 
-    def running_info(self, request: Request[RunningInfoHeader], connection: Connection) -> None:
-        header = request.header
-        self._relay(request, connection, header.consumer_group, header.client_id, header, b"")
+    def running_info(self, header: RunningInfoHeader, on_relayed: OnRelayed) -> None:
+        code = RequestCode.GET_CONSUMER_RUNNING_INFO
+        self._relay(code, header.consumer_group, header.client_id, header, b"", on_relayed)
 
-    def consume_directly(self, request: Request[ConsumeDirectlyHeader], connection: Connection) -> None:
-        """Passes the client the message that ``msg_id`` names, as it is stored."""
-        asked = request.header
+    def record(self, asked: ConsumeDirectlyHeader) -> bytes | None:
+        """The message that ``msg_id`` names, as it is stored. It may wait for the device."""
+        return self._store.get_record(parse_offset_id_untrusted(asked.msg_id or "").log_offset)
+
+    def consume_directly(self, asked: ConsumeDirectlyHeader, record: bytes | None, on_relayed: OnRelayed) -> None:
+        """Passes the client the ``record`` that the header names."""
         topic = self._topics.get(asked.topic) if asked.topic else None
         group = self._groups.find(asked.consumer_group)
-        record = self._store.get_record(parse_offset_id_untrusted(asked.msg_id or "").log_offset)
         header = ConsumeDirectlyHeader(
             consumer_group=asked.consumer_group,
             client_id=asked.client_id,
@@ -115,13 +112,12 @@ class ClientAdmin:
             topic_sys_flag=topic.topic_sys_flag if topic is not None else None,
             group_sys_flag=group.group_sys_flag if group is not None else None,
         )
-        client_id = asked.client_id or "null"
-        self._relay(request, connection, asked.consumer_group, client_id, header, record or b"")
+        code, client_id = RequestCode.CONSUME_MESSAGE_DIRECTLY, asked.client_id or "null"
+        self._relay(code, asked.consumer_group, client_id, header, record or b"", on_relayed)
 
-    def _relay(
-        self, request: Request[Any], connection: Connection, group: str, client_id: str, header: Header, body: bytes
-    ) -> None:
-        """Passes the request to the client, and the client's answer back, whatever it is."""
+    def _relay(self, code: int, group: str, client_id: str, header: Header, body: bytes, on_relayed: OnRelayed) -> None:
+        """Asks the client. ``on_relayed`` gets its answer, or why there is none. Raises Refused if it cannot be
+        asked."""
         client = self._clients.consumer(group, client_id)
         if client is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
@@ -133,81 +129,53 @@ class ClientAdmin:
             raise Refused(ResponseCode.SYSTEM_ERROR, remark)
 
         def on_answer(answer: PeerAnswer | None) -> None:
-            if answer is not None:
-                frame = _relayed(request, answer)
-            elif client.peer.closed:
+            if answer is None and client.peer.closed:
                 remark = f"invoke consumer <{group}> <{client_id}> Exception: the connection was closed"
-                frame = refusal(request, ResponseCode.SYSTEM_ERROR, remark)
-            else:
+                answer = _Unanswered(ResponseCode.SYSTEM_ERROR, remark)
+            elif answer is None:
                 remark = f"consumer <{group}> <{client_id}> Timeout: no answer in {RELAY_TIMEOUT_S:.0f} s"
-                frame = refusal(request, ResponseCode.CONSUME_MSG_TIMEOUT, remark)
-            send_answer(request, connection, frame)
+                answer = _Unanswered(ResponseCode.CONSUME_MSG_TIMEOUT, remark)
+            on_relayed(answer)
 
-        client.peer.ask(request.code, header, body, on_answer, RELAY_TIMEOUT_S)
+        client.peer.ask(code, header, body, on_answer, RELAY_TIMEOUT_S)
 
     # --- questions to all clients of a group -------------------------------------------------------------------------
 
-    def consumer_status(self, request: Request[ConsumerStatusHeader], connection: Connection) -> None:
-        """The offsets that each client reports. A client that does not answer is left out."""
-        header = request.header
+    def consumer_status(self, header: ConsumerStatusHeader, on_status: Callable[[ConsumerStatus], None]) -> None:
+        """Asks the group's clients at once. ``on_status`` gets the offsets that each one reports, when the last has
+        answered or is late; one that does not answer is left out."""
         group = self._clients.consumers.get(header.group)
         if group is None:
             remark = f"No Any Consumer online in the consumer group: [{header.group}]"
             raise Refused(ResponseCode.SYSTEM_ERROR, remark)
-        asked = [
+        waited_for = [
             client
             for client in group.members.values()
             if not header.client_addr or client.client_id == header.client_addr
         ]
-        for client in asked:
+        for client in waited_for:
             refuse_older(client)
-        _StatusRound(request, connection, asked).start(TopicGroupHeader(topic=header.topic, group=header.group))
+        status = ConsumerStatus()
 
+        def note(client: Client, answer: PeerAnswer | None) -> None:
+            if answer is not None and answer.code == ResponseCode.SUCCESS:
+                try:
+                    found = loads_untrusted(answer.body, ConsumerStatus)
+                except ProtocolError:  # an answer that cannot be read counts as no answer
+                    pass
+                else:
+                    status.consumer_table[client.client_id] = found.message_queue_table
+            waited_for.remove(client)
+            if not waited_for:
+                on_status(status)
 
-class _StatusRound:
-    """Asks several clients at once and answers when the last one has answered or is late."""
-
-    def __init__(self, request: Request[Any], connection: Connection, clients: list[Client]):
-        self._request = request
-        self._connection = connection
-        self._clients = clients
-        self._waiting = len(clients)
-        self._answer = ConsumerStatus()
-
-    def start(self, header: TopicGroupHeader) -> None:
-        if not self._clients:
-            self._finish()
-        for client in self._clients:
+        if not waited_for:
+            on_status(status)
+        question = TopicGroupHeader(topic=header.topic, group=header.group)
+        for client in list(waited_for):
             client.peer.ask(
-                RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
-                header,
-                b"",
-                lambda answer, client_id=client.client_id: self._note(client_id, answer),  # type: ignore[misc]
-                STATUS_TIMEOUT_S,
+                RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, question, b"", partial(note, client), STATUS_TIMEOUT_S
             )
-
-    def _note(self, client_id: str, answer: PeerAnswer | None) -> None:
-        if answer is not None and answer.code == ResponseCode.SUCCESS:
-            try:
-                found = loads_untrusted(answer.body, ConsumerStatus)
-            except ProtocolError:  # an answer that cannot be read counts as no answer
-                pass
-            else:
-                self._answer.consumer_table[client_id] = found.message_queue_table
-        self._waiting -= 1
-        if not self._waiting:
-            self._finish()
-
-    def _finish(self) -> None:
-        frame = success(self._request, body=dumps(self._answer), remark=UNSET_REMARK)
-        send_answer(self._request, self._connection, frame)
-
-
-def _relayed(request: Request[Any], answer: PeerAnswer) -> bytes:
-    try:
-        return answer_frame(request, answer.code, answer.remark, None, answer.body)
-    except ValueError as error:  # a code that the asker's header codec cannot carry
-        return refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
 
 
 def _connections(clients: Iterable[Client]) -> list[ConnectionBody]:

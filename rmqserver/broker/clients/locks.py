@@ -1,22 +1,13 @@
-"""LOCK_BATCH_MQ (41), UNLOCK_BATCH_MQ (42): which consumer may consume a queue in order (``RebalanceLockManager``,
-5.5.0). A lock that is not renewed for a minute is free for anyone."""
+"""Which consumer may consume a queue in order (``RebalanceLockManager``, 5.5.0). A lock that is not renewed for a
+minute is free for anyone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import LockAnswer, LockRequest
-from rmqproto.codes import RequestCode
 from rmqproto.names import RETRY_OR_DLQ_TOPIC_LENGTH_MAX, group_problem
-from rmqproto.wire import fastjson
-from rmqserver.remoting.answer import Request, success
-
-if TYPE_CHECKING:
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
 
 LOCK_LIFE_MS = 60_000
 """Apache's rocketmq.broker.rebalance.lockMaxLiveTime. Clients renew every 20 s."""
@@ -36,19 +27,6 @@ class QueueLocks:
         self._clock_ms = clock_ms
         self._locks: dict[str, dict[MessageQueue, _Lock]] = {}
         self._count = 0
-
-    def handlers(self) -> dict[int, Handler]:
-        return {RequestCode.LOCK_BATCH_MQ: self._lock_batch, RequestCode.UNLOCK_BATCH_MQ: self._unlock_batch}
-
-    def _lock_batch(self, request: Request[Any], connection: Connection) -> bytes:
-        wanted = fastjson.loads_untrusted(request.body, LockRequest)
-        locked = self.lock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
-        return success(request, body=fastjson.dumps(LockAnswer(lock_ok_mq_set=locked)))
-
-    def _unlock_batch(self, request: Request[Any], connection: Connection) -> bytes:
-        wanted = fastjson.loads_untrusted(request.body, LockRequest)
-        self.unlock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
-        return success(request)
 
     def lock(self, group: str, client_id: str, queues: list[MessageQueue]) -> list[MessageQueue]:
         """Takes or renews the locks that are free or the client's own. Returns the queues that the client now holds."""

@@ -1,5 +1,4 @@
-"""NOTIFY_CONSUMER_IDS_CHANGED (40): tells the members of a group to share the queues anew
-(``DefaultConsumerIdsChangeListener``, 5.5.0)."""
+"""Tells the members of a group to share the queues anew (``DefaultConsumerIdsChangeListener``, 5.5.0)."""
 
 from __future__ import annotations
 

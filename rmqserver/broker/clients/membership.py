@@ -1,27 +1,23 @@
-"""HEART_BEAT (34), UNREGISTER_CLIENT (35), GET_CONSUMER_LIST_BY_GROUP (38), CHECK_CLIENT_CONFIG (46): which clients
-take part (``ClientManageProcessor``, 5.5.0)."""
+"""Which clients take part: heartbeats, farewells, and what clients ask of their group (``ClientManageProcessor``,
+5.5.0)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from rmqproto.bodies.groups import CONSUME_ACTIVELY, CheckClientRequest, ConsumerData, ConsumerIds, Heartbeat
-from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.consuming import ConsumerGroupHeader, HeartbeatAnswer, UnregisterClientHeader
+from rmqproto.bodies.groups import CONSUME_ACTIVELY, ConsumerData, Heartbeat, SubscriptionData
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.consuming import UnregisterClientHeader
 from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import retry_topic
-from rmqproto.wire import fastjson
 from rmqserver.broker.clients.clients import CONSUME_TYPES, enum_name
 from rmqserver.broker.consuming.kinds import is_tags
 from rmqserver.operation import Refused
-from rmqserver.remoting.answer import Request, send_answer, success
 
 if TYPE_CHECKING:
-    from rmqserver.broker.clients.clients import ConsumerGroup
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.operation import Peer
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
 
 
 class Membership:
@@ -33,31 +29,12 @@ class Membership:
         self._consumer_filters = parts.consumer_filters
         self._filters = parts.filters
 
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.HEART_BEAT: self._handle_heartbeat,
-            RequestCode.UNREGISTER_CLIENT: self._unregister,
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._list_members,
-            RequestCode.CHECK_CLIENT_CONFIG: self._check_client,
-        }
-
-    # --- heartbeats --------------------------------------------------------------------------------------------------
-
-    def _handle_heartbeat(self, request: Request[Any], connection: Connection) -> None:
-        heartbeat = fastjson.loads_untrusted(request.body, Heartbeat)
-        wants_subscriptions, changed = self.heartbeat(
-            heartbeat, connection, request.language, request.version, len(request.body)
-        )
-        # The answer goes first: a client that heard of its own arrival earlier would take it for another client's.
-        send_answer(request, connection, success(request, HeartbeatAnswer(is_sub_change=wants_subscriptions)))
-        for group in changed:
-            self._clients.tell_members(group)
-
     def heartbeat(
         self, heartbeat: Heartbeat, peer: Peer, language: str | int | None, version: int, size_bytes: int
-    ) -> tuple[bool, list[ConsumerGroup]]:
-        """Takes a heartbeat of that size. Returns whether the client must send its subscriptions next time, and the
-        groups whose members must be told once the client has its answer. Raises TooManyClients or NameTooLong."""
+    ) -> tuple[bool, Callable[[], None]]:
+        """Takes a heartbeat of that size. Returns whether the client must send its subscriptions next time, and what
+        tells the members of the groups, to be called once the client has its answer. Raises TooManyClients or
+        NameTooLong."""
         wants_subscriptions = not heartbeat.heartbeat_fingerprint  # a client without one always sends everything
         changed = []
         for data in heartbeat.consumer_data_set:
@@ -81,7 +58,12 @@ class Membership:
                 changed.append(group)
         for producer in heartbeat.producer_data_set:
             self._clients.register_producer(producer.group_name, heartbeat.client_id, peer, language, version)
-        return wants_subscriptions, changed
+
+        def tell_members() -> None:
+            for group in changed:
+                self._clients.tell_members(group)
+
+        return wants_subscriptions, tell_members
 
     def _prepare_group(self, data: ConsumerData) -> bool:
         """Creates the group and its retry topic if they are missing. Returns False if the group is not allowed."""
@@ -102,27 +84,21 @@ class Membership:
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 
-    def _unregister(self, request: Request[UnregisterClientHeader], connection: Connection) -> bytes:
-        """Removes the client of this connection. The request's client id is ignored, as in Apache's broker."""
-        header = request.header
+    def unregister(self, header: UnregisterClientHeader, peer: Peer) -> None:
+        """Removes the client of this peer. The header's client id is ignored, as in Apache's broker."""
         if header.producer_group:
-            self._clients.unregister_producer(header.producer_group, connection)
+            self._clients.unregister_producer(header.producer_group, peer)
         if header.consumer_group:
-            self._clients.unregister_consumer(header.consumer_group, connection)
-        return success(request)
+            self._clients.unregister_consumer(header.consumer_group, peer)
 
-    def _list_members(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
-        group = self._clients.consumers.get(request.header.consumer_group)
-        if group is None or not group.members:
-            text = f"no consumer for this group, {request.header.consumer_group}"
-            raise Refused(ResponseCode.SYSTEM_ERROR, text)
-        ids = [client.client_id for client in group.members.values()]
-        return success(request, body=fastjson.dumps(ConsumerIds(consumer_id_list=ids)))
+    def members(self, group: str) -> list[str]:
+        """The client ids of the group. Raises Refused if it has none."""
+        online = self._clients.consumers.get(group)
+        if online is None or not online.members:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
+        return [client.client_id for client in online.members.values()]
 
-    def _check_client(self, request: Request[Any], connection: Connection) -> bytes:
-        if request.body:
-            check = fastjson.loads_untrusted(request.body, CheckClientRequest)
-            subscription = check.subscription_data
-            if not is_tags(subscription.expression_type):
-                self._filters.check_expression(subscription.expression_type, subscription.sub_string)
-        return success(request)
+    def check(self, subscription: SubscriptionData) -> None:
+        """Raises Refused if nothing can be filtered by it."""
+        if not is_tags(subscription.expression_type):
+            self._filters.check_expression(subscription.expression_type, subscription.sub_string)

@@ -6,16 +6,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.groups import ConsumerData, SubscriptionGroupConfig
 from rmqproto.bodies.statistics import TopicStats
+from rmqproto.codes import VERSION, ResponseCode
 from rmqproto.codes import RequestCode as R
-from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
-from rmqproto.headers.client_calls import ResetOffsetHeader, TopicGroupHeader
+from rmqproto.headers.base import Header
+from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ResetOffsetHeader, TopicGroupHeader
 from rmqproto.headers.consuming import (
     PULL_SUBSCRIPTION,
     MaxOffsetHeader,
@@ -31,13 +32,16 @@ from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHe
 from rmqproto.headers.tables import TopicHeader
 from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
 from rmqproto.message import properties as props
-from rmqproto.message.record import decode_records_untrusted
+from rmqproto.message.message_id import offset_id
+from rmqproto.message.record import decode_record_untrusted, decode_records_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC, retry_topic
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
 from rmqserver.broker.admin.message_query import MessageQuery
 from rmqserver.broker.admin.topic_admin import TopicAdmin
+from rmqserver.broker.clients.client_admin import ClientAdmin
+from rmqserver.broker.clients.membership import Membership
 from rmqserver.broker.consuming.pop.assembly import Pop
 from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.queue_ends import QueueEnds
@@ -46,7 +50,9 @@ from rmqserver.broker.reads import OnLoaded, Reads
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.send_back import SendBacks
 from rmqserver.broker.transactions.transactions import Transactions
+from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.topics_and_groups import TopicRequests
+from rmqserver.operation import OnPeerAnswer
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk import cached_reads
 from rmqserver.store.disk.cached_reads import mode
@@ -120,6 +126,14 @@ class Peer:
         self.sent += data
 
 
+class Answering:
+    """Stands for a consumer that does what it is asked."""
+
+    def ask(self, code: int, header: Header, body: bytes, on_answer: OnPeerAnswer, timeout_s: float) -> None:
+        assert decode_record_untrusted(body).body
+        on_answer(Command(code=ResponseCode.SUCCESS))
+
+
 class Bench:
     """A broker's services over a store that was filled and opened again."""
 
@@ -146,10 +160,12 @@ class Bench:
         self.handlers: dict[int, Any] = {}
         for service in (self.pop, transactions, SendBacks(parts, put_), MessageQuery(parts), ConsumeStatsAdmin(parts),
                         QueueEnds(parts), ResetOffset(parts), Pulls(parts),
+                        ClientRequests(Membership(parts), parts.locks, ClientAdmin(parts), self.reads),
                         TopicRequests(TopicAdmin(parts, lambda told: told()), self.reads)):  # fmt: skip
             self.handlers |= service.handlers()
         parts.topics.create_system("T", QUEUE_COUNT)
         parts.groups.put(SubscriptionGroupConfig(group_name=GROUP))
+        parts.clients.register_consumer(ConsumerData(group_name=GROUP), "c", cast(Any, Answering()), "JAVA", VERSION)
         for queue_id in range(QUEUE_COUNT):
             parts.offsets.commit(GROUP, "T", queue_id, 5)
         for topic in (retry_topic(GROUP), self.pop.popping._log.topic, "Ended"):
@@ -222,6 +238,12 @@ QUESTIONS: dict[str, tuple[int, Callable[[Bench], Any]]] = {
     "send back": (
         R.CONSUMER_SEND_MSG_BACK,
         lambda bench: SendBackHeader(group=GROUP, offset=bench.message.log_offset, delay_level=0, origin_topic="T"),
+    ),
+    "consume directly": (
+        R.CONSUME_MESSAGE_DIRECTLY,
+        lambda bench: ConsumeDirectlyHeader(
+            consumer_group=GROUP, client_id="c", msg_id=offset_id(HOST, bench.message.log_offset)
+        ),
     ),
     "end of a transaction": (
         R.END_TRANSACTION,

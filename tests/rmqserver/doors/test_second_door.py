@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
@@ -151,3 +152,11 @@ def test_members_of_a_group_hear_of_each_other(door: Door) -> None:
     clients.peer_gone(other)
     assert door.caller.told, "the one that stays is told"
     assert [client.client_id for client in clients.consumers[GROUP].members.values()] == ["a"]
+
+
+def test_a_queue_is_locked_by_one_client(door: Door) -> None:
+    queue = MessageQueue(topic=TOPIC, broker_name="broker-a", queue_id=0)
+    assert door.broker.locks.lock(GROUP, "a", [queue]) == [queue]
+    assert door.broker.locks.lock(GROUP, "b", [queue]) == []
+    door.broker.locks.unlock(GROUP, "a", [queue])
+    assert door.broker.locks.lock(GROUP, "b", [queue]) == [queue]

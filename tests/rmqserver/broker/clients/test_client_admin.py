@@ -18,8 +18,7 @@ from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.clients.client_admin import ClientAdmin
 from rmqserver.broker.parts import BrokerParts
-from rmqserver.remoting.answer import Request
-from rmqserver.remoting.connection import Connection, OnAnswer
+from rmqserver.operation import OnPeerAnswer, Peer, PeerAnswer
 from tests.docs.differences import RECORDED
 from tests.rmqserver.broker.golden_play import loosened, play
 from tests.rmqserver.broker.golden_state import consume, create_topic, ok, produce, send, subscription
@@ -166,29 +165,22 @@ class SilentConnection:
     closed = False
 
     def __init__(self) -> None:
-        self.sent: list[bytes] = []
-        self.waiting: list[tuple[OnAnswer, float]] = []
+        self.waiting: list[tuple[OnPeerAnswer, float]] = []
 
-    def send(self, frame: bytes) -> None:
-        self.sent.append(frame)
-
-    def ask(self, code: int, header: Header, body: bytes, on_answer: OnAnswer, timeout_s: float) -> None:
+    def ask(self, code: int, header: Header, body: bytes, on_answer: OnPeerAnswer, timeout_s: float) -> None:
         self.waiting.append((on_answer, timeout_s))
 
 
 def test_a_client_that_does_not_answer(parts: BrokerParts) -> None:
     """The answer has Apache's words up to the colon. Apache names a Java exception after it."""
-    silent, tool = SilentConnection(), SilentConnection()
-    parts.clients.register_consumer(ConsumerData(group_name="g"), "c", cast(Connection, silent), "JAVA", 513)
-    admin = ClientAdmin(parts)
-    header = RunningInfoHeader(consumer_group="g", client_id="c")
-    asking: Request[RunningInfoHeader] = Request(code=R.GET_CONSUMER_RUNNING_INFO, opaque=9, header=header)
-    admin.running_info(asking, cast(Connection, tool))
+    silent, told = SilentConnection(), list[PeerAnswer]()
+    parts.clients.register_consumer(ConsumerData(group_name="g"), "c", cast(Peer, silent), "JAVA", 513)
+    ClientAdmin(parts).running_info(RunningInfoHeader(consumer_group="g", client_id="c"), told.append)
     on_answer, timeout_s = silent.waiting.pop()
-    assert (timeout_s, tool.sent) == (10.0, [])
+    assert (timeout_s, told) == (10.0, [])
     on_answer(None)
-    late = decode_frame_untrusted(tool.sent[0])
-    assert (late.opaque, late.code) == (9, ResponseCode.CONSUME_MSG_TIMEOUT)
+    (late,) = told
+    assert late.code == ResponseCode.CONSUME_MSG_TIMEOUT
     assert late.remark == "consumer <g> <c> Timeout: no answer in 10 s"
 
 
