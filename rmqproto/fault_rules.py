@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rmqproto.codes import SEND_CODES, RequestCode, ResponseCode
 from rmqproto.errors import UsageError
+from rmqproto.java.whole_numbers import decimal_number, whole_number
 
 DELAY_MAX_MS = 3_600_000
 
@@ -90,26 +91,25 @@ def _parse_delay_ms(text: str) -> int:
 
 
 def _parse_error(text: str) -> int:
-    code = int(text) if text.isdecimal() else ResponseCode.__members__.get(text)
+    number = whole_number(text)
+    code = number if number is not None else ResponseCode.__members__.get(text)
     if code is None or not 0 < code < 10_000:
         raise ValueError("a response code is needed, such as SYSTEM_BUSY or 2")
     return int(code)
 
 
 def _parse_share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
+    share = decimal_number(text)
+    if share is None or not 0 < share <= 1:
         raise ValueError("a number above 0 and up to 1 is needed")
     return share
 
 
 def _parse_count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
+    count = whole_number(text)
+    if not count:
         raise ValueError("a whole number from 1 on is needed")
-    return int(text)
+    return count
 
 
 def _parse_text(text: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.hosts import PORT_MAX
+from rmqproto.java.whole_numbers import whole_number
 from rmqserver.environment import VARIABLE_PREFIX, EnvironmentParser
 from rmqserver.version import VERSION
 
@@ -132,15 +133,17 @@ def _add_port(parser: argparse.ArgumentParser, name: str, help: str) -> None:
 
 
 def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > PORT_MAX:
+    port = whole_number(text, PORT_MAX)
+    if port is None:
         raise argparse.ArgumentTypeError(f"{text} is not a port from 0 to {PORT_MAX}")
-    return int(text)
+    return port
 
 
 def _replicas(text: str) -> int:
-    if not text.isdecimal() or not 2 <= int(text) <= REPLICAS_MAX:
+    count = whole_number(text, REPLICAS_MAX)
+    if count is None or count < 2:
         raise argparse.ArgumentTypeError(f"{text} is not a number of brokers from 2 to {REPLICAS_MAX}")
-    return int(text)
+    return count
 
 
 def _add_broker_options(parser: argparse.ArgumentParser) -> None:

@@ -1,12 +1,34 @@
-"""Whole numbers that users write, within the ranges of RocketMQ's fields: Java's int and long. A server answers a
-number beyond them with an error about its own code."""
+"""Numbers that users write: digits, and nothing that only Python takes (5_000, nan, digits of other scripts). Whole
+ones within the ranges of the fields of RocketMQ: Java's int and long. A server answers a number beyond them with an
+error about its own code."""
 
 from __future__ import annotations
+
+import math
+import re
 
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 
 _DIGITS_MAX = len(str(LONG_MAX))
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+
+
+def decimal_number(text: str) -> float | None:
+    """The finite number that a text stands for, with blanks around it or not; None for any other text."""
+    found = float(text) if _DECIMAL.fullmatch(text.strip()) else math.inf
+    return found if math.isfinite(found) else None
+
+
+def signed_number(text: str) -> int | None:
+    """The whole number that a text stands for, with blanks around it or not; None for any other text."""
+    return int(text) if is_whole(text) and len(text) <= _DIGITS_MAX + 1 else None
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number, of any size, with blanks around it or not."""
+    return _WHOLE.fullmatch(text.strip()) is not None
 
 
 def check_range(what: str, text: str, highest: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rmqproto.hosts import NAMESRV_PORT, is_port, not_a_port, with_port
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
+from rmqproto.java.whole_numbers import decimal_number
 from rmqserver.config.guards import VALUE_SHOWN_MAX
 from rmqserver.limits.rates import NamedRates, parse_rates
 from rmqserver.store.options import FlushMode
@@ -86,10 +87,10 @@ setting would not take effect for hours."""
 
 
 def parse_float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("must be a number") from None
+    found = decimal_number(text)
+    if found is None:
+        raise ValueError("must be a number")
+    return found
 
 
 def parse_flush_mode(text: str) -> FlushMode:

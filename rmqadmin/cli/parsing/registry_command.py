@@ -39,7 +39,7 @@ from rmqadmin.cli.parsing.option_values import add_value_hint
 from rmqadmin.cli.registry import CHANGING, Effect, Entry
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
-from rmqproto.java.whole_numbers import check_range
+from rmqproto.java.whole_numbers import check_range, decimal_number, is_whole
 
 ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
 """Other long names of an option, without dashes: mqadmin's RocksDB commands have their own name for the name servers,
@@ -101,8 +101,8 @@ class RegistryCommand(TyperCommand):
             self._check_misread(found)
             self._check_repeated(found)
         found.options = self._trimmed(found.options)
-        self._check_numbers(found.options)
         self._check_meant_format(found.options)
+        self._check_numbers(found.options)
         if "--help" not in found.seen:
             if self.entry.effect is not Effect.SCREEN:
                 self._answer_schema(found.options, invocation)
@@ -190,14 +190,16 @@ class RegistryCommand(TyperCommand):
         return [f"{name}{equals}{value.strip() if name in choices else value}" for name, equals, value in parts]
 
     def _check_numbers(self, options: Sequence[str]) -> None:
-        """UsageError for a whole number that RocketMQ's field cannot hold, and for ``nan`` and ``inf``: ``float`` takes
-        them, Typer's ranges do not refuse ``nan``, and neither makes sense as a count or a time."""
+        """UsageError for what is no number outside of Python, and for a whole number that RocketMQ's field cannot
+        hold."""
         kinds = {param.opts[-1]: param.type.name for param in self.params}
         for name, _, value in (option.partition("=") for option in options):
             kind = kinds.get(name, "")
-            if kind.startswith("float") and value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
-                raise UsageError(f"{name} {value} is not a finite number")
+            if kind.startswith("float") and decimal_number(value) is None:
+                raise UsageError(f"{name} {value!r} is not a finite number")
             if kind.startswith("int"):  # Typer's releases call it int or integer
+                if not is_whole(value):
+                    raise UsageError(f"{name} {value!r} is not a whole number")
                 check_range(name, value, LONG_MAX if name in self.long_options else INT_MAX)
 
     def _check_meant_format(self, options: Sequence[str]) -> None:

@@ -29,8 +29,10 @@ class DeadLetters(msgspec.Struct, frozen=True):
 
     @property
     def left_count(self) -> int | None:
-        """How many were not redriven; all of them if no ledger can be read."""
-        return None if self.depth_count is None else self.depth_count - (self.redriven_count or 0)
+        """How many were not redriven; None if that is not known."""
+        if self.depth_count is None or self.redriven_count is None:
+            return None
+        return self.depth_count - self.redriven_count
 
 
 def no_dead_letters(group: str) -> NotFoundError:

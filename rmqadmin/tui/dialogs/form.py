@@ -25,6 +25,7 @@ from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import while_open
 from rmqproto.errors import UsageError
+from rmqproto.java.whole_numbers import signed_number
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -142,10 +143,9 @@ class FormScreen(ChangeScreen):
         text = self.said(name)
         if text is None:
             return None
-        try:
-            number = int(text)
-        except ValueError:
-            raise UsageError(f"{self._label(name)}: {text} is not a number") from None
+        number = signed_number(text)
+        if number is None:
+            raise UsageError(f"{self._label(name)}: {text} is not a number")
         if least is not None and number < least:
             raise UsageError(f"{self._label(name)}: {text} must be {least} or more")
         return number

@@ -28,6 +28,7 @@ from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import while_open
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.java.whole_numbers import decimal_number
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
@@ -82,11 +83,8 @@ class RedriveScreen(ChangeScreen):
         text = self.query_one("#rate", Input).value.strip()
         if not text:
             return None
-        try:
-            rate = float(text)
-        except ValueError:
-            rate = 0.0
-        if rate <= 0:
+        rate = decimal_number(text)
+        if rate is None or rate <= 0:
             raise UsageError(f"{text} is not a number of messages a second")
         return rate
 

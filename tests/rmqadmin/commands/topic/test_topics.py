@@ -197,7 +197,10 @@ def test_deleting_what_is_not_there_is_an_error_unless_said_otherwise(
         (["updateTopic", "-c", CLUSTER, "-t", "T", "-p", "RQ"], 2, "topicPermission value: RQ is invalid."),
         (["updateTopic", "-c", CLUSTER, "-t", "T", "-p", "9"], 2, "topicPermission value: 9 is invalid."),
         (["updateTopic", "-c", CLUSTER, "-t", "Bad.Name"], 1, "29 INVALID_PARAMETER"),
-        (["updateTopic", "-c", CLUSTER, "-t", "T", "-r", "x"], 2, "'x' is not a valid int"),
+        (["updateTopic", "-c", CLUSTER, "-t", "T", "-r", "x"], 2, "'x' is not a whole number"),
+        (["updateTopic", "-c", CLUSTER, "-t", "T", "-r", "5_000"], 2, "'5_000' is not a whole number"),
+        (["updateTopic", "-c", CLUSTER, "-t", "T", "-r", "\u0665"], 2, "is not a whole number"),
+        (["clusterList", "--timeout", "1_0"], 2, "'1_0' is not a finite number"),
         (["updateTopic", "-c", CLUSTER, "-t", "T", "-o", "maybe"], 2, "'maybe' is not one of"),
         (
             ["updateTopic", "-c", CLUSTER, "-t", "T", "-a", "message.type=FIFO"],
