@@ -141,5 +141,15 @@ class Reads:
         self.is_free = self._nursery is not None and self._waiting < READS_WAITING_MAX
 
 
+async def read_in_task(fn: Callable[[], T]) -> T:
+    """As ``Reads.read``, for a task: what ``fn`` reads, for which a thread loads what is not in memory."""
+    loaded: dict[Place, bytes] = {}
+    while True:
+        try:
+            return cached_only(fn, loaded)
+        except NotCached as error:
+            await trio.to_thread.run_sync(error.load_into, loaded)
+
+
 def _itself(frame: bytes) -> bytes:
     return frame

@@ -21,6 +21,7 @@ from rmqserver.broker.stats.queue_times import store_time_ms
 from rmqserver.broker.stats.stats import Flow
 from rmqserver.broker.tables.offsets import SEPARATOR
 from rmqserver.metrics.exposition import COUNTER, GAUGE, Family, LabelledValue
+from rmqserver.store.disk.cached_reads import one_by_one
 
 _STORAGE = {"storage_type": "local", "storage_medium": "disk"}
 _CONSUME_MODES = {CONSUME_ACTIVELY: "pull", CONSUME_PASSIVELY: "push", CONSUME_POP: "pop"}
@@ -38,6 +39,13 @@ class _Progress(NamedTuple):
     first_unpulled_ms: int
 
 
+class Found(NamedTuple):
+    """What is read from the store for a page. ``kept_since_ms``: store time of the oldest message."""
+
+    kept_since_ms: int | None
+    progress: list[_Progress]
+
+
 class BrokerFamilies:
     def __init__(self, parts: BrokerParts):
         self._parts = parts
@@ -50,14 +58,19 @@ class BrokerFamilies:
         config = self._parts.config
         return {"node_type": "broker", "cluster": config.broker_cluster_name, "node_id": config.broker_name}
 
-    def families(self, store_size_bytes: int) -> Iterator[Family]:
+    def read(self) -> Callable[[], Found]:
+        """A function for ``read_in_task``."""
+        progress = one_by_one(lambda place: self._progress_in(*place), list(self._consumed()))
+        return lambda: Found(self._store.store_time(self._store.log.min_offset), progress())
+
+    def families(self, store_size_bytes: int, found: Found) -> Iterator[Family]:
         """``store_size_bytes`` is the size of all files of the store. Adding them up may take a while, so the caller
         does it in a thread."""
         yield from self._tables()
         yield from self._flows()
-        yield from self._storage(store_size_bytes)
+        yield from self._storage(store_size_bytes, found.kept_since_ms)
         yield from self._connections()
-        yield from self._lags()
+        yield from self._lags(found.progress)
 
     # --- tables and the store ----------------------------------------------------------------------------------------
 
@@ -66,9 +79,8 @@ class BrokerFamilies:
         yield _gauge("rocketmq_topic_number", "Topics", len(self._topics.all()))
         yield _gauge("rocketmq_consumer_group_number", "Subscription groups", len(self._parts.groups.all()))
 
-    def _storage(self, store_size_bytes: int) -> Iterator[Family]:
+    def _storage(self, store_size_bytes: int, kept_since_ms: int | None) -> Iterator[Family]:
         store, now_ms = self._store, self._parts.clock_ms()
-        kept_since_ms = store.store_time(store.log.min_offset)
         facts = {
             "rocketmq_storage_size": ("Size of the files of the store, in bytes", store_size_bytes),
             "rocketmq_storage_flush_behind_bytes": (
@@ -139,7 +151,7 @@ class BrokerFamilies:
 
     # --- how far consumers are behind --------------------------------------------------------------------------------
 
-    def _lags(self) -> Iterator[Family]:
+    def _lags(self, progress: list[_Progress]) -> Iterator[Family]:
         now_ms = self._parts.clock_ms()
 
         def age_ms(stored_ms: int) -> int:
@@ -158,22 +170,15 @@ class BrokerFamilies:
             ),
             "rocketmq_consumer_ready_messages": ("Messages that no consumer has", lambda at: at.ready_count),
         }  # fmt: skip
-        found: list[_Progress] = []
-        for at, (name, (help, value)) in enumerate(kinds.items()):
-            # Computed once, for the first family, and used for all five.
-            progress = self._note(found) if at == 0 else found
+        for name, (help, value) in kinds.items():
             yield Family(name, GAUGE, help, self._lag_samples(progress, value))
-
-    def _note(self, found: list[_Progress]) -> Iterator[_Progress]:
-        for each in self._progress():
-            found.append(each)
-            yield each
 
     def _lag_samples(self, progress: Iterable[_Progress], value: Callable[[_Progress], int]) -> Iterator[LabelledValue]:
         for each in progress:
             yield LabelledValue(self._of_group(each.group, each.topic), value(each))
 
-    def _progress(self) -> Iterator[_Progress]:
+    def _consumed(self) -> Iterator[tuple[str, str]]:
+        """Groups, each with a topic that it consumes."""
         by_group: dict[str, set[str]] = {}
         for group in self._parts.groups.all():
             by_group[group] = set()
@@ -187,7 +192,7 @@ class BrokerFamilies:
                 topics = popped | set(online.subscriptions)
             for topic in sorted(topics):
                 if self._topics.get(topic) is not None and topic != retry_topic(group):
-                    yield self._progress_in(group, topic)
+                    yield group, topic
 
     def _progress_in(self, group: str, topic: str) -> _Progress:
         config = self._topics.get(topic)

@@ -18,12 +18,13 @@ import trio
 
 from rmqproto.errors import StorageError, UsageError
 from rmqserver.advertise import join, local_host
+from rmqserver.broker.reads import read_in_task
 from rmqserver.metrics.exposition import CONTENT_TYPE, GAUGE, Family, LabelledValue, render
 from rmqserver.version import VERSION
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
-    from rmqserver.metrics.broker_families import BrokerFamilies
+    from rmqserver.metrics.broker_families import BrokerFamilies, Found
 
 log = logging.getLogger(__name__)
 
@@ -115,9 +116,10 @@ class WatchPages:
             root = self._broker.store.directory.root
             size_bytes = await trio.to_thread.run_sync(_size_of_files, root)
         lines: list[str] = []
-        turn_ends_s = time.perf_counter() + TURN_S
         try:
-            for line in self._lines(size_bytes):
+            found = await read_in_task(self._families.read()) if self._families is not None else None
+            turn_ends_s = time.perf_counter() + TURN_S
+            for line in self._lines(size_bytes, found):
                 lines.append(line)
                 if time.perf_counter() > turn_ends_s:
                     await trio.lowlevel.checkpoint()
@@ -126,11 +128,11 @@ class WatchPages:
             return WatchPage(503, f"{error}\n")
         return WatchPage(200, "".join(lines), CONTENT_TYPE)
 
-    def _lines(self, store_size_bytes: int) -> Iterator[str]:
+    def _lines(self, store_size_bytes: int, found: Found | None) -> Iterator[str]:
         info = Family("rmqserver_info", GAUGE, "The program's version", [LabelledValue({"version": VERSION}, 1)])
-        if self._families is None:
+        if self._families is None or found is None:
             return render([info], {"node_type": "nameserver"})
-        families = [info, *self._families.families(store_size_bytes)]
+        families = [info, *self._families.families(store_size_bytes, found)]
         return render(families, self._families.labels())
 
 

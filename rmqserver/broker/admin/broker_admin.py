@@ -31,6 +31,7 @@ class BrokerAdmin:
         self._topics = parts.topics
         self._store = parts.store
         self._stats = parts.stats
+        self._reads = parts.reads
         self._runtime = runtime
         self._on_settings = on_settings
 
@@ -62,8 +63,10 @@ class BrokerAdmin:
 
     # --- state and counters ------------------------------------------------------------------------------------------
 
-    def runtime_info(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=dumps(KvTable(table=self._runtime.table())))
+    def runtime_info(self, request: Request[Any], connection: Connection) -> bytes | None:
+        return self._reads.read(
+            request, connection, self._runtime.table, lambda table: success(request, body=dumps(KvTable(table=table)))
+        )
 
     def view_stats(self, request: Request[ViewStatsHeader], connection: Connection) -> bytes:
         name, key = request.header.stats_name, request.header.stats_key

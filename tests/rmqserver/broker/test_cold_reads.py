@@ -4,18 +4,21 @@ never waits for the device."""
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import trio
 
 from rmqproto.bodies.groups import ConsumerData, SubscriptionGroupConfig
 from rmqproto.bodies.statistics import TopicStats
 from rmqproto.codes import VERSION, ResponseCode
 from rmqproto.codes import RequestCode as R
 from rmqproto.errors import StorageError
-from rmqproto.headers.base import Header
+from rmqproto.headers.base import Header, NoFields
 from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ResetOffsetHeader, TopicGroupHeader
 from rmqproto.headers.consuming import (
     PULL_SUBSCRIPTION,
@@ -37,8 +40,10 @@ from rmqproto.message.record import decode_record_untrusted, decode_records_untr
 from rmqproto.names import TRANSACTION_HALF_TOPIC, retry_topic
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqproto.wire.fastjson import loads_untrusted
+from rmqserver.broker.admin.broker_admin import BrokerAdmin
 from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
 from rmqserver.broker.admin.message_query import MessageQuery
+from rmqserver.broker.admin.runtime_info import RuntimeInfo
 from rmqserver.broker.admin.topic_admin import TopicAdmin
 from rmqserver.broker.clients.client_admin import ClientAdmin
 from rmqserver.broker.clients.membership import Membership
@@ -46,12 +51,14 @@ from rmqserver.broker.consuming.pop.assembly import Pop
 from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.queue_ends import QueueEnds
 from rmqserver.broker.consuming.reset_offset import ResetOffset
-from rmqserver.broker.reads import OnLoaded, Reads
+from rmqserver.broker.reads import OnLoaded, Reads, read_in_task
+from rmqserver.broker.relays.timer_metrics import TimingCounts
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.send_back import SendBacks
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.topics_and_groups import TopicRequests
+from rmqserver.metrics.broker_families import BrokerFamilies
 from rmqserver.operation import OnPeerAnswer
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk import cached_reads
@@ -79,7 +86,8 @@ class ColdFile(OsFile):
         return super().pread_cached(size_bytes, at) if any(part in self.path for part in self.warm) else None
 
     def pread(self, size_bytes: int, at: int) -> bytes:
-        assert mode.loaded is not None or not ColdFile.loop_runs, f"the loop waits for {self.path}"
+        in_loop = ColdFile.loop_runs and threading.current_thread() is threading.main_thread()
+        assert mode.loaded is not None or not in_loop, f"the loop waits for {self.path}"
         return super().pread(size_bytes, at)
 
 
@@ -157,9 +165,12 @@ class Bench:
         put_ = Put(parts)
         self.pop = Pop(parts, put_, lambda: None, lambda call: None, lambda topic, on_route: on_route(None))
         transactions = Transactions(parts, put_)
+        delays: Any = SimpleNamespace(offsets={1: 0})
+        runtime = RuntimeInfo(parts, delays, TimingCounts(self.files, parts.clock_ms), lambda: "")
         self.handlers: dict[int, Any] = {}
         for service in (self.pop, transactions, SendBacks(parts, put_), MessageQuery(parts), ConsumeStatsAdmin(parts),
                         QueueEnds(parts), ResetOffset(parts), Pulls(parts),
+                        BrokerAdmin(parts, runtime, lambda keys: None),
                         ClientRequests(Membership(parts), parts.locks, ClientAdmin(parts), self.reads),
                         TopicRequests(TopicAdmin(parts, lambda told: told()), self.reads)):  # fmt: skip
             self.handlers |= service.handlers()
@@ -222,6 +233,7 @@ QUESTIONS: dict[str, tuple[int, Callable[[Bench], Any]]] = {
     "end of a queue": (R.GET_MAX_OFFSET, lambda bench: MaxOffsetHeader(topic="T", queue_id=0)),
     "begin of a queue": (R.GET_MIN_OFFSET, lambda bench: QueueHeader(topic="T", queue_id=0)),
     "topic stats": (R.GET_TOPIC_STATS_INFO, lambda bench: TopicHeader(topic="T")),
+    "runtime info": (R.GET_BROKER_RUNTIME_INFO, lambda bench: NoFields()),
     "units": (R.QUERY_CONSUME_QUEUE, lambda bench: QueryConsumeQueueHeader(topic="T", queue_id=0, index=1, count=3)),
     "consume stats": (R.GET_CONSUME_STATS, lambda bench: ConsumeStatsHeader(consumer_group=GROUP, topic="T")),
     "broker stats": (R.GET_BROKER_CONSUME_STATS, lambda bench: BrokerConsumeStatsHeader(is_order=False)),
@@ -313,6 +325,14 @@ def test_a_pop_takes_what_is_in_memory_and_leaves_the_rest(bench: Bench) -> None
     assert answered(peer).code == ResponseCode.SUCCESS
     assert [offset != 5 for offset in bench.committed()] == [False, False, True, False]
     assert bench.reads.finish(), "the others are loaded for the next pop"
+
+
+def test_metrics_are_read_off_the_loop(bench: Bench) -> None:
+    families = BrokerFamilies(bench.parts)
+    found = trio.run(read_in_task, families.read())
+    assert found.kept_since_ms is not None
+    assert ("T", 20) in [(each.topic, each.lag_count) for each in found.progress], "each of four queues is at 5 of 10"
+    assert list(families.families(0, found))
 
 
 def test_who_has_gone_meanwhile_takes_nothing(bench: Bench) -> None:

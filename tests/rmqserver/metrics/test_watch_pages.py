@@ -20,8 +20,7 @@ from rmqproto.codes import RequestCode
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.wire import fastjson
 from rmqserver.broker.broker import Broker
-from rmqserver.metrics.broker_families import BrokerFamilies
-from rmqserver.metrics.exposition import Family
+from rmqserver.metrics.broker_families import BrokerFamilies, Found
 from rmqserver.metrics.watch_pages import WatchPages
 from tests.support import servers
 from tests.support.servers import Server
@@ -141,9 +140,8 @@ async def test_a_file_that_cannot_be_read_fails_the_page_and_not_the_server() ->
         def labels(self) -> dict[str, str]:
             return {}
 
-        def families(self, store_size_bytes: int) -> Iterator[Family]:
+        def read(self) -> Callable[[], Found]:
             raise OSError(errno.EIO, "Input/output error")
-            yield
 
     broker = SimpleNamespace(store=SimpleNamespace(directory=SimpleNamespace(root="/nowhere")))
     pages = WatchPages()
