@@ -13,9 +13,10 @@ import trio
 
 from rmqclient.consuming import start
 from rmqclient.consuming.allocation import Allocation, Sticky
-from rmqclient.consuming.assigned_queue import AssignedQueue, LitePulling
 from rmqclient.consuming.message_model import MessageModel
 from rmqclient.consuming.offset_store import OffsetStore, offset_store
+from rmqclient.consuming.pulled_queue import PolledQueue, Pulling
+from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.consuming.subscribing import check_expressions, subscription_of
@@ -40,7 +41,9 @@ log = logging.getLogger(__name__)
 AUTO_COMMIT_INTERVAL_S = 5.0
 POLL_TIMEOUT_S = 5.0
 POLL_MAX_COUNT = 10
-"""These three as in Apache's client (``autoCommitIntervalMillis``, ``pollTimeoutMillis``, ``pullBatchSize``)."""
+KEPT_MAX_COUNT = 1000
+"""These four as in Apache's client (``autoCommitIntervalMillis``, ``pollTimeoutMillis``, ``pullBatchSize``,
+``pullThresholdForQueue`` messages kept per queue)."""
 
 
 class LitePullConsumer(Lifetime):
@@ -79,7 +82,7 @@ class LitePullConsumer(Lifetime):
         self._offset_dir = offset_dir
         self._subscriptions: dict[str, SubscriptionData] = {}
         self._is_assigned_by_hand = False
-        self._assigned: dict[MessageQueue, AssignedQueue] = {}
+        self._assigned: dict[MessageQueue, PolledQueue] = {}
         self._turn = 0
         self._pulled = trio.Event()
         self._committed_s = 0.0
@@ -183,7 +186,7 @@ class LitePullConsumer(Lifetime):
         """Makes the next poll return the message at ``queue_offset``. UsageError for a queue that is not assigned."""
         if queue_offset < 0:
             raise UsageError(f"{queue_offset} is not a queue offset")
-        self._queue(queue).seek(queue_offset)
+        self._queue(queue).reset(queue_offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         self.seek(queue, await start.min_offset(self._client, queue))
@@ -240,7 +243,7 @@ class LitePullConsumer(Lifetime):
         await self._client.routes.queues(queue.topic)
         return await self._offsets.read(queue)
 
-    async def _commit_done(self, assigned: Iterable[AssignedQueue]) -> None:
+    async def _commit_done(self, assigned: Iterable[PolledQueue]) -> None:
         """A failure is logged and tried again next time."""
         self._committed_s = trio.current_time()
         done = {each.queue: each.done_offset for each in assigned if each.done_offset is not None}
@@ -256,7 +259,9 @@ class LitePullConsumer(Lifetime):
         await self._client.start(nursery)
         self._committed_s = trio.current_time()
         self._offsets: OffsetStore = offset_store(self._client, self.group, self._message_model, self._offset_dir)
-        self._shared = LitePulling(self.group, self._client, self._start_at, self._offsets, self._on_pulled)
+        self._shared = Pulling(
+            self.group, self._client, self._start_at, self._offsets, Rates(), KEPT_MAX_COUNT, is_lite=True
+        )
         self._nursery_of_queues = nursery
         nursery.start_soon(self._be_member)
 
@@ -288,9 +293,10 @@ class LitePullConsumer(Lifetime):
 
     async def _running_info(self, request: Command) -> bytes:
         """307: for an operator, and for members that share queues by STICKY."""
+        now_s, now_ms = trio.current_time(), time.time_ns() // 1_000_000
         return fastjson.dumps(
             ConsumerRunningInfo(
-                mq_table=ObjectMap((queue, assigned.info()) for queue, assigned in self._assigned.items()),
+                mq_table=ObjectMap((queue, assigned.info(now_s, now_ms)) for queue, assigned in self._assigned.items()),
                 properties=running_properties(
                     CONSUME_ACTIVELY, self._started_ms, self._namesrv_addrs, is_orderly=False
                 ),
@@ -310,7 +316,7 @@ class LitePullConsumer(Lifetime):
         return True
 
     def _add(self, queue: MessageQueue, subscription: SubscriptionData) -> None:
-        assigned = self._assigned[queue] = AssignedQueue(queue, subscription, self._shared)
+        assigned = self._assigned[queue] = PolledQueue(queue, subscription, self._shared, self._on_pulled)
         self._nursery_of_queues.start_soon(assigned.run)
 
     async def _drop(self, queues: Iterable[MessageQueue]) -> None:
@@ -320,7 +326,7 @@ class LitePullConsumer(Lifetime):
         if self._auto_commit and dropped:
             await self._commit_done(dropped)
 
-    def _queue(self, queue: MessageQueue) -> AssignedQueue:
+    def _queue(self, queue: MessageQueue) -> PolledQueue:
         assigned = self._assigned.get(queue)
         if assigned is None:
             raise UsageError(f"queue {queue} is not assigned", hint="assignment lists the assigned queues.")

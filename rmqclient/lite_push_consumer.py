@@ -3,28 +3,21 @@ unsubscribe while it runs (``LitePushConsumer`` of RocketMQ 5's clients, over th
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterable
+from functools import partial
+from typing import Unpack
 
-import trio
-
-from rmqclient.consuming.failed_messages import FailedMessages
-from rmqclient.consuming.group_member import (
-    CONCURRENCY,
-    CONSUME_TIMEOUT_S,
-    FINISH_TIMEOUT_S,
-    RECONSUME_BY_GROUP,
-    GroupMember,
-)
-from rmqclient.consuming.message_model import MessageModel
+from rmqclient.consuming.group_member import GroupMember, MemberOptions
+from rmqclient.consuming.popping.held_messages import HeldMessages
 from rmqclient.consuming.popping.lite_deliveries import LiteDeliveries
 from rmqclient.consuming.popping.lite_popper import LitePopper
 from rmqclient.consuming.popping.lite_topics import LiteTopics
 from rmqclient.consuming.popping.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
-from rmqclient.consuming.popping.queue_popper import PopConsumption
+from rmqclient.consuming.popping.queue_popper import Popping
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.listener import Listener
+from rmqclient.pop import invisible_ms
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
@@ -36,7 +29,6 @@ from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.headers.popping import INIT_FROM_MAX
 from rmqproto.names import lite_queue_name
 from rmqproto.wire.command import Command
-from rmqproto.wire.credentials import Credentials
 
 
 class LitePushConsumer(GroupMember):
@@ -56,15 +48,9 @@ class LitePushConsumer(GroupMember):
         listener: Listener,
         *,
         lite_topics: Iterable[str] = (),
-        credentials: Credentials | None = None,
-        tls: ssl.SSLContext | None = None,
-        concurrency: int = CONCURRENCY,
         max_in_flight: int = IN_FLIGHT_MAX_COUNT,
-        max_reconsume_times: int = RECONSUME_BY_GROUP,
-        consume_timeout_s: float = CONSUME_TIMEOUT_S,
         invisible_s: float = INVISIBLE_S,
-        instance_name: str | None = None,
-        trace: bool | str = False,
+        **options: Unpack[MemberOptions],
     ):
         """``topic``: the parent topic, with ``message.type=LITE``, to which the group is bound (``lite.bind.topic``).
         ``lite_topics``: the lite topics subscribed to from the start. A wildcard group consumes every lite topic, and
@@ -78,31 +64,12 @@ class LitePushConsumer(GroupMember):
 
         UsageError for invalid arguments.
         """
-        super().__init__(
-            namesrv_addrs,
-            group,
-            {topic: ALL},
-            listener,
-            credentials=credentials,
-            tls=tls,
-            start_at=Start.of(ConsumeFrom.LAST_OFFSET, None),
-            message_model=MessageModel.CLUSTERING,
-            concurrency=concurrency,
-            consume_timeout_s=consume_timeout_s,
-            orderly=True,
-            instance_name=instance_name,
-            trace=trace,
-        )
+        start_at = Start.of(ConsumeFrom.LAST_OFFSET, None)
+        super().__init__(namesrv_addrs, group, {topic: ALL}, listener, start_at=start_at, orderly=True, **options)
         self.topic = topic
         self._max_in_flight = max_in_flight
         self._lite_topics = LiteTopics(self._client, group, topic, lite_topics)
-        limit = None if max_reconsume_times == RECONSUME_BY_GROUP else max_reconsume_times
-        failed = FailedMessages(self._client, group, limit)
-        self._queues = PoppedQueues(
-            self._popped, self._client, group, failed, limit, invisible_s, self._assignment_changed
-        )
-        held = self._queues.held
-        self._deliveries = LiteDeliveries(self._call, concurrency, held.send_back, held.let_go)
+        self._held = HeldMessages(self._client, group, self._failed, invisible_ms(invisible_s))
         self._rebalance = Rebalance(self._client, [topic], self._ours, self._take)
 
     @property
@@ -123,53 +90,23 @@ class LitePushConsumer(GroupMember):
         await self._lite_topics.discard(lite_topic)
         await self._leave_queues(lite_topic)
 
-    # --- lifetime ----------------------------------------------------------------------------------------------------
-
-    async def _start(self, nursery: trio.Nursery) -> None:
-        await self._client.start(nursery)
-        self._popping = PopConsumption(
-            self.group,
-            self._client,
-            self._queues.held,
-            self._deliveries,
-            self._rates,
-            INIT_FROM_MAX,
-            self._max_in_flight,
-        )
-        await self._introduce()
-        await self._queues.start(nursery)
-        await nursery.start(self._deliveries.run)
-        if self._traces is not None:
-            nursery.start_soon(self._traces.run, self._client)
-        nursery.start_soon(self._be_member)
-
-    async def _be_member(self) -> None:
-        with self._membership_scope:
-            await self._rebalance.run()
-
-    async def _leave(self) -> None:
-        self._membership_scope.cancel()
-        self._queues.stop_popping()
-        with trio.move_on_after(FINISH_TIMEOUT_S):
-            await self._deliveries.drain()
-        await self._queues.close(self._deliveries.waiting)
-        if self._traces is not None:
-            await self._traces.flush(self._client)
-        await self._lite_topics.leave()
-        await self._client.unregister(consumer_group=self.group)
-
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     async def _ours(self, topic: str, readable: tuple[MessageQueue, ...]) -> set[MessageQueue] | None:
         """All queues: every broker of the topic gives us its part of our lite topics."""
         return {MessageQueue(topic, queue.broker_name, POP_ALL_QUEUES) for queue in readable}
 
-    async def _take(self, topic: str, ours: set[MessageQueue]) -> bool:
-        def popper(broker: MessageQueue) -> LitePopper:
-            return LitePopper(broker, self.subscriptions[topic], self._popping, self._lite_topics)
+    def _open(self) -> PoppedQueues:
+        deliveries = LiteDeliveries(self._call, self._concurrency, self._held.send_back, self._held.let_go)
+        popping = Popping(
+            self.group, self._client, self._held, deliveries, self._rates, INIT_FROM_MAX, self._max_in_flight
+        )
+        popper = partial(LitePopper, lite_topics=self._lite_topics)
+        return PoppedQueues(self._popped, self.subscriptions, popping, popper, self._assignment_changed)
 
-        self._queues.take(topic, ours, popper)
-        return True
+    async def _unregister(self) -> None:
+        await self._lite_topics.leave()
+        await super()._unregister()
 
     # --- what goes to others -----------------------------------------------------------------------------------------
 
@@ -187,4 +124,4 @@ class LitePushConsumer(GroupMember):
         """Gives the queues of a lite topic back."""
         for broker in list(self._popped):
             name = lite_queue_name(self.topic, lite_topic)
-            await self._deliveries.leave(MessageQueue(name, broker.broker_name, 0))
+            await self._source.deliveries.leave(MessageQueue(name, broker.broker_name, 0))

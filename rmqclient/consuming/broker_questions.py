@@ -11,7 +11,7 @@ import trio
 
 from rmqclient.consuming.listener_call import ListenerCall
 from rmqclient.consuming.popping.queue_popper import QueuePopper
-from rmqclient.consuming.queue_consumer import QueueConsumer
+from rmqclient.consuming.pulled_queue import DeliveredQueue
 from rmqclient.consuming.rates import Rates
 from rmqclient.message import ReceivedMessage
 from rmqclient.remoting.channels import BrokerRequestHandler
@@ -39,7 +39,7 @@ class BrokerQuestions:
 
     group: str
     subscriptions: Mapping[str, SubscriptionData]
-    pulled: Mapping[MessageQueue, QueueConsumer]
+    pulled: Mapping[MessageQueue, DeliveredQueue]
     popped: Mapping[MessageQueue, QueuePopper]
     call: ListenerCall
     rates: Rates

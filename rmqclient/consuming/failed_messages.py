@@ -6,22 +6,33 @@ from __future__ import annotations
 import logging
 import random
 
-from rmqclient.consuming.popping.retry_limit import RETRY_MAX_TIMES
+import trio
+
 from rmqclient.listener import LATER, NEVER_AGAIN, ConsumeStatus
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.sending import STORED_CODES, SendRequests
+from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.codes import RequestCode
-from rmqproto.errors import NotFoundError
+from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.sending import SendBackHeader
+from rmqproto.headers.tables import GroupHeader
 from rmqproto.message import properties as props
 from rmqproto.names import INNER_PRODUCER_GROUP, retry_topic
 from rmqproto.queue_mapping import is_mock_broker
+from rmqproto.wire import fastjson
 
 log = logging.getLogger(__name__)
 
 FIRST_DELAY_LEVEL = 3
+
+LIMIT_KNOWN_FOR_S = 30.0
+"""How long a group's setting is used before it is asked for again."""
+
+RETRY_MAX_TIMES = 16
+"""A group's default limit, which is used until a broker has told its own."""
+
 RECONSUME_TIMES_MAX = 2**31 - 1
 """The value that Apache's consumers in order send if no limit is set."""
 
@@ -34,6 +45,7 @@ class FailedMessages:
         self._client = client
         self._group = group
         self._max_reconsume_times = max_reconsume_times
+        self._known: dict[str, tuple[float, int]] = {}  # the group's limit by broker, and how long it is used
 
     async def send_back(self, message: ReceivedMessage, status: ConsumeStatus) -> None:
         """Sends the message to the broker that stores it, which delivers it again or moves it to the dead-letter queue
@@ -53,6 +65,30 @@ class FailedMessages:
         )
         address = self._client.routes.replica(message.broker_name, MASTER_ID)
         await self._client.channels.request(address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+    async def limit_at(self, broker_name: str) -> int:
+        """How often a popped message may be redelivered before it is a dead letter. Apache's brokers deliver it for
+        ever, and leave that to their proxy. A consumer without a proxy has to ask each broker for the group's own limit
+        (``retryMaxTimes``)."""
+        if self._max_reconsume_times is not None:
+            return self._max_reconsume_times
+        now_s = trio.current_time()
+        until_s, times = self._known.get(broker_name, (now_s, RETRY_MAX_TIMES))
+        if now_s >= until_s and (told := await self._ask_limit(broker_name)) is not None:
+            times = told
+            self._known[broker_name] = now_s + LIMIT_KNOWN_FOR_S, times
+        return times
+
+    async def _ask_limit(self, broker_name: str) -> int | None:
+        """The group's limit at the broker; None if it does not tell."""
+        try:
+            address = self._client.routes.master(broker_name)
+            header = GroupHeader(group=self._group)
+            answer = await self._client.channels.request(address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header)
+            return fastjson.loads_untrusted(answer.body, SubscriptionGroupConfig).retry_max_times
+        except RocketMQError as error:
+            log.warning("retryMaxTimes not known group=%s broker=%s error=%s", self._group, broker_name, error)
+            return None
 
     async def _send_copy_back(self, message: ReceivedMessage, status: ConsumeStatus) -> None:
         limit = RETRY_MAX_TIMES if self._max_reconsume_times is None else self._max_reconsume_times

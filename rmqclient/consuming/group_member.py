@@ -1,20 +1,23 @@
 """The common part of consumers that are members of a group: subscriptions, heartbeats that announce them, a listener,
-and answers to brokers' requests (``DefaultMQPushConsumerImpl``, 5.5.0). Subclasses decide how messages reach the
-listener."""
+answers to brokers' requests, and the way in and out (``DefaultMQPushConsumerImpl``, 5.5.0). A subclass opens the source
+that brings the messages."""
 
 from __future__ import annotations
 
 import ssl
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Protocol, TypedDict
 
 import trio
 
 from rmqclient.consuming.broker_questions import BrokerQuestions
+from rmqclient.consuming.deliveries import Deliveries
+from rmqclient.consuming.failed_messages import FailedMessages
 from rmqclient.consuming.listener_call import ListenerCall
 from rmqclient.consuming.message_model import MessageModel
 from rmqclient.consuming.popping.queue_popper import QueuePopper
-from rmqclient.consuming.queue_consumer import QueueConsumer
+from rmqclient.consuming.pulled_queue import DeliveredQueue
 from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import Start
@@ -44,6 +47,52 @@ RECONSUME_BY_GROUP = -1
 up."""
 
 
+class MemberOptions(TypedDict, total=False):
+    """The options of every member; ``GroupMember`` has their defaults."""
+
+    credentials: Credentials | None
+    """Signs the requests."""
+
+    tls: ssl.SSLContext | None
+    concurrency: int
+    """Messages that the listener has at once; in order: queues, or lite topics."""
+
+    max_reconsume_times: int
+    """A message that failed more often is a dead letter."""
+
+    consume_timeout_s: float
+    """After that time the listener is cancelled, and the message comes again."""
+
+    instance_name: str | None
+    """The second half of the client id. Without it the id is unique, or when broadcasting ends with "DEFAULT"."""
+
+    trace: bool | str
+    """Writes records of each message to RMQ_SYS_TRACE_TOPIC, or to the topic named."""
+
+
+class MessageSource(Protocol):
+    """Brings the messages of our queues to the deliveries."""
+
+    @property
+    def deliveries(self) -> Deliveries: ...
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Its tasks run in ``nursery``, also those of queues that are taken later."""
+        ...
+
+    async def take(self, topic: str, ours: set[MessageQueue]) -> bool:
+        """Takes over and gives away queues of one topic. Returns whether all of ``ours`` are taken."""
+        ...
+
+    def stop(self) -> None:
+        """Brings no more messages. The listener may still settle those that it has."""
+        ...
+
+    async def close(self) -> None:
+        """Stores how far we came, and gives back what was not consumed. It never fails."""
+        ...
+
+
 class GroupMember(Lifetime):
     """``_pulled`` and ``_popped`` hold our queues. Code that changes them calls ``_assignment_changed``."""
 
@@ -56,15 +105,16 @@ class GroupMember(Lifetime):
         subscriptions: Mapping[str, str | Sql92],
         listener: Listener,
         *,
-        credentials: Credentials | None,
-        tls: ssl.SSLContext | None,
         start_at: Start,
-        message_model: MessageModel,
-        concurrency: int,
-        consume_timeout_s: float,
-        orderly: bool,
-        instance_name: str | None,
-        trace: bool | str,
+        message_model: MessageModel = MessageModel.CLUSTERING,
+        orderly: bool = False,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        concurrency: int = CONCURRENCY,
+        max_reconsume_times: int = RECONSUME_BY_GROUP,
+        consume_timeout_s: float = CONSUME_TIMEOUT_S,
+        instance_name: str | None = None,
+        trace: bool | str = False,
     ):
         """UsageError for invalid arguments."""
         if problem := group_problem(group):
@@ -74,10 +124,11 @@ class GroupMember(Lifetime):
         self._message_model = message_model
         self._is_broadcasting = message_model is MessageModel.BROADCASTING
         self.subscriptions = subscriptions_of(group, subscriptions, with_retry=not self._is_broadcasting)
-        self._pulled: dict[MessageQueue, QueueConsumer] = {}
+        self._pulled: dict[MessageQueue, DeliveredQueue] = {}
         self._popped: dict[MessageQueue, QueuePopper] = {}
         self._rates = Rates()
         self._traces = Traces.wanted(group, trace)
+        self._concurrency = concurrency
         self._call = ListenerCall(listener, concurrency, consume_timeout_s, self._rates, self._traces)
         self._changed = trio.Event()
         self._membership_scope = trio.CancelScope()
@@ -102,6 +153,48 @@ class GroupMember(Lifetime):
             handlers={**questions.handlers, **self._broker_request_handlers()},
             on_route_change=self._rebalance_soon,
         )
+        self._reconsume_limit = None if max_reconsume_times == RECONSUME_BY_GROUP else max_reconsume_times
+        self._failed = FailedMessages(self._client, group, self._reconsume_limit)
+
+    @abstractmethod
+    def _open(self) -> MessageSource:
+        """The source, now that the client id is known. StorageError for local offsets that cannot be read."""
+
+    # --- lifetime ----------------------------------------------------------------------------------------------------
+
+    async def _start(self, nursery: trio.Nursery) -> None:
+        """ConnectError or RequestTimeoutError if no name server answers. A topic need not exist yet. RefusedError for
+        an SQL92 expression that a broker does not accept. StorageError for local offsets that cannot be read."""
+        await self._client.start(nursery)
+        self._source = self._open()
+        await self._introduce()
+        await self._source.start(nursery)
+        await nursery.start(self._source.deliveries.run)
+        if self._traces is not None:
+            nursery.start_soon(self._traces.run, self._client)
+        nursery.start_soon(self._be_member)
+
+    async def _be_member(self) -> None:
+        with self._membership_scope:
+            await self._rebalance.run()
+
+    async def _take(self, topic: str, ours: set[MessageQueue]) -> bool:
+        return await self._source.take(topic, ours)
+
+    async def _leave(self) -> None:
+        self._membership_scope.cancel()
+        self._source.stop()
+        with trio.move_on_after(FINISH_TIMEOUT_S):
+            await self._source.deliveries.drain()
+        await self._source.close()
+        if self._traces is not None:
+            await self._traces.flush(self._client)
+        await self._unregister()
+
+    async def _unregister(self) -> None:
+        await self._client.unregister(consumer_group=self.group)
+
+    # --- whose queues ------------------------------------------------------------------------------------------------
 
     @property
     def client_id(self) -> str:
@@ -154,8 +247,3 @@ class GroupMember(Lifetime):
     def _assignment_changed(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
-
-    @abstractmethod
-    async def _start(self, nursery: trio.Nursery) -> None:
-        """ConnectError or RequestTimeoutError if no name server answers. A topic need not exist yet. RefusedError for
-        an SQL92 expression that a broker does not accept. StorageError for local offsets that cannot be read."""

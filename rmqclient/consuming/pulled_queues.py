@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from rmqclient.consuming.queue_consumer import Consumption, QueueConsumer
+from rmqclient.consuming.deliveries import Deliveries
+from rmqclient.consuming.pulled_queue import DeliveredQueue, Pulling
 from rmqclient.consuming.queue_lease import QueueLeases
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
@@ -20,28 +21,35 @@ COMMIT_INTERVAL_S = 5.0
 
 
 class PulledQueues:
-    """``owned`` is the consumer's table, changed only here."""
+    """A ``MessageSource``. ``owned`` is the consumer's table, changed only here."""
 
     def __init__(
         self,
-        owned: dict[MessageQueue, QueueConsumer],
+        owned: dict[MessageQueue, DeliveredQueue],
         subscriptions: Mapping[str, SubscriptionData],
-        shared: Consumption,
-        nursery: trio.Nursery,
+        shared: Pulling,
+        deliveries: Deliveries,
+        leases: QueueLeases | None,
         on_change: Callable[[], None],
     ):
-        """The queues' tasks run in ``nursery``. ``on_change`` is called when a queue was taken or given away, and when
-        the start of a queue is known."""
+        """``leases`` is the queues'. ``on_change`` is called when a queue was taken or given away, and when the start
+        of a queue is known."""
+        self.deliveries = deliveries
         self._owned = owned
         self._subscriptions = subscriptions
         self._shared = shared
-        self._leases = shared.leases
-        self._nursery = nursery
+        self._leases = leases
         self._on_change = on_change
         self._leaving: set[MessageQueue] = set()
+        self._commit_scope = trio.CancelScope()
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        nursery.start_soon(self._commit_forever)
+        if self._leases is not None:
+            nursery.start_soon(self._leases.renew_forever)
 
     async def take(self, topic: str, ours: set[MessageQueue]) -> bool:
-        """Takes over and gives away queues of one topic. Returns whether all of ``ours`` are taken."""
         for queue in [queue for queue in self._owned if queue.topic == topic and queue not in ours]:
             await self._give_away(queue)
         fresh = ours - self._owned.keys() - self._leaving
@@ -51,17 +59,23 @@ class PulledQueues:
             self._take_over(queue)
         return ours <= self._owned.keys()
 
-    def stop_pulling(self) -> None:
-        """Stops pulling. The listener may still settle its messages."""
+    def stop(self) -> None:
+        self._commit_scope.cancel()
         for owner in self._owned.values():
             owner.stop_pulling()
 
-    async def commit_forever(self) -> None:
-        while True:
-            await trio.sleep(COMMIT_INTERVAL_S)
-            await self.commit_all()
+    async def close(self) -> None:
+        await self._commit_all()
+        if self._leases is not None:
+            await self._leases.unlock_all()
 
-    async def commit_all(self) -> None:
+    async def _commit_forever(self) -> None:
+        with self._commit_scope:
+            while True:
+                await trio.sleep(COMMIT_INTERVAL_S)
+                await self._commit_all()
+
+    async def _commit_all(self) -> None:
         """Commits all offsets. A failure is logged and tried again next time."""
         async with trio.open_nursery() as nursery:
             for owner in self._owned.values():
@@ -72,7 +86,8 @@ class PulledQueues:
             log.warning("offsets not stored group=%s error=%s", self._shared.group, error)
 
     def _take_over(self, queue: MessageQueue) -> None:
-        owner = QueueConsumer(queue, self._subscriptions[queue.topic], self._shared, self._on_change)
+        subscription = self._subscriptions[queue.topic]
+        owner = DeliveredQueue(queue, subscription, self._shared, self.deliveries, self._leases, self._on_change)
         self._owned[queue] = owner
         self._nursery.start_soon(owner.run)
         self._on_change()
@@ -90,9 +105,9 @@ class PulledQueues:
             self._leaving.add(queue)
             self._nursery.start_soon(self._give_back_lock, queue, owner, self._leases)
 
-    async def _give_back_lock(self, queue: MessageQueue, owner: QueueConsumer, leases: QueueLeases) -> None:
+    async def _give_back_lock(self, queue: MessageQueue, owner: DeliveredQueue, leases: QueueLeases) -> None:
         """Unlocks the queue once the listener is done with its current message. Other queues do not wait for that."""
-        await self._shared.deliveries.leave(queue)
+        await self.deliveries.leave(queue)
         owner.drop()
         await owner.commit()
         await leases.unlock([queue])

@@ -185,7 +185,7 @@ async def test_a_wildcard_group_has_them_all(server: Server, parent: str, fresh:
 async def test_what_a_leaving_member_has_goes_to_the_next_at_once(
     server: Server, parent: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmqclient.lite_push_consumer.FINISH_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("rmqclient.consuming.group_member.FINISH_TIMEOUT_S", 0.01)
     begun = trio.Event()
 
     async def stuck(message: ReceivedMessage) -> None:

@@ -183,7 +183,7 @@ async def test_a_message_whose_handle_is_changing_is_acknowledged_by_the_new_one
 async def test_what_is_not_done_when_the_consumer_leaves_is_given_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise other members would wait until the invisible time ends. Messages that the listener has not begun do not
     count as tried."""
-    monkeypatch.setattr("rmqclient.pop_consumer.FINISH_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("rmqclient.consuming.group_member.FINISH_TIMEOUT_S", 0.01)
     with FakePopBroker() as fake:
         fake.store(b"0", b"1", b"2")
         begun = trio.Event()
@@ -202,7 +202,7 @@ async def test_what_is_not_done_when_the_consumer_leaves_is_given_back_at_once(m
 
 async def test_what_is_done_while_it_is_given_back_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message was consumed but never acknowledged, so the next member used to get it at once."""
-    monkeypatch.setattr("rmqclient.pop_consumer.FINISH_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("rmqclient.consuming.group_member.FINISH_TIMEOUT_S", 0.01)
     held: list[Command] = []
 
     def hold(request: Command) -> object:

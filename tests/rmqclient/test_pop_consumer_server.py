@@ -82,7 +82,7 @@ async def test_members_take_over_shares_of_queues(server: Server, fresh: Callabl
 async def test_what_fails_or_is_given_back_comes_again(
     server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmqclient.pop_consumer.FINISH_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("rmqclient.consuming.group_member.FINISH_TIMEOUT_S", 0.01)
     topic, group = fresh("PopTopic"), fresh("PopGroup")
     create_topic(server, topic, 1)
     seen: list[tuple[bytes, str, int]] = []

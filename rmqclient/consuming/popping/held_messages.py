@@ -11,7 +11,6 @@ import trio
 
 from rmqclient.consuming.failed_messages import FailedMessages
 from rmqclient.consuming.popping.acks import OutgoingAcks
-from rmqclient.consuming.popping.retry_limit import RetryLimit
 from rmqclient.listener import NEVER_AGAIN, ConsumeStatus, later
 from rmqclient.message import ReceivedMessage
 from rmqclient.pop import PoppedMessage, change_header, changed_untrusted
@@ -85,22 +84,17 @@ class HeldMessage:
 
 
 class HeldMessages:
-    """``run`` runs in a task until ``close``."""
-
     def __init__(
         self,
         client: ClientInstance,
         group: str,
-        acks: OutgoingAcks,
         failed: FailedMessages,
-        limit: RetryLimit,
         invisible_ms: int,
     ):
         self._client = client
         self._group = group
-        self._acks = acks
+        self._acks = OutgoingAcks(client, group)
         self._failed = failed
-        self._limit = limit
         self._invisible_ms = invisible_ms
         self._held: dict[str, HeldMessage] = {}
         self._pause_scope = trio.CancelScope()
@@ -126,7 +120,12 @@ class HeldMessages:
 
     # --- renewal -----------------------------------------------------------------------------------------------------
 
-    async def run(self) -> None:
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Messages are renewed and acknowledged in ``nursery`` until ``close``."""
+        await nursery.start(self._acks.run)
+        nursery.start_soon(self._renew_until_closed)
+
+    async def _renew_until_closed(self) -> None:
         async with trio.open_nursery() as nursery:
             while not self.is_closing:
                 self._look(nursery)
@@ -182,13 +181,13 @@ class HeldMessages:
                 held.drop()
 
     async def _is_worn_out(self, message: PoppedMessage, status: ConsumeStatus) -> bool:
-        return status.suspend_s is None and message.reconsume_times >= await self._limit.of(message.broker_name)
+        return status.suspend_s is None and message.reconsume_times >= await self._failed.limit_at(message.broker_name)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def close(self, waiting: Iterable[ReceivedMessage]) -> None:
-        """Gives all held messages back. ``waiting`` are those that the listener has not begun; they do not count as
-        tried."""
+        """Gives all held messages back, and sends the last acknowledgements. ``waiting`` are those that the listener
+        has not begun; they do not count as tried."""
         self.is_closing = True
         self._pause_scope.cancel()
         await self._ended.wait()
@@ -196,6 +195,7 @@ class HeldMessages:
         async with trio.open_nursery() as nursery:
             for place, held in list(self._held.items()):
                 nursery.start_soon(self._give_back, held, place in untried)
+        await self._acks.flush()
 
     async def let_go(self, messages: Iterable[ReceivedMessage]) -> None:
         """Gives back messages that were not tried, so that they come again at once."""

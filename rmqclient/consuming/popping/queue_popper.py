@@ -9,9 +9,10 @@ from typing import Any
 
 import trio
 
-from rmqclient.consuming.deliveries import Deliveries, Delivery
+from rmqclient.consuming.deliveries import ConcurrentDeliveries, Delivery
 from rmqclient.consuming.failure_pause import FailurePause
 from rmqclient.consuming.popping.held_messages import HeldMessages
+from rmqclient.consuming.popping.lite_deliveries import LiteDeliveries
 from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.subscribing import tag_filter
 from rmqclient.pop import POP_ANSWER_CODES, POP_BATCH_COUNT, PoppedMessage, pop_header, popped_untrusted
@@ -36,13 +37,13 @@ SOON_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class PopConsumption:
+class Popping:
     """The part that the queues of one consumer share. ``init_mode`` is that of the request."""
 
     group: str
     client: ClientInstance
     held: HeldMessages
-    deliveries: Deliveries
+    deliveries: ConcurrentDeliveries | LiteDeliveries
     rates: Rates
     init_mode: int
     max_in_flight: int
@@ -51,7 +52,7 @@ class PopConsumption:
 class QueuePopper:
     """``run`` runs in a task from the moment the queue is ours until ``stop``."""
 
-    def __init__(self, queue: MessageQueue, subscription: SubscriptionData, shared: PopConsumption):
+    def __init__(self, queue: MessageQueue, subscription: SubscriptionData, shared: Popping):
         self.queue = queue
         self._subscription = subscription
         self._shared = shared
