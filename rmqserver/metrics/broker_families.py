@@ -39,7 +39,7 @@ class _Progress(NamedTuple):
     first_unpulled_ms: int
 
 
-class Found(NamedTuple):
+class StoreReads(NamedTuple):
     """What is read from the store for a page. ``kept_since_ms``: store time of the oldest message."""
 
     kept_since_ms: int | None
@@ -58,12 +58,12 @@ class BrokerFamilies:
         config = self._parts.config
         return {"node_type": "broker", "cluster": config.broker_cluster_name, "node_id": config.broker_name}
 
-    def read(self) -> Callable[[], Found]:
+    def read(self) -> Callable[[], StoreReads]:
         """A function for ``read_in_task``."""
         progress = one_by_one(lambda place: self._progress_in(*place), list(self._consumed()))
-        return lambda: Found(self._store.store_time(self._store.log.min_offset), progress())
+        return lambda: StoreReads(self._store.store_time(self._store.log.min_offset), progress())
 
-    def families(self, store_size_bytes: int, found: Found) -> Iterator[Family]:
+    def families(self, store_size_bytes: int, found: StoreReads) -> Iterator[Family]:
         """``store_size_bytes`` is the size of all files of the store. Adding them up may take a while, so the caller
         does it in a thread."""
         yield from self._tables()

@@ -24,7 +24,7 @@ from rmqserver.version import VERSION
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
-    from rmqserver.metrics.broker_families import BrokerFamilies, Found
+    from rmqserver.metrics.broker_families import BrokerFamilies, StoreReads
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ TURN_S = 0.001
 """How long a page is worked on before the loop has its turn: as long as the loop works at a time."""
 
 _PLAIN = "text/plain; charset=utf-8"
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+_REASONS = {200: "OK", 400: "Bad Request", 404: "Not StoreReads", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
 
 class WatchPage(NamedTuple):
@@ -128,7 +128,7 @@ class WatchPages:
             return WatchPage(503, f"{error}\n")
         return WatchPage(200, "".join(lines), CONTENT_TYPE)
 
-    def _lines(self, store_size_bytes: int, found: Found | None) -> Iterator[str]:
+    def _lines(self, store_size_bytes: int, found: StoreReads | None) -> Iterator[str]:
         info = Family("rmqserver_info", GAUGE, "The program's version", [LabelledValue({"version": VERSION}, 1)])
         if self._families is None or found is None:
             return render([info], {"node_type": "nameserver"})

@@ -21,9 +21,9 @@ from rmqproto.message.record import host_bytes
 from rmqproto.wire.command import Command, encode_frame
 from rmqproto.wire.frames import FrameCutter
 from rmqserver.remoting.connection_limits import ConnectionLimits
+from rmqserver.remoting.connection_state import CHANGES, HOLDS, UNREADS, Event, State
 from rmqserver.remoting.proxy_pump import ProxyPump
 from rmqserver.remoting.pump import PLAIN, Pump, PumpError
-from rmqserver.remoting.state import CHANGES, HOLDS, UNREADS, Event, State
 
 log = logging.getLogger(__name__)
 

@@ -26,11 +26,11 @@ import trio
 
 from rmqserver.logs import Seldom
 from rmqserver.remoting.connection import Connection, plain_host
+from rmqserver.remoting.connection_state import RESTS, State, mask
 from rmqserver.remoting.counted_connection import CountedConnection
 from rmqserver.remoting.listening import open_listener
 from rmqserver.remoting.pump import PLAIN, FirstBytePump, Pump, plain_pump
 from rmqserver.remoting.service import Service
-from rmqserver.remoting.state import RESTS, State, mask
 from rmqserver.remoting.waits import Waits
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from rmqproto.codes import RequestCode
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.wire import fastjson
 from rmqserver.broker.broker import Broker
-from rmqserver.metrics.broker_families import BrokerFamilies, Found
+from rmqserver.metrics.broker_families import BrokerFamilies, StoreReads
 from rmqserver.metrics.watch_pages import WatchPages
 from tests.support import servers
 from tests.support.servers import Server
@@ -140,7 +140,7 @@ async def test_a_file_that_cannot_be_read_fails_the_page_and_not_the_server() ->
         def labels(self) -> dict[str, str]:
             return {}
 
-        def read(self) -> Callable[[], Found]:
+        def read(self) -> Callable[[], StoreReads]:
             raise OSError(errno.EIO, "Input/output error")
 
     broker = SimpleNamespace(store=SimpleNamespace(directory=SimpleNamespace(root="/nowhere")))

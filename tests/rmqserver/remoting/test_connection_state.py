@@ -17,9 +17,9 @@ from rmqproto.headers.consuming import ConsumerGroupHeader
 from rmqproto.wire.command import Command, FrameReader, encode_frame
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import QUEUED_MAX_BYTES, Connection
+from rmqserver.remoting.connection_state import CHANGES, NOTHING, Event, State, mask
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
-from rmqserver.remoting.state import CHANGES, NOTHING, Event, State, mask
 
 PLAIN, LARGE, TIRING = (
     RequestCode.GET_CONSUMER_LIST_BY_GROUP, RequestCode.GET_CONSUME_STATS, RequestCode.HEART_BEAT,
