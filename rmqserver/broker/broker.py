@@ -75,6 +75,7 @@ from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.doors.remoting.offsets_and_timers import OffsetRequests, TimerRequests
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
+from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.operation import Refused
@@ -259,7 +260,7 @@ class Broker(Service):
             self.sends,
             self.pulls,
             self.send_backs,
-            self.transactions,
+            TransactionRequests(self.transactions.ends, self.store, self.reads, self.pending),
             self.replies,
             Recalls(parts, self.put),
             TimerRequests(TimerAdmin(parts, self.timers.counts)),

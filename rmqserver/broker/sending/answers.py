@@ -131,6 +131,14 @@ def without_content(request: Request[Any]) -> Request[Any]:
     )  # fmt: skip
 
 
+def telling(request: Request[Any], connection: Connection) -> OnDone | None:
+    """Answers a request with its outcome. None for a oneway request, for which nothing need wait."""
+    if request.is_oneway:
+        return None
+    kept = without_content(request)
+    return lambda outcome: connection.send(answer_frame(kept, outcome.code, outcome.remark, None, b""))
+
+
 def _frame(request: Request[Any], outcome: Outcome, answer: SendAnswer) -> bytes:
     header = None if outcome.is_lost else answer
     return answer_frame(request, outcome.code, outcome.remark, header, b"")

@@ -1,118 +1,78 @@
-"""END_TRANSACTION (37): a producer says how its transaction ended (``EndTransactionProcessor``, 5.5.0). Also
-RESUME_CHECK_HALF_MESSAGE (323), with which a tool has a message checked anew."""
+"""How a transaction ends: its producer says so, or a tool has its half message checked anew
+(``EndTransactionProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader, ResumeCheckHeader
+from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
-from rmqserver.broker.consuming.held_answers import put_off
-from rmqserver.broker.sending.answers import without_content
-from rmqserver.broker.sending.pending import Outcome
+from rmqserver.broker.sending.pending import STORED, OnDone, Outcome
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.endings import transaction_of
 from rmqserver.broker.transactions.half_messages import check_times, committed, immunity_ms, put_back
 from rmqserver.broker.transactions.state import TransactionState
 from rmqserver.operation import UNSET_REMARK, Refused
-from rmqserver.remoting.answer import Request, refusal, success
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
 
 log = logging.getLogger(__name__)
 
 NOT_FOUND = "Find prepared transaction message failed"
 NOT_AVAILABLE = "Service not available now."
 NOT_RESUMED = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
+_UNAVAILABLE = Outcome(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_AVAILABLE)
 
 
 class EndTransactions:
     def __init__(self, parts: BrokerParts, put: Put, state: TransactionState):
         self._config = parts.config
         self._store = parts.store
-        self._reads = parts.reads
         self._clock_ms = parts.clock_ms
         self._metrics = parts.transaction_metrics
-        self._pending = parts.pending
         self._put = put
         self._state = state
 
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.END_TRANSACTION: self._handle,
-            RequestCode.RESUME_CHECK_HALF_MESSAGE: self._handle_resume,
-        }
-
-    # --- 37 ----------------------------------------------------------------------------------------------------------
-
-    def _handle(self, request: Request[EndTransactionHeader], connection: Connection) -> bytes | None:
-        """A producer that does not know how its transaction ended gets no answer, as from Apache's broker."""
-        header = request.header
-        decision = header.commit_or_rollback
-        if decision == UNKNOWN:
-            return None
-        if decision == COMMIT and not self._state.knows(header.commit_log_offset):
-            put_off(self._store, request, connection, partial(self._end_later, request, connection))
-            return None
-        find = partial(self.record, header.commit_log_offset)
-        return self._reads.read(request, connection, find, partial(self._end, request, connection))
+    def is_ready(self, header: EndTransactionHeader) -> bool:
+        """Whether ``end`` can tell now if the transaction has ended before: soon after kill -9 the index lacks some."""
+        return header.commit_or_rollback != COMMIT or self._state.knows(header.commit_log_offset)
 
     def record(self, log_offset: int) -> bytes | None:
+        """The record there. It may wait for the device."""
         return self._store.get_record(log_offset) if log_offset >= 0 else None
 
-    def _end(
-        self, request: Request[EndTransactionHeader], connection: Connection, record: bytes | None
-    ) -> bytes | None:
-        """Refusals are logged, since producers do not wait for the answer."""
+    def end(self, header: EndTransactionHeader, record: bytes | None, on_done: OnDone | None) -> None:
+        """Ends the transaction of the half message ``record``. ``on_done`` is called once, when that is as safe as its
+        producer is promised. Raises Refused; that is logged, since producers do not wait for the answer."""
         try:
-            return self._ended(request, connection, record)
+            self._end(header, record, on_done)
         except Refused as refused:
-            header = request.header
             log.warning("event=transaction-not-ended group=%s key=%s log_offset=%d code=%d reason=%r",
                         header.producer_group, header.msg_id, header.commit_log_offset, refused.code,
                         refused.remark)  # fmt: skip
             raise
 
-    def _ended(
-        self, request: Request[EndTransactionHeader], connection: Connection, record: bytes | None
-    ) -> bytes | None:
-        decision = request.header.commit_or_rollback
+    def _end(self, header: EndTransactionHeader, record: bytes | None, on_done: OnDone | None) -> None:
+        decision = header.commit_or_rollback
         if decision == ROLLBACK:
-            self.roll_back(request.header, record)
-            return success(request, remark=UNSET_REMARK)
-        if decision != COMMIT:
+            self.roll_back(header, record)
+            if on_done is not None:
+                on_done(Outcome(ResponseCode.SUCCESS, UNSET_REMARK))
+        elif decision == COMMIT:
+            self.commit(header, record)
+            if on_done is not None:
+                self._put.when_stored({}, lambda outcome: on_done(_UNAVAILABLE if outcome.is_lost else STORED))
+        else:
             text = f"commitOrRollback: {decision} is none of {UNKNOWN}, {COMMIT} and {ROLLBACK}"
             raise Refused(ResponseCode.SYSTEM_ERROR, text)
-        self.commit(request.header, record)
-        if not request.is_oneway:
-            request = without_content(request)
-
-            def on_done(outcome: Outcome) -> None:
-                lost = outcome.is_lost
-                answer = (
-                    refusal(request, ResponseCode.SERVICE_NOT_AVAILABLE, NOT_AVAILABLE) if lost else success(request)
-                )
-                connection.send(answer)
-
-            self._put.when_stored({}, on_done)
-        return None
-
-    def _end_later(self, request: Request[EndTransactionHeader], connection: Connection) -> None:
-        try:
-            self._handle(request, connection)
-        finally:
-            self._pending.end_round()
 
     def commit(self, header: EndTransactionHeader, record: bytes | None) -> None:
         """Puts the message that consumers see into this round, once. Raises Refused if ``record`` is no such half
@@ -182,19 +142,12 @@ class EndTransactions:
             return Refused(ResponseCode.SYSTEM_ERROR, "Create mapped file failed.")
         return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_AVAILABLE)
 
-    # --- 323 ---------------------------------------------------------------------------------------------------------
-
-    def _handle_resume(self, request: Request[ResumeCheckHeader], connection: Connection) -> bytes | None:
+    def named(self, msg_id: str) -> bytes | None:
+        """The record that an offset id names. It may wait for the device. Raises Refused if it is no such id."""
         try:
-            log_offset = parse_offset_id_untrusted(request.header.msg_id).log_offset
+            return self._store.get_record(parse_offset_id_untrusted(msg_id).log_offset)
         except ProtocolError:
             raise Refused(ResponseCode.SYSTEM_ERROR, NOT_RESUMED) from None
-
-        def then(record: bytes | None) -> bytes:
-            self.resume(record)
-            return success(request)
-
-        return self._reads.read(request, connection, partial(self._store.get_record, log_offset), then)
 
     def resume(self, record: bytes | None) -> None:
         """Puts the message back to the end of the half queue, as one that was never asked about. Raises Refused if

@@ -1,4 +1,4 @@
-"""Assembles transactions: their requests, their tasks, and the state that is kept from run to run."""
+"""Assembles transactions: their ends, their tasks, and the state that is kept from run to run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from rmqserver.broker.transactions.state import TransactionState
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.service import Handler
 
 
 class Transactions:
@@ -28,9 +27,6 @@ class Transactions:
         self._config = parts.config
         self._pending = parts.pending
         self._metrics = parts.transaction_metrics
-
-    def handlers(self) -> dict[int, Handler]:
-        return self.ends.handlers()
 
     def load(self) -> None:
         """Raises StorageError if a file is not ours."""

@@ -58,6 +58,7 @@ from rmqserver.broker.sending.send_back import SendBacks
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.topics_and_groups import TopicRequests
+from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.metrics.broker_families import BrokerFamilies
 from rmqserver.operation import OnPeerAnswer
 from rmqserver.remoting.answer import Request
@@ -168,7 +169,8 @@ class Bench:
         delays: Any = SimpleNamespace(offsets={1: 0})
         runtime = RuntimeInfo(parts, delays, TimingCounts(self.files, parts.clock_ms), lambda: "")
         self.handlers: dict[int, Any] = {}
-        for service in (self.pop, transactions, SendBacks(parts, put_), MessageQuery(parts), ConsumeStatsAdmin(parts),
+        for service in (self.pop, SendBacks(parts, put_), MessageQuery(parts), ConsumeStatsAdmin(parts),
+                        TransactionRequests(transactions.ends, self.store, self.reads, parts.pending),
                         QueueEnds(parts), ResetOffset(parts), Pulls(parts),
                         BrokerAdmin(parts, runtime, lambda keys: None),
                         ClientRequests(Membership(parts), parts.locks, ClientAdmin(parts), self.reads),

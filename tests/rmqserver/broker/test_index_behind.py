@@ -17,6 +17,7 @@ from rmqproto.message.record import decode_records_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqserver.broker.admin.message_query import MessageQuery
 from rmqserver.broker.sending.repeats import Repeats
+from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.store import message_store
@@ -162,7 +163,10 @@ def test_a_commit_waits_until_it_is_known_whether_its_transaction_has_ended(
         commit_or_rollback=COMMIT, from_transaction_check=True, msg_id="",
     )  # fmt: skip
     client: Any = Client()
-    assert again.transactions.ends._handle(request(RequestCode.END_TRANSACTION, header), client) is None
+    handlers = TransactionRequests(
+        again.transactions.ends, again.store, again.parts.reads, again.parts.pending
+    ).handlers()
+    assert handlers[RequestCode.END_TRANSACTION](request(RequestCode.END_TRANSACTION, header), client) is None
     again.parts.pending.end_round()
     assert not client.sent
     while again.store.dispatch_some():

@@ -15,6 +15,8 @@ from rmqproto.headers.base import Header
 from rmqproto.headers.consuming import PullHeader, UpdateConsumerOffsetHeader
 from rmqproto.headers.popping import AckHeader, PopHeader
 from rmqproto.headers.sending import SendHeader
+from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
+from rmqproto.message import properties as props
 from rmqproto.message.record import decode_records_untrusted, host_bytes
 from rmqproto.pop import Handle
 from rmqserver.broker.broker import Broker
@@ -54,13 +56,15 @@ class Door:
     def __init__(self, broker: Broker):
         self.broker, self.caller = broker, Caller()
 
-    def send(self, body: bytes) -> SendOutcome:
+    def send(self, body: bytes, **properties: str) -> SendOutcome:
         done: list[tuple[SendOutcome, Outcome]] = []
 
         def on_sent(sent: SendOutcome) -> Callable[[Outcome], None]:
             return lambda outcome: done.append((sent, outcome))
 
-        header = SendHeader(producer_group="P", topic=TOPIC, queue_id=0, born_timestamp=1)
+        header = SendHeader(
+            producer_group="P", topic=TOPIC, queue_id=0, born_timestamp=1, properties=props.joined(properties).decode()
+        )
         self.broker.sends.put(header, body, 0, self.caller, on_sent)
         assert not done, "nothing is promised before it is written"
         self.broker.end_round()
@@ -134,6 +138,23 @@ def test_what_is_popped_is_acknowledged(door: Door) -> None:
     with pytest.raises(Refused) as refused:
         door.broker.pop.acks.ack(ack, door.caller)
     assert refused.value.code == ResponseCode.NO_MESSAGE
+
+
+def test_a_transaction_ends(door: Door) -> None:
+    half = door.send(b"half", TRAN_MSG="true", PGROUP="P").appended
+    assert door.pull(0) == [], "its producer has not said how it ended"
+    ends, told = door.broker.transactions.ends, list[Outcome]()
+    header = EndTransactionHeader(
+        producer_group="P", tran_state_table_offset=half.queue_offset, commit_log_offset=half.log_offset,
+        commit_or_rollback=COMMIT, from_transaction_check=False, msg_id="",
+    )  # fmt: skip
+    ends.end(header, ends.record(half.log_offset), told.append)
+    assert not told, "nothing is promised before it is written"
+    door.broker.end_round()
+    assert (told, door.pull(0)) == ([STORED], [b"half"])
+    header.producer_group = "Q"
+    with pytest.raises(Refused, match="The producer group wrong"):
+        ends.end(header, ends.record(half.log_offset), told.append)
 
 
 def test_a_refusal_is_a_value(door: Door) -> None:
