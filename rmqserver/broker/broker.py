@@ -74,6 +74,7 @@ from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.doors.remoting.offsets_and_timers import OffsetRequests, TimerRequests
 from rmqserver.doors.remoting.online_clients import ClientRequests
+from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.limits.in_flight_gate import InFlightGate
@@ -266,6 +267,9 @@ class Broker(Service):
             TimerRequests(TimerAdmin(parts, self.timers.counts)),
             ClientRequests(Membership(parts), self.locks, ClientAdmin(parts), self.reads),
             self.offset_handlers,
+            AckRequests(self.pop.acks),
+            AssignmentRequests(self.pop.assigning),
+            LiteRequests(self.pop.lite.subscriptions, self.pop.lite.infos),
             TopicRequests(self.topic_admin, self.reads),
             GroupRequests(self.group_admin),
             OffsetRequests(OffsetAdmin(parts, self.delays)),

@@ -9,6 +9,7 @@ import pytest
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, SubscriptionData, SubscriptionGroupConfig
+from rmqproto.bodies.popping import AssignmentRequest, RequestMode
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import Header
@@ -181,3 +182,11 @@ def test_a_queue_is_locked_by_one_client(door: Door) -> None:
     assert door.broker.locks.lock(GROUP, "b", [queue]) == []
     door.broker.locks.unlock(GROUP, "a", [queue])
     assert door.broker.locks.lock(GROUP, "b", [queue]) == [queue]
+
+
+def test_a_group_may_pop_and_is_told_its_queues(door: Door) -> None:
+    assigning = door.broker.pop.assigning
+    assigning.set_mode(RequestMode(topic=TOPIC, consumer_group=GROUP, mode="POP", pop_share_queue_num=0))
+    asked = AssignmentRequest(topic=TOPIC, consumer_group=GROUP, client_id="a", message_model="BROADCASTING")
+    (told,) = assigning.assignments(asked, None).message_queue_assignments or ()
+    assert (told.mode, told.message_queue) == ("POP", MessageQueue(TOPIC, door.broker.config.broker_name, 0))

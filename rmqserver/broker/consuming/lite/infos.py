@@ -1,8 +1,8 @@
-"""Lite topics, for tools: 200074 to 200079 (``LiteManagerProcessor``, ``LiteConsumerLagCalculator``, 5.5.0)."""
+"""Lite topics, for tools (``LiteManagerProcessor``, ``LiteConsumerLagCalculator``, 5.5.0)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rmqproto.bodies.lite import (
     BrokerLiteInfo,
@@ -14,24 +14,19 @@ from rmqproto.bodies.lite import (
 )
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
-from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.lite import LiteClientHeader, LiteDispatchHeader, LiteGroupHeader, LiteTopicHeader
-from rmqproto.headers.tables import TopicHeader
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.lite import LiteClientHeader, LiteDispatchHeader, LiteGroupHeader
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
-from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.stats.queue_times import store_time_ms
-from rmqserver.operation import UNSET_REMARK, Refused
-from rmqserver.remoting.answer import Request, success
+from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
 
 EXPIRATION = "lite.topic.expiration"
 NAMED_MAX = 10_000
@@ -49,19 +44,9 @@ class LiteInfos:
         self._orders = orders
         self._ready = ready
 
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.GET_BROKER_LITE_INFO: self.broker,
-            RequestCode.GET_PARENT_TOPIC_INFO: self.parent_topic,
-            RequestCode.GET_LITE_TOPIC_INFO: self.lite_topic,
-            RequestCode.GET_LITE_CLIENT_INFO: self.client,
-            RequestCode.GET_LITE_GROUP_INFO: self.group,
-            RequestCode.TRIGGER_LITE_DISPATCH: self.dispatch,
-        }
-
-    def broker(self, request: Request[Any], connection: Connection) -> bytes:
+    def broker(self) -> BrokerLiteInfo:
         lite_topics = [topic for topic in self._topics.all().values() if is_lite(topic)]
-        body = BrokerLiteInfo(
+        return BrokerLiteInfo(
             cq_table_size=len(self._store.queues.names()),
             current_lmq_num=self._store.queues.light_count,
             event_map_size=len(self._subscriptions.by_client),
@@ -72,27 +57,24 @@ class LiteInfos:
             order_info_count=self._orders.count,
             topic_meta={topic.topic_name: expiration_minutes(topic) for topic in lite_topics},
         )
-        return success(request, body=dumps(body))
 
-    def parent_topic(self, request: Request[TopicHeader], connection: Connection) -> bytes:
-        topic = self._lite_parent(request.header.topic)
+    def parent_topic(self, name: str) -> ParentTopicInfo:
+        topic = self._lite_parent(name)
         prefix = lite_queue_name(topic.topic_name, "")
-        body = ParentTopicInfo(
+        return ParentTopicInfo(
             groups=self._subscriptions.bound_groups().get(topic.topic_name),
             lite_topic_count=sum(name.startswith(prefix) for name in self._store.queues.names()),
             lmq_num=self._store.queues.light_count,
             topic=topic.topic_name,
             ttl=expiration_minutes(topic),
         )
-        return success(request, body=dumps(body))
 
-    def lite_topic(self, request: Request[LiteTopicHeader], connection: Connection) -> bytes:
-        parent, lite_topic = request.header.parent_topic or "", request.header.lite_topic or ""
+    def lite_topic(self, parent: str, lite_topic: str) -> LiteTopicInfo:
         self._lite_parent(parent)
         queue = lite_queue_name(parent, lite_topic)
         max_offset = self._store.max_offset(queue, LIGHT_QUEUE_ID)
         last_ms = store_time_ms(self._store, queue, LIGHT_QUEUE_ID, max_offset - 1) if max_offset else 0
-        body = LiteTopicInfo(
+        return LiteTopicInfo(
             lite_topic=lite_topic,
             parent_topic=parent,
             sharding_to_broker=True,
@@ -103,10 +85,8 @@ class LiteInfos:
                 min_offset=self._store.min_offset(queue, LIGHT_QUEUE_ID),
             ),
         )
-        return success(request, body=dumps(body))
 
-    def client(self, request: Request[LiteClientHeader], connection: Connection) -> bytes:
-        header = request.header
+    def client(self, header: LiteClientHeader) -> LiteClientInfo:
         parent, group, client_id = header.parent_topic or "", header.group or "", header.client_id or ""
         self._lite_parent(parent)
         if self._groups.find(group) is None:
@@ -119,10 +99,9 @@ class LiteInfos:
             body.lite_topic_count = len(found.queues)
             body.lite_topic_set = list(found.queues)[: max(min(header.max_count, NAMED_MAX), 0)]
             body.last_access_time = found.last_access_ms
-        return success(request, body=dumps(body))
+        return body
 
-    def group(self, request: Request[LiteGroupHeader], connection: Connection) -> bytes:
-        header = request.header
+    def group(self, header: LiteGroupHeader) -> LiteGroupInfo:
         parent = self._lite_group(header.group)
         body = LiteGroupInfo(group=header.group, parent_topic=parent, lite_topic=header.lite_topic)
         if header.lite_topic:
@@ -133,7 +112,7 @@ class LiteInfos:
             lags.sort(key=lambda lag: -lag.lag_count)
             body.lag_count_top_k = lags[: max(min(header.top_k, NAMED_MAX), 0)]
             body.lag_timestamp_top_k = []  # Apache fills it only with liteLagLatencyCollectEnable
-        return success(request, body=dumps(body), remark=UNSET_REMARK)
+        return body
 
     def _fill_offsets(self, body: LiteGroupInfo, queue: str) -> None:
         max_offset = self._store.max_offset(queue, LIGHT_QUEUE_ID)
@@ -161,13 +140,11 @@ class LiteInfos:
                 found.append(LiteLag(earliest_unconsumed_timestamp=first_ms, lag_count=lag_count, lite_topic=name))
         return found
 
-    def dispatch(self, request: Request[LiteDispatchHeader], connection: Connection) -> bytes:
-        header = request.header
+    def dispatch(self, header: LiteDispatchHeader) -> None:
         self._lite_group(header.group)
         for client in self._subscriptions.of_group(header.group):
             if not header.client_id or header.client_id == client.client_id:
                 self._ready.offer_all(client)
-        return success(request, remark=UNSET_REMARK)
 
     def _lite_parent(self, name: str) -> TopicConfig:
         topic = self._topics.get(name) if not name.startswith(LIGHT_QUEUE_PREFIX) else None

@@ -36,11 +36,10 @@ class Lite:
         self._search_wanted = trio.Event()
         self.subscriptions = LiteSubscriptions(parts, orders, self._ready)
         self.pops = LitePops(parts, self.subscriptions, self._ready, orders, waiting)
-        self._infos = LiteInfos(parts, self.subscriptions, orders, self._ready)
+        self.infos = LiteInfos(parts, self.subscriptions, orders, self._ready)
 
     def handlers(self) -> dict[int, Handler]:
-        services = (self.subscriptions, self.pops, self._infos)
-        return {code: handler for each in services for code, handler in each.handlers().items()}
+        return self.pops.handlers()
 
     def peer_gone(self, peer: Peer) -> None:
         if self.subscriptions.by_client:

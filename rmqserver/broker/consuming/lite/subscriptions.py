@@ -1,27 +1,23 @@
-"""Which clients subscribe to which lite topics: LITE_SUBSCRIPTION_CTL (200071) (``LiteSubscriptionRegistryImpl``,
+"""Which clients subscribe to which lite topics (``LiteSubscriptionRegistryImpl``,
 5.5.0). A lite topic is known here by its light queue. A client's subscriptions end with its connection."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rmqproto.bodies.lite import ClientGroup, LiteSubscriptionChange, LiteSubscriptionCtl, OffsetOption
+from rmqproto.bodies.lite import ClientGroup, LiteSubscriptionChange, OffsetOption
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
-from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, wildcard_name
 from rmqserver.operation import Peer, Refused
-from rmqserver.remoting.answer import Request, success
 from rmqserver.store.queues.light import is_light
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
 
 BIND_TOPIC, SUB_MODEL, WILDCARD = "lite.bind.topic", "lite.sub.model", "lite.sub.wildcard"
 RESET_ON_UNSUBSCRIBE, RESET_ON_EXCLUSION = "lite.sub.reset.offset.unsubscribe", "lite.sub.reset.offset.exclusive"
@@ -43,9 +39,6 @@ class LiteSubscriptions:
         self._ready = ready
         self.count = 0
         """Subscriptions to lite topics, of all clients together."""
-
-    def handlers(self) -> dict[int, Handler]:
-        return {RequestCode.LITE_SUBSCRIPTION_CTL: self._change}
 
     def peer_gone(self, peer: Peer) -> None:
         for client in [one for one in self.by_client.values() if one.peer is peer]:
@@ -81,17 +74,6 @@ class LiteSubscriptions:
         return (client for client in self.by_client.values() if client.group == group)
 
     # --- changing ----------------------------------------------------------------------------------------------------
-
-    def _change(self, request: Request[Any], connection: Connection) -> bytes:
-        if not request.body:
-            raise Refused(ResponseCode.ILLEGAL_OPERATION, "Request body is null.")
-        changes = loads_untrusted(request.body, LiteSubscriptionCtl).subscription_set
-        if not changes:
-            raise Refused(ResponseCode.ILLEGAL_OPERATION, "LiteSubscriptionCtlRequestBody is empty.")
-        for change in changes:
-            if change.client_id and change.group and change.topic:
-                self.change(change, change.client_id, change.group, change.topic, connection)
-        return success(request)
 
     def change(self, change: LiteSubscriptionChange, client_id: str, group: str, topic: str, peer: Peer) -> None:
         """Applies one change. Raises Refused with 604 if the group may not consume, and with 2018 for one lite topic

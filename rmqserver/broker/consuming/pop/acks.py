@@ -1,18 +1,17 @@
-"""ACK_MESSAGE (200051), BATCH_ACK_MESSAGE (200151), CHANGE_MESSAGE_INVISIBLETIME (200053): acknowledges popped messages
-and changes their invisible time (``AckMessageProcessor``, ``ChangeInvisibleTimeProcessor``, 5.5.0)."""
+"""Acknowledges popped messages and changes their invisible time (``AckMessageProcessor``,
+``ChangeInvisibleTimeProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from rmqproto.bodies.popping import AckMessage, BatchAck, BatchAcks, CheckPoint
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.bodies.popping import AckMessage, BatchAck, CheckPoint
+from rmqproto.codes import ResponseCode
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
 from rmqproto.java.java_numbers import saturated
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, diffs_of_untrusted, parse_handle_untrusted, real_topic
-from rmqproto.wire import fastjson
 from rmqserver.broker.consuming.lite.pops import LitePops
 from rmqserver.broker.consuming.pop.in_flight import InFlight
 from rmqserver.broker.consuming.pop.orders import Orders
@@ -20,14 +19,11 @@ from rmqserver.broker.consuming.pop.pop_checks import PopChecks
 from rmqserver.broker.consuming.pop.revive_log import ReviveLog
 from rmqserver.broker.consuming.pop.waiting import Waiting
 from rmqserver.operation import UNSET_REMARK, Refused
-from rmqserver.remoting.answer import Request, refusal, success
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.operation import Peer
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
 
 
 class Acks:
@@ -53,18 +49,7 @@ class Acks:
         self._in_flight = in_flight
         self._checks = PopChecks(parts)
 
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.ACK_MESSAGE: self._ack,
-            RequestCode.BATCH_ACK_MESSAGE: self._batch_ack,
-            RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self._change,
-        }
-
     # --- acknowledgements --------------------------------------------------------------------------------------------
-
-    def _ack(self, request: Request[AckHeader], connection: Connection) -> bytes:
-        self.ack(request.header, connection)
-        return success(request)
 
     def ack(self, header: AckHeader, peer: Peer) -> None:
         """Acknowledges a message. Raises Refused if there is no such topic, queue or message, or if the revive log
@@ -85,14 +70,6 @@ class Acks:
             self._ack_ordered(header.consumer_group, header.topic, header.queue_id, header.offset, handle, peer)
         else:
             self._put_ack(header, handle, self._address.record_host(peer))
-
-    def _batch_ack(self, request: Request[Any], connection: Connection) -> bytes:
-        body = fastjson.loads_untrusted(request.body, BatchAcks) if request.body else BatchAcks()
-        if not body.acks:
-            return refusal(request, ResponseCode.NO_MESSAGE, None)
-        for ack in body.acks:
-            self.ack_batch(ack, body.broker_name, connection)
-        return success(request)
 
     def ack_batch(self, ack: BatchAck, broker_name: str | None, peer: Peer) -> None:
         """As ``ack``, but skips offsets at which the queue has no message."""
@@ -174,9 +151,6 @@ class Acks:
             self._waiting.wake(topic, group, queue_id)
 
     # --- change of the invisible time --------------------------------------------------------------------------------
-
-    def _change(self, request: Request[ChangeInvisibleTimeHeader], connection: Connection) -> bytes:
-        return success(request, self.change(request.header, connection), remark=UNSET_REMARK)
 
     def change(self, header: ChangeInvisibleTimeHeader, peer: Peer) -> ChangeInvisibleTimeAnswer:
         """Makes the message invisible from now on, for the header's time. Raises as ``ack``."""

@@ -37,12 +37,10 @@ class Pop:
         self.reviver = Reviver(parts, put, revive_log, in_flight)
         self.lite = Lite(parts, self.waiting)
         self.acks = Acks(parts, revive_log, self.orders, self.waiting, in_flight, self.lite.pops)
-        self._assigning = Assigning(parts, ask_route)
+        self.assigning = Assigning(parts, ask_route)
         self._services = (
             Pops(parts, self.popping, self.waiting, put),
-            self.acks,
             Looks(parts, self.popping, self.orders, self.waiting),
-            self._assigning,
             self.lite,
         )
 
@@ -53,7 +51,7 @@ class Pop:
         """To be called after the tables of topics, groups and offsets are loaded. ``offsets_saved_ms``: after a crash,
         when the offsets were last saved. Raises StorageError if a file is not ours."""
         self.orders.load()
-        self._assigning.load()
+        self.assigning.load()
         self.reviver.hold_back()
         if offsets_saved_ms is not None:
             self.reviver.catch_up(offsets_saved_ms)

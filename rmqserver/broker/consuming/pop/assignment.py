@@ -1,32 +1,27 @@
-"""SET_MESSAGE_REQUEST_MODE (401), GET_ALL_MESSAGE_REQUEST_MODE (402), QUERY_ASSIGNMENT (400): whether a group pulls a
-topic or pops it, and which queues each of its clients has (``QueryAssignmentProcessor``, ``MessageRequestModeManager``,
-5.5.0). Modes are kept in ``config/messageRequestMode.json``."""
+"""Whether a group pulls a topic or pops it, and which queues each of its clients has (``QueryAssignmentProcessor``,
+``MessageRequestModeManager``, 5.5.0). Modes are kept in ``config/messageRequestMode.json``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqproto.allocate import Strategy, allocate_for_pop, averagely, averagely_by_circle
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.popping import AssignmentRequest, Assignments, QueueAssignment, RequestMode, RequestModes
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import ResponseCode
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_READ
-from rmqproto.wire import fastjson
 from rmqserver.broker.clients.clients import MESSAGE_MODELS, enum_name
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.tables.config_table import from_file
 from rmqserver.operation import Refused
-from rmqserver.remoting.answer import Request, send_answer, success
 
 if TYPE_CHECKING:
     from rmqproto.bodies.routes import TopicRoute
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
 
 FILE_NAME = "messageRequestMode.json"
 MODES_MAX = 50_000
@@ -48,28 +43,15 @@ class Assigning:
         self._topics = parts.topics
         self._groups = parts.groups
         self._clients = parts.clients
-        self._modes: dict[str, dict[str, RequestMode]] = {}
-
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.SET_MESSAGE_REQUEST_MODE: self._set_mode,
-            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self._all_modes,
-            RequestCode.QUERY_ASSIGNMENT: self._query,
-        }
+        self.modes: dict[str, dict[str, RequestMode]] = {}
+        """By topic and group."""
 
     def load(self) -> None:
         """Raises StorageError if the file is not ours."""
         loaded = from_file(self._files.load(FILE_NAME), RequestModes, FILE_NAME)
-        self._modes = loaded.message_request_mode_map
+        self.modes = loaded.message_request_mode_map
 
     # --- modes -------------------------------------------------------------------------------------------------------
-
-    def _set_mode(self, request: Request[Any], connection: Connection) -> bytes:
-        self.set_mode(fastjson.loads_untrusted(request.body, RequestMode))
-        return success(request)
-
-    def _all_modes(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=fastjson.dumps(RequestModes(message_request_mode_map=self._modes)))
 
     def set_mode(self, mode: RequestMode) -> None:
         """Sets and saves a mode. Raises Refused for a retry topic and for a missing topic or group; TableFull."""
@@ -81,15 +63,15 @@ class Assigning:
             raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist")
         if mode.mode not in (PULL, POP):
             raise Refused(ResponseCode.SYSTEM_ERROR, f"mode {mode.mode!r} is none of PULL and POP")
-        is_new = mode.consumer_group not in self._modes.get(mode.topic, {})
-        if is_new and sum(map(len, self._modes.values())) >= MODES_MAX:
+        is_new = mode.consumer_group not in self.modes.get(mode.topic, {})
+        if is_new and sum(map(len, self.modes.values())) >= MODES_MAX:
             raise TableFull(f"{MODES_MAX} request modes are kept, and no more are taken")
-        self._modes.setdefault(mode.topic, {})[mode.consumer_group] = mode
-        self._files.save_now(FILE_NAME, msgspec.to_builtins(RequestModes(message_request_mode_map=self._modes)))
+        self.modes.setdefault(mode.topic, {})[mode.consumer_group] = mode
+        self._files.save_now(FILE_NAME, msgspec.to_builtins(RequestModes(message_request_mode_map=self.modes)))
 
     def mode(self, group: str, topic: str) -> RequestMode:
         """The mode of a group for a topic. Retry topics are pulled, whatever the default is."""
-        found = self._modes.get(topic, {}).get(group)
+        found = self.modes.get(topic, {}).get(group)
         if found is not None:
             return found
         config = self._config
@@ -103,15 +85,9 @@ class Assigning:
 
     # --- assignment --------------------------------------------------------------------------------------------------
 
-    def _query(self, request: Request[Any], connection: Connection) -> None:
-        asked = fastjson.loads_untrusted(request.body, AssignmentRequest)
-        request.body = b""
-
-        def on_route(route: TopicRoute | None) -> None:
-            body = fastjson.dumps(self.assignments(asked, route))
-            send_answer(request, connection, success(request, body=body))
-
-        self._ask_route(asked.topic, on_route)
+    def query(self, asked: AssignmentRequest, then: Callable[[Assignments], None]) -> None:
+        """Calls ``then`` with ``assignments``, once the topic's route is known."""
+        self._ask_route(asked.topic, lambda route: then(self.assignments(asked, route)))
 
     def assignments(self, asked: AssignmentRequest, route: TopicRoute | None) -> Assignments:
         """The client's share of the queues in the topic's route, or without a route, of the queues on this broker. None
