@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -39,7 +40,6 @@ TURN_S = 0.001
 """How long a page is worked on before the loop has its turn: as long as the loop works at a time."""
 
 _PLAIN = "text/plain; charset=utf-8"
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not StoreReads", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
 
 class WatchPage(NamedTuple):
@@ -151,7 +151,7 @@ def _answer(page: WatchPage) -> tuple[bytes, bytes]:
     """Head and body."""
     body = page.text.encode()
     head = (
-        f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\nContent-Type: {page.content_type}\r\n"
+        f"HTTP/1.1 {page.status} {HTTPStatus(page.status).phrase}\r\nContent-Type: {page.content_type}\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode(), body

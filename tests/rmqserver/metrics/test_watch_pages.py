@@ -8,6 +8,7 @@ import re
 import resource
 import socket
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -42,6 +43,7 @@ def got(addr: str, path: str, method: str = "GET") -> tuple[int, str]:
     try:
         connection.request(method, path)
         answer = connection.getresponse()
+        assert answer.reason == HTTPStatus(answer.status).phrase
         return answer.status, answer.read().decode()
     finally:
         connection.close()
