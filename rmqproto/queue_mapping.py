@@ -1,5 +1,5 @@
 """The rules of static topics (``TopicQueueMappingUtils``, ``LogicQueueMappingItem``, 5.5.0): the places of logical
-queues, the conversion of offsets, and the mappings that a broker accepts."""
+queues, the conversion of offsets, and what no mapping can be."""
 
 from __future__ import annotations
 
@@ -67,15 +67,6 @@ def logical_offset(item: LogicQueueMappingItem, queue_offset: int) -> int:
     return item.logic_offset + max(queue_offset - item.start_offset, 0)
 
 
-def queue_offset_of(item: LogicQueueMappingItem, offset: int) -> int:
-    """The queue offset of a logical offset."""
-    return offset - item.logic_offset + item.start_offset
-
-
-def has_ended(item: LogicQueueMappingItem) -> bool:
-    return item.end_offset > item.start_offset
-
-
 def item_at(items: Items, offset: int) -> LogicQueueMappingItem:
     """The stay that holds a logical offset; the oldest stay for an offset before all of them. MappingError if no stay
     has decided offsets."""
@@ -103,17 +94,6 @@ def current_queues(detail: TopicQueueMappingDetail) -> dict[int, int]:
     }
 
 
-def registered(detail: TopicQueueMappingDetail) -> TopicQueueMappingInfo:
-    """The part of a mapping that is registered at nameservers."""
-    return TopicQueueMappingInfo(
-        bname=detail.bname,
-        curr_id_map=current_queues(detail),
-        epoch=detail.epoch,
-        topic=detail.topic,
-        total_queues=detail.total_queues,
-    )
-
-
 def check_items(items: Items) -> None:
     """MappingError for offsets and generations that are impossible for a logical queue
     (``checkLogicQueueMappingItemOffset``)."""
@@ -133,50 +113,3 @@ def check_items(items: Items) -> None:
             if logical_offset(item, max(item.end_offset, item.start_offset)) >= later_offset:
                 raise MappingError("The max logic offset does not increase monotonically")
         later_gen, later_offset = item.gen, item.logic_offset
-
-
-def succeeded(
-    old: TopicQueueMappingDetail | None, new: TopicQueueMappingDetail, *, force: bool
-) -> TopicQueueMappingDetail:
-    """The mapping to keep when ``new`` follows ``old``. It includes logical queues that ``new`` does not name.
-    MappingError if it must not follow (``TopicQueueMappingManager.updateTopicQueueMapping``)."""
-    for items in new.hosted_queues.values():
-        check_items(items)
-    if old is None:
-        return new
-    if not force:
-        _check_succession(old, new)
-    kept = {**old.hosted_queues, **new.hosted_queues}
-    return TopicQueueMappingDetail(
-        bname=new.bname,
-        curr_id_map=new.curr_id_map,
-        dirty=new.dirty,
-        epoch=new.epoch,
-        hosted_queues=dict(sorted(kept.items())),
-        scope=new.scope,
-        topic=new.topic,
-        total_queues=new.total_queues,
-    )
-
-
-def _check_succession(old: TopicQueueMappingDetail, new: TopicQueueMappingDetail) -> None:
-    if new.epoch < old.epoch:
-        raise MappingError(f"Can't accept data with small epoch {new.epoch} < {old.epoch}")
-    if new.scope != old.scope:
-        raise MappingError(f"Can't accept data with unmatched scope {new.scope} != {old.scope}")
-    is_same_epoch = new.epoch == old.epoch
-    for logical_id, old_items in old.hosted_queues.items():
-        new_items = new.hosted_queues.get(logical_id)
-        if new_items is None:
-            if is_same_epoch:
-                raise MappingError("Cannot accept equal epoch with null data")
-            continue
-        if old_items and not new_items:
-            raise MappingError("The new item list is null or empty")
-        if is_same_epoch and old_items and _leader_key(old_items) != _leader_key(new_items):
-            raise MappingError("The new leader is different but epoch equal")
-
-
-def _leader_key(items: Items) -> tuple[int, str, int, int]:
-    leader = items[-1]
-    return leader.gen, leader.bname, leader.queue_id, leader.start_offset

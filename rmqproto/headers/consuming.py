@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from rmqproto.headers.base import Header
@@ -17,12 +15,6 @@ PULL_LITE = 16
 
 PULL_BATCH_COUNT = 32
 """Messages asked for at once: the default of Apache's client, and the most that a broker returns from memory."""
-
-Logical = str | None
-"""``lo``: for a static topic, whether ``queue_id`` is a logical queue (absent or true) or the broker's own. It is kept
-as text, which costs the hot path nothing."""
-
-_LOGICAL: Any = msgspec.field(default=None, name="lo")
 
 
 class PullHeader(Header, kw_only=True):
@@ -41,7 +33,6 @@ class PullHeader(Header, kw_only=True):
     sub_version: Int64 = 0
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
-    logical: Logical = _LOGICAL
     lite_topic: str | None = None
 
 
@@ -66,7 +57,6 @@ class QueryConsumerOffsetHeader(Header, kw_only=True):
     topic: str
     queue_id: Int32
     set_zero_if_not_found: bool | None = None
-    logical: Logical = _LOGICAL
 
 
 class UpdateConsumerOffsetHeader(Header, kw_only=True):
@@ -76,7 +66,6 @@ class UpdateConsumerOffsetHeader(Header, kw_only=True):
     topic: str | None = None
     queue_id: Int32 | None = None
     commit_offset: Int64 | None = None
-    logical: Logical = _LOGICAL
 
 
 class QueueHeader(Header, kw_only=True):
@@ -84,7 +73,6 @@ class QueueHeader(Header, kw_only=True):
 
     topic: str
     queue_id: Int32
-    logical: Logical = _LOGICAL
 
 
 class MaxOffsetHeader(QueueHeader, kw_only=True):
@@ -106,7 +94,6 @@ class SearchOffsetHeader(Header, kw_only=True):
     queue_id: Int32
     timestamp: Int64
     boundary_type: str | None = None
-    logical: Logical = _LOGICAL
     lite_topic: str | None = None
 
 

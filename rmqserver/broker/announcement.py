@@ -10,7 +10,6 @@ import msgspec
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
-from rmqproto.bodies.static_topics import TopicQueueMappingInfo
 from rmqproto.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
 from rmqproto.headers.tables import TopicHeader
 from rmqproto.message.crc import body_crc
@@ -30,12 +29,6 @@ class RegisteredTopics(Protocol):
     def all(self) -> Mapping[str, TopicConfig]: ...
 
 
-class RegisteredMappings(Protocol):
-    """What registration reads of the table of static topics. A change of it comes with a change of the topic table."""
-
-    def infos(self) -> Mapping[str, TopicQueueMappingInfo]: ...
-
-
 class Announcement:
     """What the broker says of itself, by its configuration as it is at each call. ``addr`` is its own address, as the
     nameserver that is told reaches it."""
@@ -52,9 +45,7 @@ class Announcement:
             broker_id=config.broker_id,
         )
 
-    def all_topics(
-        self, addr: str, topics: RegisteredTopics, mappings: RegisteredMappings
-    ) -> tuple[RegisterBrokerHeader, bytes]:
+    def all_topics(self, addr: str, topics: RegisteredTopics) -> tuple[RegisterBrokerHeader, bytes]:
         """Header and body of 103, with all topics."""
         config = self._config
         host = addr.rpartition(":")[0]
@@ -63,7 +54,7 @@ class Announcement:
             mapping_data_version=DataVersion(),
             topic_config_table={name: self._permitted(topic) for name, topic in topics.all().items()},
             topic_queue_mapping_detail_map={},
-            topic_queue_mapping_info_map=msgspec.to_builtins(mappings.infos()),
+            topic_queue_mapping_info_map={},
         )
         body = fastjson.dumps(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper))
         header = RegisterBrokerHeader(

@@ -36,7 +36,6 @@ from rmqserver.broker.clients.member_notices import MemberNotices
 from rmqserver.broker.clients.membership import Membership
 from rmqserver.broker.consuming.committed_offsets import OffsetHandlers
 from rmqserver.broker.consuming.filters import Filters
-from rmqserver.broker.consuming.former_brokers import FormerBrokers
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.consuming.pop.assembly import Pop
 from rmqserver.broker.consuming.pop.assignment import AskRoute
@@ -67,8 +66,7 @@ from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.offsets import ConsumerOffsets
-from rmqserver.broker.tables.queue_mappings import QueueMappings
-from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.broker.tables.topics import TopicTable, tell_static_topics
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config.broker_config import BrokerConfig
@@ -135,7 +133,6 @@ class Broker(Service):
         self._make_store()
         self._make_tables()
         self._make_senders()
-        self.former_brokers = FormerBrokers(config, loop, nameservers)
         self.parts = self._gather()
         self._when_told = nameservers.when_told if nameservers is not None else at_once
         self._make_services(nameservers.ask_route if nameservers is not None else _knows_no_route)
@@ -176,7 +173,6 @@ class Broker(Service):
         self.files = ConfigFiles(str(Path(config.store_path_root_dir, "config")), self.store.disk, self._not_saved)
         self.auth = AuthTable(self.files)
         self.topics = TopicTable(config, self.files, clock_ms)
-        self.mappings = QueueMappings(config, self.files, clock_ms)
         self.groups = GroupTable(config, self.files, clock_ms)
         self.offsets = ConsumerOffsets(self.files, clock_ms, has_light_queues=config.has_light_queues)
         self.consumer_filters = ConsumerFilters(clock_ms)
@@ -208,7 +204,6 @@ class Broker(Service):
             sequences=self.sequences,
             files=self.files,
             topics=self.topics,
-            mappings=self.mappings,
             groups=self.groups,
             offsets=self.offsets,
             consumer_filters=self.consumer_filters,
@@ -220,7 +215,6 @@ class Broker(Service):
             replicas=self.replicas,
             holds=self.holds,
             reads=self.reads,
-            former_brokers=self.former_brokers,
             transaction_metrics=TransactionMetrics(self.files, clock_ms),
             address=self.address,
             unique_ids=UniqueIds(),
@@ -242,8 +236,7 @@ class Broker(Service):
         self.pulls = Pulls(parts)
         self.pop = Pop(parts, self.put, self.loop.wake, self.loop.post, ask_route)
         self._lite_clients = self.pop.lite.subscriptions.by_client
-        for table in (self.topics, self.mappings):
-            table.on_change.append(lambda put_names: self.sends.settings_changed())
+        self.topics.on_change.append(lambda put_names: self.sends.settings_changed())
 
     def _follow_sequences(self, store: MessageStore) -> SequenceFeed:
         self.sequences = SequenceFeed(store)
@@ -323,7 +316,7 @@ class Broker(Service):
 
     def _load_tables(self, recovered: Recovered) -> None:
         self.topics.load()
-        self.mappings.load()
+        tell_static_topics(self.files, self.topics)
         self.groups.load()
         self.offsets.load()
         if self.slave is None:  # a slave gets its master's tables later
@@ -386,7 +379,6 @@ class Broker(Service):
             self.transactions.save()
         self.offsets.save()
         self.topics.close()
-        self.mappings.close()
         self.groups.close()
         if keeps_progress:
             self.delays.save()
@@ -469,7 +461,6 @@ class Broker(Service):
             if self._plain_gate is not None:
                 nursery.start_soon(self._plain_gate.watch)
             nursery.start_soon(self.holds.run)
-            nursery.start_soon(self.former_brokers.run)
             self.role.start(nursery, [self.delays, self.transactions, self.timers, self.pop])
             nursery.start_soon(self.stats.run)
             nursery.start_soon(self._dispatch_behind)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError, StorageError
-from rmqproto.queue_mapping import MappingError
 from rmqserver.auth.auth_table import AuthRefused
 from rmqserver.operation import Refused
 
@@ -25,7 +24,6 @@ _CODES: dict[type[RocketMQError], ResponseCode] = {
     TableFull: ResponseCode.SYSTEM_ERROR,
     TooManyClients: ResponseCode.SYSTEM_BUSY,
     NameTooLong: ResponseCode.INVALID_PARAMETER,
-    MappingError: ResponseCode.SYSTEM_ERROR,
     AuthRefused: ResponseCode.NO_PERMISSION,
     StorageError: ResponseCode.SYSTEM_ERROR,
 }

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import Clients
     from rmqserver.broker.clients.locks import QueueLocks
     from rmqserver.broker.consuming.filters import Filters
-    from rmqserver.broker.consuming.former_brokers import FormerBrokers
     from rmqserver.broker.consuming.holds import Holds
     from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.reads import Reads
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.tables.consumer_filters import ConsumerFilters
     from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.offsets import ConsumerOffsets
-    from rmqserver.broker.tables.queue_mappings import QueueMappings
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.broker.transactions.metrics import TransactionMetrics
     from rmqserver.config.broker_config import BrokerConfig
@@ -41,7 +39,6 @@ class BrokerParts:
     sequences: SequenceFeed
     files: ConfigFiles
     topics: TopicTable
-    mappings: QueueMappings
     groups: GroupTable
     offsets: ConsumerOffsets
     consumer_filters: ConsumerFilters
@@ -53,7 +50,6 @@ class BrokerParts:
     replicas: HaMaster
     holds: Holds
     reads: Reads
-    former_brokers: FormerBrokers
     transaction_metrics: TransactionMetrics
     address: OwnAddress
     unique_ids: UniqueIds

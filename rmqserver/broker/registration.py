@@ -24,7 +24,7 @@ from rmqproto.headers.nameserver import (
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
-from rmqserver.broker.announcement import Announcement, RegisteredMappings, RegisteredTopics
+from rmqserver.broker.announcement import Announcement, RegisteredTopics
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
@@ -82,11 +82,11 @@ class Registration:
         self._has_master = False
         self.change_count = 0
 
-    async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
+    async def run(self, topics: RegisteredTopics) -> None:
         """Never returns."""
         async with trio.open_nursery() as nursery:
             for link in self._links:
-                nursery.start_soon(link.run, topics, mappings)
+                nursery.start_soon(link.run, topics)
 
     def when_master_is_known(self, on_master: OnMaster) -> None:
         """For a slave: calls ``on_master`` with its master's address, and the address to which slaves connect, every
@@ -224,13 +224,13 @@ class _Link(Service):
         ext = signed(header, b"", self._owner.credentials)
         self._connection.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext, b"", on_answer, self._owner.timeout_s)
 
-    async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
+    async def run(self, topics: RegisteredTopics) -> None:
         """Registers again and again. A nameserver that comes back is told within RECONNECT_AFTER_S."""
         while True:
             self._changed = trio.Event()
             change_count = self._owner.change_count
             changed_names, self._changed_names = self._changed_names, {}
-            if await self._tell(topics, mappings, changed_names):
+            if await self._tell(topics, changed_names):
                 self.told_count = change_count
             else:
                 self._changed_names = None
@@ -244,16 +244,12 @@ class _Link(Service):
             if self._connection is None:
                 await trio.sleep(RECONNECT_AFTER_S)
 
-    async def _tell(
-        self, topics: RegisteredTopics, mappings: RegisteredMappings, changed_names: Collection[str] | None
-    ) -> bool:
+    async def _tell(self, topics: RegisteredTopics, changed_names: Collection[str] | None) -> bool:
         """Tells the nameserver of these topics, or of all if None. Returns False if it does not know them then."""
         if changed_names is None or self._connection is None or not self._takes_singles:
-            return await self._register(topics, mappings)
-        if not mappings.infos().keys().isdisjoint(changed_names):  # 217 has no room for the queues of static topics
-            return await self._register(topics, mappings)
+            return await self._register(topics)
         configs = [config for name in changed_names if (config := topics.all().get(name)) is not None]
-        return await self._register_singles(self._connection, configs) or await self._register(topics, mappings)
+        return await self._register_singles(self._connection, configs) or await self._register(topics)
 
     async def _register_singles(self, connection: Connection, configs: list[TopicConfig]) -> bool:
         """Registers each topic with 217, as Apache's broker does with ``enableSingleTopicRegister``. Without that
@@ -273,13 +269,13 @@ class _Link(Service):
         self._takes_singles = ResponseCode.REQUEST_CODE_NOT_SUPPORTED not in codes
         return None not in answers and codes <= {ResponseCode.SUCCESS}
 
-    async def _register(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> bool:
+    async def _register(self, topics: RegisteredTopics) -> bool:
         try:
             connection = self._connection or await self._connect()
         except OSError as error:
             self._note(str(error) or type(error).__name__)
             return False
-        header, body = self._owner.announcement.all_topics(self._broker_addr(connection), topics, mappings)
+        header, body = self._owner.announcement.all_topics(self._broker_addr(connection), topics)
         self._registered_at = trio.current_time()
         answer = await self._ask(connection, RequestCode.REGISTER_BROKER, header, body, self._owner.timeout_s)
         if answer is None:

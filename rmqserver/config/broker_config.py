@@ -73,8 +73,6 @@ class BrokerConfig(Settings):
     namesrv_addresses: tuple[str, ...] = setting("namesrvAddr", parse_namesrvs)
     register_name_server_period_ms: int = setting("registerNameServerPeriod")
     register_broker_timeout_ms: int = setting("registerBrokerTimeoutMills", between(100, 600_000))
-    forward_timeout_ms: int = setting("forwardTimeout", between(100, 600_000))
-    """How long a broker on which a queue of a static topic was before may take for an answer."""
     broker_permission: int = setting("brokerPermission", parse_permission)
     region_id: str = setting("regionId")
     store_path_root_dir: str = setting("storePathRootDir")

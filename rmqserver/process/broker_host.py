@@ -216,7 +216,7 @@ class BrokerHost:
 
     def _register(self) -> None:
         self._is_registering = True
-        self._tasks.start_soon(self._registration.run, self.broker.topics, self.broker.mappings)
+        self._tasks.start_soon(self._registration.run, self.broker.topics)
 
     # --- another broker in its place ---------------------------------------------------------------------------------
 

@@ -52,7 +52,10 @@ TO_BROKERS: dict[int, str] = {
 NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302, 9999, 200072}
 """Codes without a handler in 5.5.0, which answers 3 as we do."""
 
-UNSERVED = (("a process is one broker, not a container of several", {902, 903}),)
+UNSERVED = (
+    ("a process is one broker, not a container of several", {902, 903}),
+    ("static topics are not served, see 513 below", {513}),
+)
 """Codes that are not served, and why."""
 
 HEAD = """\
@@ -127,14 +130,14 @@ def what_we_do(code: int, broker: set[int], namesrv: set[int], controller: set[i
         return f"sent to brokers by the {TO_BROKERS[code]}{served}"
     if code in TO_CLIENTS:
         return "sent to clients by the broker"
+    family = next((name for name, members in UNSERVED if code in members), None)
+    if family is not None:
+        return f"answered 3: {family}"
     if served_by:
         return "served by the " + " and the ".join(served_by)
     if code in NEVER_SERVED_BY_APACHE:
         return "answered 3, as Apache does"
-    family = next((name for name, members in UNSERVED if code in members), None)
-    if family is None:
-        raise LookupError(f"code {code} is neither served nor in a family: say what it belongs to")
-    return f"answered 3: {family}"
+    raise LookupError(f"code {code} is neither served nor in a family: say what it belongs to")
 
 
 def page() -> str:

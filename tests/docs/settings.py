@@ -193,6 +193,13 @@ FAMILIES = (
         """,
     ),
     Family(
+        "static topics",
+        "not served: see 513 above",
+        r"""
+        forwardTimeout
+        """,
+    ),
+    Family(
         "where files are",
         "the command line sets it, or it does not exist here",
         r"""

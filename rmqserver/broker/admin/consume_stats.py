@@ -36,7 +36,6 @@ class ConsumeStatsAdmin:
         self._address = parts.address
         self._clock_ms = parts.clock_ms
         self._broker_name = parts.config.broker_name
-        self._static_topics = parts.mappings.all()
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -54,8 +53,6 @@ class ConsumeStatsAdmin:
         def then(offsets: list[ConsumeOffset]) -> bytes:
             answer = ConsumeStats(consume_tps=sum(self._stats.group_get_tps(each.topic_name, group) for each in topics))
             for (topic, queue_id), found in zip(queues, offsets, strict=True):
-                if self._is_elsewhere(group, topic, queue_id):
-                    found.consumer_offset = -1
                 pulled = self._offsets.pull_offset(group, topic, queue_id)
                 found.pull_offset = max(found.consumer_offset, -1 if pulled is None else pulled)
                 answer.offset_table[self._queue(topic, queue_id)] = found
@@ -114,10 +111,6 @@ class ConsumeStatsAdmin:
             consumer_offset=consumer_offset,
             last_timestamp=max(0, last_ms),
         )
-
-    def _is_elsewhere(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether the group has no offset here but may have one on another broker."""
-        return topic in self._static_topics and self._offsets.committed(group, topic, queue_id) is None
 
     # --- times -------------------------------------------------------------------------------------------------------
 

@@ -8,14 +8,12 @@ from functools import partial
 import msgspec
 
 from rmqproto import names
-from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.base import DataVersion, MessageQueue
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs, TopicList
-from rmqproto.bodies.static_topics import TopicQueueMappingDetail
 from rmqproto.bodies.statistics import TopicOffset, TopicStats
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.tables import AllTopicsHeader, TopicConfigHeader
-from rmqproto.queue_mapping import MappingError, succeeded
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqproto.wire.fastjson import ObjectMap
 from rmqserver.broker.admin.paging import page
@@ -36,7 +34,6 @@ class TopicAdmin:
     def __init__(self, parts: BrokerParts, when_told: Callable[[Callable[[], None]], None]):
         self._config = parts.config
         self._topics = parts.topics
-        self._mappings = parts.mappings
         self._offsets = parts.offsets
         self._store = parts.store
         self._stats = parts.stats
@@ -61,28 +58,6 @@ class TopicAdmin:
         for topic in wanted:
             self._check_name(topic.topic_name)
         self._put(*[self._altered(topic, topic.attributes) for topic in wanted])
-        self._when_told(then)
-
-    def upsert_static(
-        self, header: TopicConfigHeader, detail: TopicQueueMappingDetail, then: Callable[[], None]
-    ) -> None:
-        """Puts the topic and its mapping, or neither. As in Apache's broker, ``order`` is the one setting not taken
-        here."""
-        wanted: TopicConfig = msgspec.structs.replace(_config(header), order=False)
-        self._check_name(wanted.topic_name)
-        config = self._altered(wanted, {})
-        for name, said, meant in (
-            ("broker", detail.bname, self._config.broker_name),
-            ("topic", detail.topic, wanted.topic_name),
-        ):
-            if said != meant:
-                raise Refused(ResponseCode.SYSTEM_ERROR, f"the mapping is for {name} {said}, not for {meant}")
-        try:
-            kept = succeeded(self._mappings.get(detail.topic), detail, force=bool(header.force))
-        except MappingError as error:
-            raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        self._mappings.put(kept)
-        self._topics.put(config)  # even if it is unchanged: nameservers take only a newer table
         self._when_told(then)
 
     def _check_name(self, topic: str) -> None:
@@ -123,7 +98,6 @@ class TopicAdmin:
                 doomed += [retry for retry in retries if self._topics.get(retry) is not None]
         for each in doomed:
             self._topics.delete(each)
-            self._mappings.delete(each)
             self._offsets.remove_topic(each)
             self._store.delete_topic(each)
             self._stats.forget_topic(each)
@@ -137,10 +111,6 @@ class TopicAdmin:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {topic}")
         return found
 
-    def mapping(self, topic: str) -> TopicQueueMappingDetail | None:
-        """A static topic's queues; None for another."""
-        return self._mappings.get(topic)
-
     @property
     def count(self) -> int:
         return len(self._topics.all())
@@ -153,11 +123,9 @@ class TopicAdmin:
         )
         return TopicConfigs(
             data_version=table.data_version,
-            mapping_data_version=self._mappings.data_version,
+            mapping_data_version=DataVersion(),
             topic_config_table=dict(topics),
-            topic_queue_mapping_detail_map={
-                name: msgspec.to_builtins(detail) for name in topics if (detail := self._mappings.get(name)) is not None
-            },
+            topic_queue_mapping_detail_map={},
             topic_queue_mapping_info_map={},
         )
 

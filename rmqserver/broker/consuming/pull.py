@@ -16,8 +16,6 @@ from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held
 from rmqserver.broker.consuming.lite.light_pulls import LightPulls
 from rmqserver.broker.consuming.pull_answers import PullOutcome, answer, answer_found, code_of, suggested_broker_id
 from rmqserver.broker.consuming.pull_checks import ReadChecks
-from rmqserver.broker.consuming.static_pulls import PlacedPull, placed
-from rmqserver.broker.tables.queue_mappings import is_physical
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.store.disk.cached_reads import NotCached
@@ -45,9 +43,6 @@ class Pulls:
         self._offsets = parts.offsets
         self._holds = parts.holds
         self._stats = parts.stats
-        self._mappings = parts.mappings
-        self._former = parts.former_brokers
-        self._static_topics = parts.mappings.all()
         self._clock_ms = parts.clock_ms
         self._checks = ReadChecks(parts)
         self._light_pulls = LightPulls(parts, self._checks)
@@ -115,13 +110,7 @@ class Pulls:
     def _serve(self, request: Request[PullHeader], connection: Connection, is_first: bool = True) -> None:
         """Answers, or holds the request if ``is_first``."""
         header = request.header
-        if self._static_topics and header.topic in self._static_topics:
-            request = self._placed(request)
-            header = request.header
-            if isinstance(header, PlacedPull) and not self._mappings.is_here(header.item):
-                header.ask(self._former, request, connection)
-                return
-        elif header.lite_topic:
+        if header.lite_topic:
             request = self._at_light_queue(request, connection.address)
             header = request.header
         try:
@@ -138,15 +127,6 @@ class Pulls:
         else:
             self._missed(request, connection, pulled, may_hold=is_first)
 
-    def _placed(self, request: Request[PullHeader]) -> Request[PullHeader]:
-        """The same request for the queue that holds the messages; unchanged if it names that queue, or was held."""
-        header = request.header
-        if isinstance(header, PlacedPull) or is_physical(header.logical):
-            return request
-        placed_request = copy.copy(request)
-        placed_request.header = placed(header, self._mappings)
-        return placed_request
-
     def _at_light_queue(self, request: Request[PullHeader], peer: str) -> Request[PullHeader]:
         """A pull of a lite topic as one of its light queue, with the group's subscription to the parent. Raises Refused
         if the parent may not be pulled."""
@@ -156,8 +136,6 @@ class Pulls:
 
     def _found(self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome) -> None:
         size_bytes = self.count_found(pulled)
-        if self._static_topics:
-            self._settle(request.header, ResponseCode.SUCCESS, pulled)
         if not request.flag & ONEWAY_FLAG:
             answer_found(request, connection, pulled, size_bytes)
 
@@ -170,23 +148,12 @@ class Pulls:
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
             pulled.result.next_offset = request.header.queue_offset
             pulled.suggested_broker_id = pulled.group.broker_id
-        if self._static_topics:
-            code = self._settle(request.header, code, pulled)
         if not (code == ResponseCode.PULL_NOT_FOUND and may_hold and self._hold(request, connection, pulled)):
             answer(request, connection, code, pulled)
 
     def _leaves_offsets(self) -> bool:
         """Whether the master is to correct wrong offsets: a slave may lack messages that its master has."""
         return self._config.broker_role is BrokerRole.SLAVE and not self._config.offset_check_in_slave
-
-    def _settle(self, header: PullHeader, code: ResponseCode, pulled: PullOutcome) -> ResponseCode:
-        if not isinstance(header, PlacedPull):
-            return code
-        pulled.offset_delta = header.offset_delta
-        if pulled.is_reset:
-            header.to_logical(pulled.result, header.item)
-            return code
-        return header.settle(code, pulled.result)
 
     def _loaded(
         self,

@@ -41,8 +41,6 @@ class PullOutcome(msgspec.Struct, gc=False):
     group: SubscriptionGroupConfig
     wanted: MessageFilter
     is_reset: bool = False
-    offset_delta: int | None = None
-    """For a static topic: what a client adds to the offsets in the records."""
     suggested_broker_id: int = 0
     """Where the client is to pull next: 0 is the master."""
 
@@ -72,7 +70,7 @@ def remark_of(pulled: PullOutcome) -> str:
 
 def answer_found(request: Request[Any], connection: Connection, pulled: PullOutcome, size_bytes: int) -> None:
     """Answers with messages of that total size. Not for a request that wants no answer."""
-    if request.codec or pulled.offset_delta is not None:
+    if request.codec:
         answer(request, connection, ResponseCode.SUCCESS, pulled)
         return
     result, topic, group = pulled.result, pulled.topic, pulled.group
@@ -96,7 +94,6 @@ def answer(request: Request[Any], connection: Connection, code: int, pulled: Pul
         max_offset=result.max_offset,
         topic_sys_flag=pulled.topic.topic_sys_flag,
         group_sys_flag=pulled.group.group_sys_flag,
-        offset_delta=pulled.offset_delta,
     )
     body = b"".join(result.chunks)
     send_answer(request, connection, answer_frame(request, code, remark_of(pulled), header, body))

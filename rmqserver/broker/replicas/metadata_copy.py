@@ -20,7 +20,6 @@ from rmqproto.bodies.groups import SubscriptionGroups
 from rmqproto.bodies.master import HaStatus
 from rmqproto.bodies.popping import RequestModes
 from rmqproto.bodies.routes import TopicConfigs
-from rmqproto.bodies.static_topics import TopicQueueMappingDetail
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError, RefusedError
@@ -63,7 +62,6 @@ class MetadataCopy:
         self._disk = parts.store.disk
         self._files = parts.files
         self._topics = parts.topics
-        self._mappings = parts.mappings
         self._groups = parts.groups
         self._offsets = parts.offsets
         self._timer_check_path = parts.timer_store.check_path
@@ -135,10 +133,6 @@ class MetadataCopy:
                 self._offsets.remove_topic(name)  # a new topic of that name is read from its start
             self._topics.take_over(body.topic_config_table, body.data_version)
         self.topics_known_until = known_until
-        version = body.mapping_data_version
-        if version is not None and version != self._mappings.data_version:
-            details = _converted(body.topic_queue_mapping_detail_map or {}, dict[str, TopicQueueMappingDetail])
-            self._mappings.take_over(details, version)
 
     async def _consumer_offsets(self, link: MasterLink) -> Take:
         answer = await link.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)

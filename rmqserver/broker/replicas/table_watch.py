@@ -44,7 +44,7 @@ class TableWatch:
         """By broker id."""
         self._has_changes = trio.Event()
         self._watchers_changed = trio.Event()
-        for table in (parts.topics, parts.groups, parts.mappings):
+        for table in (parts.topics, parts.groups):
             table.on_change.append(lambda put_names: self._has_changes.set())
 
     def by(self, ha_info: Handler) -> Handler:

@@ -214,7 +214,6 @@ class Sends:
         appended, queue_id = self._producer_put.put(message, sender)
         self._repeats.stored(message, header.topic, appended)
         if on_sent is not None:
-            appended, queue_id = target.answered(appended, queue_id)
             handle = recall_handle_of(message, self._config.broker_name)
             on_done = on_sent(
                 SendOutcome(appended, queue_id, message.store_host, message.properties[props.UNIQUE_KEY], handle)
@@ -225,17 +224,15 @@ class Sends:
         """Tells what the producer would have been told the first time, as soon as it is true."""
         if on_sent is None:
             return
-        appended, queue_id = target.answered(first.appended, first.queue_id)
-        sent = SendOutcome(appended, queue_id, first.store_host, message.properties.get(props.UNIQUE_KEY))
-        self._put.when_stored_at(appended.log_offset, message.properties, on_sent(sent))
+        sent = SendOutcome(first.appended, first.queue_id, first.store_host, message.properties.get(props.UNIQUE_KEY))
+        self._put.when_stored_at(first.appended.log_offset, message.properties, on_sent(sent))
 
     def _send_batch(self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int) -> None:
         store_host = self._address.record_host(connection)
         stored = self._batch_put.put(request.header, target, queue_id, connection.born_host, store_host, request.body)
         if not request.is_oneway:
-            first, queue_id = target.answered(stored.first, queue_id)
             answer = self._answers.when_done(
-                request, connection, store_host, first, stored.log_offsets, queue_id,
+                request, connection, store_host, stored.first, stored.log_offsets, queue_id,
                 stored.properties.get(props.UNIQUE_KEY),
             )  # fmt: skip
             self._put.when_stored(stored.properties, answer if target.is_told else self._told_too(answer))

@@ -10,17 +10,14 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.message.sys_flag import MULTI_TAGS
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.queue_mapping import current_queues, logical_offset
 from rmqserver.broker.sending.send_checks import TopicCheck
 from rmqserver.broker.tables.topics import config_text
 from rmqserver.operation import Refused
-from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.broker.stats.stats import Flow
-    from rmqserver.broker.tables.queue_mappings import QueueMappings
 
 TARGETS_CACHED_MAX = 10_000
 
@@ -46,10 +43,6 @@ class Target:
         self.sys_flag = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
         self.is_plain = not config.topic_name.startswith(RETRY_PREFIX) and not self.needs_keys
 
-    def answered(self, appended: Appended, queue_id: int) -> tuple[Appended, int]:
-        """Where the producer is told that its message went."""
-        return appended, queue_id
-
     @property
     def needs_keys(self) -> bool:
         return self.config.attributes.get("cleanup.policy") == "COMPACTION"
@@ -66,41 +59,6 @@ class Target:
         raise Refused(ResponseCode.INVALID_PARAMETER, text)
 
 
-class StaticTarget(Target):
-    """A static topic: its producers name logical queues, and are told logical offsets."""
-
-    __slots__ = ("_leaders", "_mappings")
-
-    def __init__(self, config: TopicConfig, flow: Flow, mappings: QueueMappings):
-        super().__init__(config, flow)
-        self.queue_limit = 0  # no queue id is taken as it is
-        self.is_plain = False
-        self._mappings = mappings
-        detail = mappings.all()[config.topic_name]
-        self._leaders = {
-            queue_id: (logical_id, detail.hosted_queues[logical_id][-1])
-            for logical_id, queue_id in current_queues(detail).items()
-        }
-
-    def choose_queue(self, queue_id: int, producer: str) -> int:
-        """The queue here of a logical one; the first for a negative id. Raises Refused with 501 if it is on another
-        broker."""
-        if queue_id < 0:
-            queue_id = next(iter(self._mappings.all()[self.config.topic_name].hosted_queues), queue_id)
-        chosen = self._mappings.items(self.config.topic_name, queue_id)[-1].queue_id
-        if not 0 <= chosen < max(self.config.read_queue_nums, self.config.write_queue_nums):
-            return super().choose_queue(chosen, producer)
-        return chosen
-
-    def answered(self, appended: Appended, queue_id: int) -> tuple[Appended, int]:
-        """The offset is -1 while the queue's offsets are not decided."""
-        if queue_id not in self._leaders:
-            return appended, queue_id
-        logical_id, item = self._leaders[queue_id]
-        offset = logical_offset(item, appended.queue_offset)
-        return Appended(appended.log_offset, appended.size_bytes, offset), logical_id
-
-
 class Targets:
     """The targets of sends. ``known`` has them by topic, except those that the nameservers do not know yet."""
 
@@ -112,7 +70,6 @@ class Targets:
         self._topics = parts.topics
         self._check = TopicCheck(parts.config, parts.topics, parts.clock_ms)
         self._stats = parts.stats
-        self._mappings = parts.mappings
         self._config = parts.config
 
     def find(self, header: SendHeader, own_ip: str) -> Target:
@@ -121,9 +78,7 @@ class Targets:
         config = self._check.topic_of(header, own_ip)
         if len(self.known) >= TARGETS_CACHED_MAX:
             self.known.clear()
-        flow = self._stats.puts[header.topic]
-        is_static = header.topic in self._mappings.all()
-        target = StaticTarget(config, flow, self._mappings) if is_static else Target(config, flow)
+        target = Target(config, self._stats.puts[header.topic])
         if self._config.unique_key_check_ms:  # every message may be a repeat
             target.is_plain = False
         if is_new:

@@ -11,6 +11,7 @@ import msgspec
 
 from rmqproto import names
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import StorageError
 from rmqproto.message.sys_flag import UNIT
 from rmqproto.perm import PERM_INHERIT, PERM_MAX, PERM_READ_WRITE, perm_text
 from rmqserver.broker.tables.attributes import served_otherwise
@@ -150,3 +151,20 @@ class TopicTable(ConfigTable[TopicConfig]):
             TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
             for name, queues, perm in built_in
         ]
+
+
+def tell_static_topics(files: ConfigFiles, topics: TopicTable) -> None:
+    """Logs which topics are static by an Apache broker's ``config/topicQueueMapping.json``. It stays as it is; they are
+    served as plain topics, by the queues and offsets of this broker."""
+    try:
+        mappings = files.load("topicQueueMapping.json").get("topicQueueMappingInfoMap")
+    except StorageError as error:
+        log.warning("event=static-topics-unread reason=%r", str(error))
+        return
+    found = sorted(name for name in mappings if topics.get(name)) if isinstance(mappings, dict) else []
+    if found:
+        log.warning(
+            "event=static-topics count=%d topics=%s reason='served as plain topics, by the queues and offsets of this "
+            "broker: see docs/topics.md'",
+            len(found), ",".join(found),
+        )  # fmt: skip

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from rmqproto.bodies.groups import GroupConfigList, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfigList
-from rmqproto.bodies.static_topics import TopicQueueMappingDetail
 from rmqproto.codes import RequestCode as R
+from rmqproto.codes import ResponseCode
 from rmqproto.headers.tables import (
     AllGroupsAnswer,
     AllGroupsHeader,
@@ -23,7 +21,7 @@ from rmqproto.headers.tables import (
     TopicHeader,
 )
 from rmqproto.wire.fastjson import dumps, loads_untrusted
-from rmqserver.operation import UNSET_REMARK
+from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.remoting.answer import Request, send_answer, success
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ class TopicRequests:
         return {
             R.UPDATE_AND_CREATE_TOPIC: self._upsert,
             R.UPDATE_AND_CREATE_TOPIC_LIST: self._upsert_list,
-            R.UPDATE_AND_CREATE_STATIC_TOPIC: self._upsert_static,
+            R.UPDATE_AND_CREATE_STATIC_TOPIC: self._refuse_static,
             R.GET_TOPIC_CONFIG: self._get,
             R.GET_ALL_TOPIC_CONFIG: self._get_all,
             R.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: lambda request, _: success(
@@ -60,21 +58,19 @@ class TopicRequests:
         wanted = loads_untrusted(request.body, TopicConfigList).topic_config_list
         self._topics.upsert_list(wanted, lambda: _done(request, connection))
 
-    def _upsert_static(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
-        detail = loads_untrusted(request.body, TopicQueueMappingDetail)
-        self._topics.upsert_static(request.header, detail, lambda: _done(request, connection))
+    def _refuse_static(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
+        raise Refused(
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            "static topics are not served by this broker: create a plain topic (updateTopic), and give it queues on "
+            "more brokers when it needs them",
+        )
 
     def _delete(self, request: Request[TopicHeader], connection: Connection) -> bytes:
         self._topics.delete(request.header.topic)
         return success(request)
 
     def _get(self, request: Request[TopicHeader], connection: Connection) -> bytes:
-        found = self._topics.get(request.header.topic)
-        detail = self._topics.mapping(found.topic_name) if request.header.logical else None
-        if detail is None:
-            return success(request, body=dumps(found))
-        body = {**msgspec.to_builtins(found), "mappingDetail": detail}
-        return success(request, body=dumps(dict(sorted(body.items()))))
+        return success(request, body=dumps(self._topics.get(request.header.topic)))
 
     def _get_all(self, request: Request[AllTopicsHeader], connection: Connection) -> bytes:
         body = self._topics.get_all(request.header)

@@ -25,17 +25,19 @@ CALLS = {
         updateOrderConf -m delete -t {topic}
         updateKvConfig -s {fresh} -k a -v 1
         deleteKvConfig -s {fresh} -k a
-        updateStaticTopic -t {own} -qn 2 -c {cluster}
-        updateStaticTopic -t {own} -qn 3 -b {name} -fr true
-        remappingStaticTopic -t {own} -b {name} -fr true
-        remappingStaticTopic -t {own} -c {cluster}
-        deleteTopic -c {cluster} -t {own}
         allocateMQ -t {topic} -i 127.0.0.1,127.0.0.2
         statsAll -a -t {topic}
         cleanUnusedTopic -b {broker}
         cleanUnusedTopic -c {cluster}
         TOPICLIST
         topicroute -t {topic}
+    """,
+    "static topics": """
+        updateStaticTopic -t {own} -qn 2 -c {cluster}
+        updateStaticTopic -t {own} -qn 3 -b {name} -fr true
+        remappingStaticTopic -t {own} -b {name} -fr true
+        remappingStaticTopic -t {own} -c {cluster}
+        deleteTopic -c {cluster} -t {own}
     """,
     "groups": """
         updateSubGroup -b {broker} -g {fresh}1 -s true -m false -d true -o false -q 1 -r 5 -i 0 -w 1 -a true

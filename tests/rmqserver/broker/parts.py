@@ -6,7 +6,6 @@ from rmqproto.message.message_id import UniqueIds
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.clients.locks import QueueLocks
 from rmqserver.broker.consuming.filters import Filters
-from rmqserver.broker.consuming.former_brokers import FormerBrokers
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.parts import BrokerParts
@@ -17,7 +16,6 @@ from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.offsets import ConsumerOffsets
-from rmqserver.broker.tables.queue_mappings import QueueMappings
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.config.broker_config import BrokerConfig
@@ -48,7 +46,6 @@ def parts_on(store: MessageStore, files: ConfigFiles, settings: str = "") -> Bro
         sequences=SequenceFeed(store),
         files=files,
         topics=topics,
-        mappings=QueueMappings(config, files, clock_ms),
         groups=GroupTable(config, files, clock_ms),
         offsets=ConsumerOffsets(files, clock_ms),
         consumer_filters=consumer_filters,
@@ -60,7 +57,6 @@ def parts_on(store: MessageStore, files: ConfigFiles, settings: str = "") -> Bro
         replicas=replicas,
         holds=Holds(store, clock_ms),
         reads=Reads(store, pending.end_round),
-        former_brokers=FormerBrokers(config),
         transaction_metrics=TransactionMetrics(files, clock_ms),
         address=OwnAddress(config),
         unique_ids=UniqueIds(),

@@ -12,7 +12,6 @@ import trio
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.bodies.static_topics import TopicQueueMappingInfo
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.nameserver import RegisterBrokerHeader, RouteHeader
 from rmqproto.headers.tables import TopicHeader
@@ -42,13 +41,6 @@ class Topics:
     def put(self, name: str) -> None:
         self._topics = {**self._topics, name: TopicConfig(topic_name=name)}
         self.data_version = DataVersion(counter=self.data_version.counter + 1, timestamp=1)
-
-
-class Mappings:
-    """One static topic; this broker has its logical queue 1."""
-
-    def infos(self) -> Mapping[str, TopicQueueMappingInfo]:
-        return {"T": TopicQueueMappingInfo(bname="broker-a", curr_id_map={1: 0}, topic="T", total_queues=2)}
 
 
 class Watched(Nameserver):
@@ -86,7 +78,7 @@ class Broker:
     """A registration with its loop. ``down`` is the number of nameservers that do not exist."""
 
     def __init__(self, *nameservers: Service, down: int = 0, **settings: str):
-        self.topics, self.mappings = Topics(), Mappings()
+        self.topics = Topics()
         config = BrokerConfig()
         config.load(settings)
         self.loop = Loop()
@@ -102,7 +94,7 @@ async def running(broker: Broker) -> AsyncIterator[Registration]:
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(broker.loop.run)
-            nursery.start_soon(broker.registration.run, broker.topics, broker.mappings)
+            nursery.start_soon(broker.registration.run, broker.topics)
             with trio.fail_after(30):
                 await broker.registration.first_round()
                 yield broker.registration
@@ -130,10 +122,6 @@ def test_what_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
             assert (said.compressed, said.enable_acting_master, said.zone_name) == (False, False, "z1")
             assert said.body_crc32 != 0
             assert nameserver.routes.topics() == ["T", "U"]
-            static = nameserver.routes.route("T")
-            assert static is not None
-            assert static.topic_queue_mapping_by_broker is not None
-            assert static.topic_queue_mapping_by_broker["broker-a"]["totalQueues"] == 2
 
     trio.run(main)
 
@@ -316,7 +304,7 @@ def test_unregistering_and_a_connection_that_breaks() -> None:
 
 def test_the_brokers_permission_bounds_that_of_its_topics() -> None:
     broker = Broker(brokerPermission="4")
-    _, body = broker.registration.announcement.all_topics("127.0.0.1:10911", broker.topics, broker.mappings)
+    _, body = broker.registration.announcement.all_topics("127.0.0.1:10911", broker.topics)
     assert body.count(b'"perm":4') == 2
     assert {topic.perm for topic in broker.topics.all().values()} == {6}
     broker.loop.close()

@@ -181,7 +181,6 @@ BOUNDS = {
     "maxHaTransferByteInSecond": (1, LONG_MAX),
     "metricsPromExporterPort": (0, 65_535),
     "registerBrokerTimeoutMills": (100, 600_000),
-    "forwardTimeout": (100, 600_000),
     "defaultTopicQueueNums": (1, 16_384),
     "splitMetadataSize": (1, INT_MAX),
     "maxMessageSize": (1024, INT_MAX),

@@ -1,5 +1,5 @@
-"""Static topics in our client: logical queues on two brokers are sent to, consumed and counted as those of one
-topic."""
+"""Static topics of Apache's brokers in our client: logical queues on two of them are sent to, consumed and counted as
+those of one topic."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from rmqclient.transaction_producer import LocalTransactionState, TransactionPro
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicQueueMappingDetail
-from rmqproto.errors import ConnectError, ProtocolError
-from rmqproto.queue_mapping import leaders_untrusted
+from rmqproto.errors import ConnectError
 from tests.rmqclient.collector import Collector, until
-from tests.support import servers
-from tests.support.servers import Server
+
+from ..apache import ApacheRocketMQ
+from ..apache_pair import ApachePair, apache_pair
+
+pytestmark = pytest.mark.interop
 
 LOGICAL = "__syslo__global__"
 QUEUES = 4
@@ -32,16 +34,13 @@ BASE_OFFSET = 10_000
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
-    folder = tmp_path_factory.mktemp("static")
-    with servers.standalone(folder / "a") as first:
-        args = ("--port", "0", "--data", folder / "b", "--set", "brokerName=broker-b", *servers.SMALL)
-        with Server("broker", "--namesrv", first.namesrv_addr, *args, log_file=folder / "log") as second:
-            yield first, second
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApachePair]:
+    with apache_pair(tmp_path_factory.mktemp("static")) as running:
+        yield running
 
 
 @pytest.fixture
-def topic(brokers: tuple[Server, Server], fresh: Callable[[str], str]) -> str:
+def topic(brokers: ApachePair, fresh: Callable[[str], str]) -> str:
     """Logical queues 0 and 2 are on broker-a, 1 and 3 on broker-b. None of them is on a queue of the same number."""
     name = fresh("Static")
     with AdminClient(brokers[0].namesrv_addr) as admin:
@@ -66,7 +65,7 @@ def queue(topic: str, logical: int) -> MessageQueue:
     return MessageQueue(topic, LOGICAL, logical)
 
 
-async def send(server: Server, topic: str, count: int = 3) -> list[bytes]:
+async def send(server: ApacheRocketMQ, topic: str, count: int = 3) -> list[bytes]:
     """Sends ``count`` messages to each logical queue."""
     bodies = []
     async with Producer(server.namesrv_addr, "p") as producer:
@@ -84,7 +83,7 @@ async def send(server: Server, topic: str, count: int = 3) -> list[bytes]:
 
 @pytest.mark.trio
 async def test_logical_queues_are_sent_to_pulled_and_counted_where_they_are(
-    brokers: tuple[Server, Server], topic: str, fresh: Callable[[str], str]
+    brokers: ApachePair, topic: str, fresh: Callable[[str], str]
 ) -> None:
     await send(brokers[0], topic)
     async with PullConsumer(brokers[0].namesrv_addr, fresh("G")) as consumer:
@@ -102,9 +101,7 @@ async def test_logical_queues_are_sent_to_pulled_and_counted_where_they_are(
 
 @pytest.mark.trio
 @pytest.mark.parametrize("orderly", [False, True])
-async def test_a_group_shares_them(
-    brokers: tuple[Server, Server], topic: str, fresh: Callable[[str], str], orderly: bool
-) -> None:
+async def test_a_group_shares_them(brokers: ApachePair, topic: str, fresh: Callable[[str], str], orderly: bool) -> None:
     group, one, two = fresh("G"), Collector(), Collector()
 
     def member(listener: Collector) -> PushConsumer:
@@ -125,7 +122,7 @@ async def test_a_group_shares_them(
 
 @pytest.mark.trio
 async def test_what_fails_comes_again_over_the_retry_topic(
-    brokers: tuple[Server, Server], topic: str, fresh: Callable[[str], str]
+    brokers: ApachePair, topic: str, fresh: Callable[[str], str]
 ) -> None:
     group, seen = fresh("G"), []
 
@@ -142,7 +139,7 @@ async def test_what_fails_comes_again_over_the_retry_topic(
 
 
 @pytest.mark.trio
-async def test_a_transaction_ends_where_it_began(brokers: tuple[Server, Server], topic: str) -> None:
+async def test_a_transaction_ends_where_it_began(brokers: ApachePair, topic: str) -> None:
     class Commits:
         def execute_local_transaction(self, message: Message) -> LocalTransactionState:
             return LocalTransactionState.COMMIT
@@ -160,13 +157,3 @@ async def test_a_transaction_ends_where_it_began(brokers: tuple[Server, Server],
             while not (found := (await consumer.pull(target, 0, wait_s=1)).messages):
                 pass
     assert [message.body for message in found] == [b"paid"]
-
-
-def test_who_says_it_later_has_the_queue() -> None:
-    table = {
-        "broker-a": {"bname": "broker-a", "currIdMap": {"0": 1, "1": 0}, "epoch": 1, "topic": "T"},
-        "broker-b": {"bname": "broker-b", "currIdMap": {"1": 3}, "epoch": 2, "topic": "T"},
-    }
-    assert leaders_untrusted("T", table) == {queue("T", 0): "broker-a", queue("T", 1): "broker-b"}
-    with pytest.raises(ProtocolError, match="topicQueueMappingByBroker"):
-        leaders_untrusted("T", {"broker-a": {"bname": 1}})
