@@ -18,6 +18,7 @@ from rmqproto.headers.consuming import (
     PullHeader,
 )
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.queue_mapping import is_mock_broker
 from rmqproto.wire.command import Command
 
 
@@ -61,12 +62,14 @@ def pull_header(
     """Header of 11. ``expression`` travels with the request; with None the broker uses the one of the group's
     heartbeats.
 
-    ``committed_offset`` is stored for the group on the way. ``suspend_ms`` lets the broker hold a request while it has
-    no messages; with 0 it answers at once.
+    ``committed_offset`` is stored for the group on the way, except for a logical queue: Apache's broker (5.5.0) would
+    store it as the offset of its own queue. ``suspend_ms`` lets the broker hold a request while it has no messages;
+    with 0 it answers at once.
     """
     sys_flag = PULL_SUBSCRIPTION if expression is not None else 0
     sys_flag |= PULL_SUSPEND if suspend_ms else 0
-    sys_flag |= PULL_COMMIT_OFFSET if committed_offset is not None else 0
+    commits = committed_offset is not None and not is_mock_broker(queue.broker_name)
+    sys_flag |= PULL_COMMIT_OFFSET if commits else 0
     return PullHeader(
         consumer_group=group,
         topic=queue.topic,
