@@ -31,7 +31,9 @@ def test_a_mapping_is_refused_with_what_to_do_and_changes_nothing(tmp_path: Path
         wire.send(exchange("513-UPDATE_AND_CREATE_STATIC_TOPIC/01").request)
         answer = wire.receive()
         assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-        assert "static topics are not served by this broker: create a plain topic (updateTopic)" in answer.remark
+        assert "static topics are not served by this broker: create a plain topic (updateTopic)" in (
+            answer.remark or ""
+        )
         found = wire.ask(R.GET_TOPIC_CONFIG, TopicHeader(topic="StaticTopic"))
         assert found.code == ResponseCode.TOPIC_NOT_EXIST
     assert not (tmp_path / "store/config/topicQueueMapping.json").exists()
