@@ -13,7 +13,7 @@ from rmqclient.consuming.popping.lite_deliveries import LiteDeliveries
 from rmqclient.consuming.popping.lite_popper import LitePopper
 from rmqclient.consuming.popping.lite_topics import LiteTopics
 from rmqclient.consuming.popping.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
-from rmqclient.consuming.popping.queue_popper import Popping
+from rmqclient.consuming.popping.queue_popper import PopRules
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.listener import Listener
@@ -98,7 +98,7 @@ class LitePushConsumer(GroupMember):
 
     def _open(self) -> PoppedQueues:
         deliveries = LiteDeliveries(self._call, self._concurrency, self._held.send_back, self._held.let_go)
-        popping = Popping(
+        popping = PopRules(
             self.group, self._client, self._held, deliveries, self._rates, INIT_FROM_MAX, self._max_in_flight
         )
         popper = partial(LitePopper, lite_topics=self._lite_topics)

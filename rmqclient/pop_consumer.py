@@ -15,7 +15,7 @@ from rmqclient.consuming.group_member import UNSETTLED_MAX_COUNT, GroupMember, M
 from rmqclient.consuming.offset_store import BrokerOffsetStore
 from rmqclient.consuming.popping.held_messages import HeldMessages
 from rmqclient.consuming.popping.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
-from rmqclient.consuming.popping.queue_popper import Popping, QueuePopper
+from rmqclient.consuming.popping.queue_popper import PopRules, QueuePopper
 from rmqclient.consuming.pulled_queue import Pulling
 from rmqclient.consuming.pulled_queues import PulledQueues
 from rmqclient.consuming.rebalance import Rebalance
@@ -72,7 +72,7 @@ class PopConsumer(GroupMember):
 
     def _open(self) -> _PoppedAndRetried:
         deliveries = ConcurrentDeliveries(self._call, self._concurrency, self._send_back)
-        popping = Popping(
+        popping = PopRules(
             self.group, self._client, self._held, deliveries, self._rates, self._init_mode, self._max_in_flight
         )
         popped = PoppedQueues(self._popped, self.subscriptions, popping, QueuePopper, self._assignment_changed)
@@ -99,7 +99,7 @@ class PopConsumer(GroupMember):
 
 
 class _PoppedAndRetried:
-    """A ``MessageSource`` that pops, and pulls the plain retry topic, which is never popped. Messages that failed while
+    """A ``GroupSource`` that pops, and pulls the plain retry topic, which is never popped. Messages that failed while
     the group still pulled are there."""
 
     def __init__(self, popped: PoppedQueues, retried: PulledQueues, retry: str):

@@ -70,7 +70,7 @@ class MemberOptions(TypedDict, total=False):
     """Writes records of each message to RMQ_SYS_TRACE_TOPIC, or to the topic named."""
 
 
-class MessageSource(Protocol):
+class GroupSource(Protocol):
     """Brings the messages of our queues to the deliveries."""
 
     @property
@@ -157,7 +157,7 @@ class GroupMember(Lifetime):
         self._failed = FailedMessages(self._client, group, self._reconsume_limit)
 
     @abstractmethod
-    def _open(self) -> MessageSource:
+    def _open(self) -> GroupSource:
         """The source, now that the client id is known. StorageError for local offsets that cannot be read."""
 
     # --- lifetime ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ COMMIT_INTERVAL_S = 5.0
 
 
 class PulledQueues:
-    """A ``MessageSource``. ``owned`` is the consumer's table, changed only here."""
+    """A ``GroupSource``. ``owned`` is the consumer's table, changed only here."""
 
     def __init__(
         self,

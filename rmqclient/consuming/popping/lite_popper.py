@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqclient.consuming.popping.lite_topics import LiteTopics
-from rmqclient.consuming.popping.queue_popper import POLL_MS, Popping, QueuePopper
+from rmqclient.consuming.popping.queue_popper import POLL_MS, PopRules, QueuePopper
 from rmqclient.lite_pop import pop_lite_header, popped_lite_untrusted
 from rmqclient.pop import PoppedMessage
 from rmqproto.bodies.base import MessageQueue
@@ -13,7 +13,7 @@ from rmqproto.errors import RocketMQError
 
 
 class LitePopper(QueuePopper):
-    def __init__(self, broker: MessageQueue, subscription: SubscriptionData, shared: Popping, lite_topics: LiteTopics):
+    def __init__(self, broker: MessageQueue, subscription: SubscriptionData, shared: PopRules, lite_topics: LiteTopics):
         """``broker`` stands for all queues of the parent topic on one broker."""
         super().__init__(broker, subscription, shared)
         self._lite_topics = lite_topics

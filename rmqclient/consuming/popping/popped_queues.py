@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from rmqclient.consuming.popping.queue_popper import Popping, QueuePopper
+from rmqclient.consuming.popping.queue_popper import PopRules, QueuePopper
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 
@@ -17,14 +17,14 @@ INVISIBLE_S = 60.0
 
 
 class PoppedQueues:
-    """A ``MessageSource``. ``owned`` is the consumer's table, changed only here."""
+    """A ``GroupSource``. ``owned`` is the consumer's table, changed only here."""
 
     def __init__(
         self,
         owned: dict[MessageQueue, QueuePopper],
         subscriptions: Mapping[str, SubscriptionData],
-        shared: Popping,
-        popper: Callable[[MessageQueue, SubscriptionData, Popping], QueuePopper],
+        shared: PopRules,
+        popper: Callable[[MessageQueue, SubscriptionData, PopRules], QueuePopper],
         on_change: Callable[[], None],
     ):
         """``popper`` makes the popper of one queue. ``on_change`` is called when a queue was taken or given away."""

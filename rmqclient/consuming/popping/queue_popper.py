@@ -37,7 +37,7 @@ SOON_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Popping:
+class PopRules:
     """The part that the queues of one consumer share. ``init_mode`` is that of the request."""
 
     group: str
@@ -52,7 +52,7 @@ class Popping:
 class QueuePopper:
     """``run`` runs in a task from the moment the queue is ours until ``stop``."""
 
-    def __init__(self, queue: MessageQueue, subscription: SubscriptionData, shared: Popping):
+    def __init__(self, queue: MessageQueue, subscription: SubscriptionData, shared: PopRules):
         self.queue = queue
         self._subscription = subscription
         self._shared = shared
