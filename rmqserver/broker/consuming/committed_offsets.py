@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import RequestCode, ResponseCode
@@ -24,6 +25,7 @@ class OffsetHandlers:
         self._topics = parts.topics
         self._groups = parts.groups
         self._offsets = parts.offsets
+        self._reads = parts.reads
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -31,8 +33,9 @@ class OffsetHandlers:
             RequestCode.UPDATE_CONSUMER_OFFSET: self._handle_commit,
         }
 
-    def _handle_query(self, request: Request[QueryConsumerOffsetHeader], connection: Connection) -> bytes:
-        return success(request, OffsetAnswer(offset=self.query(request.header)))
+    def _handle_query(self, request: Request[QueryConsumerOffsetHeader], connection: Connection) -> bytes | None:
+        query = partial(self.query, request.header)
+        return self._reads.read(request, connection, query, lambda found: success(request, OffsetAnswer(offset=found)))
 
     def query(self, header: QueryConsumerOffsetHeader) -> int:
         """The queue offset where the group goes on. Raises Refused with 22 if it has none and the client is to

@@ -24,6 +24,7 @@ from rmqproto.headers.consuming import (
     PULL_SUBSCRIPTION,
     MaxOffsetHeader,
     PullHeader,
+    QueryConsumerOffsetHeader,
     QueryMessageHeader,
     QueueHeader,
     SearchOffsetHeader,
@@ -47,6 +48,7 @@ from rmqserver.broker.admin.runtime_info import RuntimeInfo
 from rmqserver.broker.admin.topic_admin import TopicAdmin
 from rmqserver.broker.clients.client_admin import ClientAdmin
 from rmqserver.broker.clients.membership import Membership
+from rmqserver.broker.consuming.committed_offsets import OffsetHandlers
 from rmqserver.broker.consuming.pop.assembly import Pop
 from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.queue_ends import QueueEnds
@@ -171,7 +173,7 @@ class Bench:
         self.handlers: dict[int, Any] = {}
         for service in (self.pop, SendBacks(parts, put_), MessageQuery(parts), ConsumeStatsAdmin(parts),
                         TransactionRequests(transactions.ends, self.store, self.reads, parts.pending),
-                        QueueEnds(parts), ResetOffset(parts), Pulls(parts),
+                        QueueEnds(parts), ResetOffset(parts), Pulls(parts), OffsetHandlers(parts),
                         BrokerAdmin(parts, runtime, lambda keys: None),
                         ClientRequests(Membership(parts), parts.locks, ClientAdmin(parts), self.reads),
                         TopicRequests(TopicAdmin(parts, lambda told: told()), self.reads)):  # fmt: skip
@@ -236,6 +238,9 @@ QUESTIONS: dict[str, tuple[int, Callable[[Bench], Any]]] = {
     "begin of a queue": (R.GET_MIN_OFFSET, lambda bench: QueueHeader(topic="T", queue_id=0)),
     "topic stats": (R.GET_TOPIC_STATS_INFO, lambda bench: TopicHeader(topic="T")),
     "runtime info": (R.GET_BROKER_RUNTIME_INFO, lambda bench: NoFields()),
+    "offset of a new group": (
+        R.QUERY_CONSUMER_OFFSET, lambda bench: QueryConsumerOffsetHeader(consumer_group="New", topic="T", queue_id=0)
+    ),
     "units": (R.QUERY_CONSUME_QUEUE, lambda bench: QueryConsumeQueueHeader(topic="T", queue_id=0, index=1, count=3)),
     "consume stats": (R.GET_CONSUME_STATS, lambda bench: ConsumeStatsHeader(consumer_group=GROUP, topic="T")),
     "broker stats": (R.GET_BROKER_CONSUME_STATS, lambda bench: BrokerConsumeStatsHeader(is_order=False)),
