@@ -34,7 +34,7 @@ from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.clients.locks import QueueLocks
 from rmqserver.broker.clients.member_notices import MemberNotices
 from rmqserver.broker.clients.membership import Membership
-from rmqserver.broker.consuming.committed_offsets import OffsetHandlers
+from rmqserver.broker.consuming.committed_offsets import CommittedOffsets
 from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.consuming.pop.assembly import Pop
@@ -70,7 +70,12 @@ from rmqserver.broker.tables.topics import TopicTable, tell_static_topics
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.doors.remoting.offsets_and_timers import OffsetRequests, TimerRequests
+from rmqserver.doors.remoting.offsets_and_timers import (
+    ConsumerOffsetRequests,
+    OffsetRequests,
+    QueueEndRequests,
+    TimerRequests,
+)
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
@@ -230,7 +235,7 @@ class Broker(Service):
         self.timers = Timers(parts, self.put)
         self.sends = Sends(parts, self.put, self._when_told)
         self.topic_admin, self.group_admin = TopicAdmin(parts, self._when_told), GroupAdmin(parts)
-        self.offset_handlers = OffsetHandlers(parts)
+        self.committed_offsets = CommittedOffsets(parts)
         self.send_backs = SendBacks(parts, self.put)
         self.replies = Replies(parts, self.put)
         self.pulls = Pulls(parts)
@@ -259,7 +264,8 @@ class Broker(Service):
             Recalls(parts, self.put),
             TimerRequests(TimerAdmin(parts, self.timers.counts)),
             ClientRequests(Membership(parts), self.locks, ClientAdmin(parts), self.reads),
-            self.offset_handlers,
+            ConsumerOffsetRequests(self.committed_offsets, self.reads),
+            QueueEndRequests(QueueEnds(parts), ResetOffset(parts), self.reads),
             AckRequests(self.pop.acks),
             AssignmentRequests(self.pop.assigning),
             LiteRequests(self.pop.lite.subscriptions, self.pop.lite.infos),
@@ -267,9 +273,7 @@ class Broker(Service):
             GroupRequests(self.group_admin),
             OffsetRequests(OffsetAdmin(parts, self.delays)),
             ConsumeStatsAdmin(parts),
-            ResetOffset(parts),
             MessageQuery(parts),
-            QueueEnds(parts),
             MasterAdmin(parts),
             BrokerAdmin(parts, runtime, self.settings_changed),
             AuthAdmin(self.auth, self._auth_settings),

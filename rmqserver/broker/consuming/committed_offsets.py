@@ -1,44 +1,28 @@
-"""QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15): consumers query and commit their offsets
-(``ConsumerManageProcessor``, 5.5.0)."""
+"""Consumers query and commit their offsets (``ConsumerManageProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.consuming import OffsetAnswer, QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.consuming import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.operation import Refused
-from rmqserver.remoting.answer import Request, success
 from rmqserver.store.queues.reader import physical_memory_bytes
 
 if TYPE_CHECKING:
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
     from rmqserver.store.message_store import MessageStore
 
 
-class OffsetHandlers:
+class CommittedOffsets:
     def __init__(self, parts: BrokerParts):
         self._store = parts.store
         self._topics = parts.topics
         self._groups = parts.groups
         self._offsets = parts.offsets
-        self._reads = parts.reads
-
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.QUERY_CONSUMER_OFFSET: self._handle_query,
-            RequestCode.UPDATE_CONSUMER_OFFSET: self._handle_commit,
-        }
-
-    def _handle_query(self, request: Request[QueryConsumerOffsetHeader], connection: Connection) -> bytes | None:
-        query = partial(self.query, request.header)
-        return self._reads.read(request, connection, query, lambda found: success(request, OffsetAnswer(offset=found)))
 
     def query(self, header: QueryConsumerOffsetHeader) -> int:
-        """The queue offset where the group goes on. Raises Refused with 22 if it has none and the client is to
+        """Reads the queue offset where the group goes on. Raises Refused with 22 if it has none and the client is to
         choose."""
         committed = self._offsets.committed(header.consumer_group, header.topic, header.queue_id)
         if committed is not None and committed >= 0:
@@ -50,11 +34,6 @@ class OffsetHandlers:
             return 0
         text = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
         raise Refused(ResponseCode.QUERY_NOT_FOUND, text)
-
-    def _handle_commit(self, request: Request[UpdateConsumerOffsetHeader], connection: Connection) -> bytes:
-        if not self.commit(request.header):
-            return success(request, remark="Offset has been previously reset")
-        return success(request)
 
     def commit(self, header: UpdateConsumerOffsetHeader) -> bool:
         """Stores the group's offset. Returns False and changes nothing while an operator's reset waits to be delivered.

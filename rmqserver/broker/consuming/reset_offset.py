@@ -1,4 +1,4 @@
-"""Moving a group to another offset: 222 INVOKE_BROKER_TO_RESET_OFFSET (``AdminBrokerProcessor.resetOffset``,
+"""Moving a group to another offset (``AdminBrokerProcessor.resetOffset``,
 ``Broker2Client.resetOffset``, 5.5.0).
 
 By default the broker moves the group itself: it stores the new offsets, and tells the next pull of each queue to go on
@@ -9,19 +9,15 @@ offsets are queue offsets.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import QueueOffset, ResetOffsets, ResetOffsetsForCpp
 from rmqproto.codes import RequestCode, ResponseCode, version_name
 from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.wire.fastjson import ObjectMap, dumps
-from rmqserver.broker.clients.clients import Client, language_name
+from rmqserver.broker.clients.clients import Client
 from rmqserver.broker.parts import BrokerParts
-from rmqserver.operation import UNSET_REMARK, Refused
-from rmqserver.remoting.answer import Request, success
-from rmqserver.remoting.connection import Connection
-from rmqserver.remoting.service import Handler
+from rmqserver.operation import Refused
 from rmqserver.store.disk.cached_reads import one_by_one
 
 FIRST_RESET_VERSION = 28
@@ -38,23 +34,29 @@ class ResetOffset:
         self._offsets = parts.offsets
         self._clients = parts.clients
         self._store = parts.store
-        self._reads = parts.reads
 
-    def handlers(self) -> dict[int, Handler]:
-        return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
+    @property
+    def moves_itself(self) -> bool:
+        """Whether the broker moves the group, and not its clients."""
+        return self._config.use_server_side_reset_offset
 
-    def reset(self, request: Request[ResetOffsetHeader], connection: Connection) -> bytes | None:
-        header = request.header
-        if self._config.use_server_side_reset_offset:
-            return self._reads.read(request, connection, self._wanted_here(header), partial(self._reset_here, request))
-        return self._reads.read(
-            request, connection, self._wanted_of_clients(header), partial(self._reset_in_clients, request)
-        )
+    def wanted(self, header: ResetOffsetHeader) -> Callable[[], dict[int, int]]:
+        """A function that reads the new offsets, by queue id. Raises Refused for an unknown topic or group."""
+        return self._wanted_here(header) if self.moves_itself else self._wanted_of_clients(header)
 
-    def _body(self, topic: str, wanted: Mapping[int, int]) -> bytes:
+    def reset(self, header: ResetOffsetHeader, wanted: dict[int, int], language: str) -> ResetOffsets:
+        """Moves the group to the offsets that ``wanted`` has read. ``language``: of who asks, because clients of C++
+        take another form. Raises Refused if there is nothing, or nobody, to move."""
+        if self.moves_itself:
+            self._reset_here(header, wanted)
+        else:
+            self._reset_in_clients(header, wanted, language)
+        return self._told(header.topic, wanted)
+
+    def _told(self, topic: str, wanted: Mapping[int, int]) -> ResetOffsets:
         broker = self._config.broker_name
         table = {MessageQueue(topic, broker, queue_id): queue_offset for queue_id, queue_offset in wanted.items()}
-        return dumps(ResetOffsets(offset_table=ObjectMap(table)))
+        return ResetOffsets(offset_table=ObjectMap(table))
 
     # --- in the broker -----------------------------------------------------------------------------------------------
 
@@ -70,13 +72,12 @@ class ResetOffset:
             return lambda: {header.queue_id: self._one_queue(header)}
         return self._searched(topic, found.read_queue_nums, header.timestamp)
 
-    def _reset_here(self, request: Request[ResetOffsetHeader], wanted: dict[int, int]) -> bytes:
+    def _reset_here(self, header: ResetOffsetHeader, wanted: dict[int, int]) -> None:
         if not wanted:
             raise Refused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
-        topic, group = request.header.topic, request.header.group
+        topic, group = header.topic, header.group
         for queue_id, queue_offset in wanted.items():
             self._offsets.assign_reset(group, topic, queue_id, queue_offset)
-        return success(request, body=self._body(topic, wanted))
 
     def _one_queue(self, header: ResetOffsetHeader) -> int:
         topic, queue_id, queue_offset = header.topic, header.queue_id, header.offset
@@ -118,12 +119,8 @@ class ResetOffset:
             return search
         return lambda: {queue_id: min(found, committed[queue_id]) for queue_id, found in search().items()}
 
-    def _reset_in_clients(self, request: Request[ResetOffsetHeader], wanted: dict[int, int]) -> bytes:
-        self._push(request, wanted)
-        return success(request, body=self._body(request.header.topic, wanted), remark=UNSET_REMARK)
-
-    def _push(self, request: Request[ResetOffsetHeader], wanted: Mapping[int, int]) -> None:
-        topic, group, timestamp_ms = request.header.topic, request.header.group, request.header.timestamp
+    def _reset_in_clients(self, header: ResetOffsetHeader, wanted: Mapping[int, int], language: str) -> None:
+        topic, group, timestamp_ms = header.topic, header.group, header.timestamp
         online = self._clients.consumers.get(group)
         if online is None or not online.members:
             remark = (
@@ -133,16 +130,16 @@ class ResetOffset:
         members = list(online.members.values())
         for client in members:
             refuse_older(client)
-        body = self._body(topic, wanted)
-        if language_name(request.language) == "CPP":
+        body = dumps(self._told(topic, wanted))
+        if language == "CPP":
             items = [
                 QueueOffset(topic=topic, broker_name=self._config.broker_name, queue_id=queue_id, offset=queue_offset)
                 for queue_id, queue_offset in wanted.items()
             ]
             body = dumps(ResetOffsetsForCpp(offset_table=items))
-        header = ResetOffsetHeader(topic=topic, group=group, timestamp=timestamp_ms)
+        told = ResetOffsetHeader(topic=topic, group=group, timestamp=timestamp_ms)
         for client in members:
-            client.peer.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body)
+            client.peer.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, told, body)
 
 
 def refuse_older(client: Client) -> None:

@@ -1,20 +1,98 @@
-"""The requests of tools and slaves about committed offsets and timers (``AdminBrokerProcessor``, 5.5.0)."""
+"""The requests about offsets and timers: of consumers about their own (``ConsumerManageProcessor``), of tools and
+slaves (``AdminBrokerProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqproto.codes import RequestCode as R
+from rmqproto.headers.base import Header
+from rmqproto.headers.client_calls import ResetOffsetHeader
+from rmqproto.headers.consuming import (
+    OffsetAnswer,
+    QueryConsumerOffsetHeader,
+    QueueHeader,
+    TimestampAnswer,
+    UpdateConsumerOffsetHeader,
+)
 from rmqproto.headers.statistics import CloneGroupOffsetHeader, CorrectionOffsetHeader
 from rmqproto.headers.tables import GroupHeader, SubscriptionQueryHeader, SwitchTimerEngineHeader, TopicHeader
 from rmqproto.wire.fastjson import dumps
+from rmqserver.broker.clients.clients import language_name
+from rmqserver.operation import UNSET_REMARK
 from rmqserver.remoting.answer import Request, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.admin.offset_admin import OffsetAdmin
     from rmqserver.broker.admin.timer_admin import TimerAdmin
+    from rmqserver.broker.consuming.committed_offsets import CommittedOffsets
+    from rmqserver.broker.consuming.queue_ends import QueueEnds
+    from rmqserver.broker.consuming.reset_offset import ResetOffset
+    from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
+
+
+H = TypeVar("H", bound=Header)
+
+
+class ConsumerOffsetRequests:
+    def __init__(self, offsets: CommittedOffsets, reads: Reads):
+        self._offsets = offsets
+        self._reads = reads
+
+    def handlers(self) -> dict[int, Handler]:
+        return {R.QUERY_CONSUMER_OFFSET: self._query, R.UPDATE_CONSUMER_OFFSET: self._commit}
+
+    def _query(self, request: Request[QueryConsumerOffsetHeader], connection: Connection) -> bytes | None:
+        query = partial(self._offsets.query, request.header)
+        return self._reads.read(request, connection, query, lambda found: success(request, OffsetAnswer(offset=found)))
+
+    def _commit(self, request: Request[UpdateConsumerOffsetHeader], connection: Connection) -> bytes:
+        if not self._offsets.commit(request.header):
+            return success(request, remark="Offset has been previously reset")
+        return success(request)
+
+
+class QueueEndRequests:
+    def __init__(self, ends: QueueEnds, resets: ResetOffset, reads: Reads):
+        self._ends = ends
+        self._resets = resets
+        self._reads = reads
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            R.SEARCH_OFFSET_BY_TIMESTAMP: partial(self._offset, read=self._ends.offset_by_time),
+            R.GET_MAX_OFFSET: partial(self._offset, read=self._ends.max_offset),
+            R.GET_MIN_OFFSET: partial(self._offset, read=self._ends.min_offset, remark=""),
+            R.GET_EARLIEST_MSG_STORETIME: self._earliest_time,
+            R.INVOKE_BROKER_TO_RESET_OFFSET: self._reset,
+        }
+
+    def _offset(
+        self, request: Request[H], connection: Connection, *, read: Callable[[H], int], remark: str | None = None
+    ) -> bytes | None:
+        def then(found: int) -> bytes:
+            return success(request, OffsetAnswer(offset=found), remark=remark)
+
+        return self._reads.read(request, connection, partial(read, request.header), then)
+
+    def _earliest_time(self, request: Request[QueueHeader], connection: Connection) -> bytes | None:
+        def then(found: int) -> bytes:
+            return success(request, TimestampAnswer(timestamp=found))
+
+        return self._reads.read(request, connection, partial(self._ends.earliest_time, request.header), then)
+
+    def _reset(self, request: Request[ResetOffsetHeader], connection: Connection) -> bytes | None:
+        header, remark = request.header, None if self._resets.moves_itself else UNSET_REMARK
+
+        def then(wanted: dict[int, int]) -> bytes:
+            told = self._resets.reset(header, wanted, language_name(request.language))
+            return success(request, body=dumps(told), remark=remark)
+
+        return self._reads.read(request, connection, self._resets.wanted(header), then)
 
 
 class OffsetRequests:

@@ -48,7 +48,7 @@ from rmqserver.broker.admin.runtime_info import RuntimeInfo
 from rmqserver.broker.admin.topic_admin import TopicAdmin
 from rmqserver.broker.clients.client_admin import ClientAdmin
 from rmqserver.broker.clients.membership import Membership
-from rmqserver.broker.consuming.committed_offsets import OffsetHandlers
+from rmqserver.broker.consuming.committed_offsets import CommittedOffsets
 from rmqserver.broker.consuming.pop.assembly import Pop
 from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.queue_ends import QueueEnds
@@ -58,6 +58,7 @@ from rmqserver.broker.relays.timer_metrics import TimingCounts
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.send_back import SendBacks
 from rmqserver.broker.transactions.transactions import Transactions
+from rmqserver.doors.remoting.offsets_and_timers import ConsumerOffsetRequests, QueueEndRequests
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.topics_and_groups import TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
@@ -173,7 +174,8 @@ class Bench:
         self.handlers: dict[int, Any] = {}
         for service in (self.pop, SendBacks(parts, put_), MessageQuery(parts), ConsumeStatsAdmin(parts),
                         TransactionRequests(transactions.ends, self.store, self.reads, parts.pending),
-                        QueueEnds(parts), ResetOffset(parts), Pulls(parts), OffsetHandlers(parts),
+                        QueueEndRequests(QueueEnds(parts), ResetOffset(parts), self.reads), Pulls(parts),
+                        ConsumerOffsetRequests(CommittedOffsets(parts), self.reads),
                         BrokerAdmin(parts, runtime, lambda keys: None),
                         ClientRequests(Membership(parts), parts.locks, ClientAdmin(parts), self.reads),
                         TopicRequests(TopicAdmin(parts, lambda told: told()), self.reads)):  # fmt: skip

@@ -125,7 +125,7 @@ def test_what_is_sent_is_pulled_and_committed(door: Door) -> None:
     assert [each.appended.queue_offset for each in sent] == [0, 1, 2]
     assert door.pull(1) == [b"1", b"2"]
     commit = UpdateConsumerOffsetHeader(consumer_group=GROUP, topic=TOPIC, queue_id=0, commit_offset=3)
-    assert door.broker.offset_handlers.commit(commit)
+    assert door.broker.committed_offsets.commit(commit)
     assert door.broker.offsets.committed(GROUP, TOPIC, 0) == 3
 
 
