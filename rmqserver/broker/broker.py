@@ -78,6 +78,7 @@ from rmqserver.doors.remoting.offsets_and_timers import (
 )
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
+from rmqserver.doors.remoting.returned_messages import RecallRequests, ReplyRequests, SendBackRequests
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.limits.in_flight_gate import InFlightGate
@@ -238,6 +239,7 @@ class Broker(Service):
         self.committed_offsets = CommittedOffsets(parts)
         self.send_backs = SendBacks(parts, self.put)
         self.replies = Replies(parts, self.put)
+        self.recalls = Recalls(parts, self.put)
         self.pulls = Pulls(parts)
         self.pop = Pop(parts, self.put, self.loop.wake, self.loop.post, ask_route)
         self._lite_clients = self.pop.lite.subscriptions.by_client
@@ -258,10 +260,10 @@ class Broker(Service):
         services = (
             self.sends,
             self.pulls,
-            self.send_backs,
+            SendBackRequests(self.send_backs, self.reads),
             TransactionRequests(self.transactions.ends, self.store, self.reads, self.pending),
-            self.replies,
-            Recalls(parts, self.put),
+            ReplyRequests(self.replies, self.config),
+            RecallRequests(self.recalls, self.config),
             TimerRequests(TimerAdmin(parts, self.timers.counts)),
             ClientRequests(Membership(parts), self.locks, ClientAdmin(parts), self.reads),
             ConsumerOffsetRequests(self.committed_offsets, self.reads),

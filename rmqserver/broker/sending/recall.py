@@ -1,32 +1,33 @@
-"""RECALL_MESSAGE (370): takes back a timer message before its time (``RecallMessageProcessor``, 5.5.0). The recall is
-stored as a timer message, too, and meets the other one in its slot."""
+"""Recalls: a timer message is taken back before its time (``RecallMessageProcessor``, 5.5.0). The recall is stored as a
+timer message, too, and meets the other one in its slot."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.headers.sending import RecallAnswer, RecallHeader
+from rmqproto.headers.sending import RecallHeader
 from rmqproto.message import properties as props
 from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
 from rmqproto.perm import PERM_WRITE
-from rmqserver.broker.sending.answers import without_content
-from rmqserver.broker.sending.pending import OnDone, Outcome
+from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
 from rmqserver.operation import UNSET_REMARK, Refused
-from rmqserver.remoting.answer import Request, refusal, success
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.operation import Peer
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
 
 RECALL_TAG = "_RECALL_TAG_"
-_FAILED = "recall failed, execute error"
+_DONE = Outcome(ResponseCode.SUCCESS, UNSET_REMARK)
+_FAILED = Outcome(ResponseCode.SYSTEM_ERROR, "recall failed, execute error")
+
+OnRecalled = Callable[[Outcome, str], None]
+"""Takes how the recall ended, and the unique key of the message that was recalled."""
 
 
 class Recalls:
@@ -37,23 +38,20 @@ class Recalls:
         self._clock_ms = parts.clock_ms
         self._put = put
 
-    def handlers(self) -> dict[int, Handler]:
-        return {RequestCode.RECALL_MESSAGE: self.recall}
-
-    def recall(self, request: Request[RecallHeader], connection: Connection) -> None:
-        region = RecallAnswer(msg_region=self._config.region_id)
+    def recall(self, header: RecallHeader, peer: Peer, on_recalled: OnRecalled | None) -> None:
+        """Puts the recall into this round. ``on_recalled`` is called once, when it is as safe as promised, or is lost.
+        Raises Refused if nothing can be recalled so."""
+        handle = self._checked(header)
+        message = self._message(handle, header.producer_group, peer)
         try:
-            handle = self._checked(request.header)
-            message = self._message(handle, request.header.producer_group, connection)
             self._put.put(message)
-        except Refused as refused:
-            refused.header = region
-            raise
         except MessageRefused:
-            raise Refused(ResponseCode.SYSTEM_ERROR, _FAILED, region) from None
-        if not request.is_oneway:
-            answer = RecallAnswer(message_id=handle.unique_key, msg_region=region.msg_region)
-            self._put.when_stored(message.properties, _when_done(request, connection, answer))
+            raise Refused(*_FAILED) from None
+        if on_recalled is not None:
+            self._put.when_stored(
+                message.properties,
+                lambda outcome: on_recalled(_FAILED if outcome.is_lost else _DONE, handle.unique_key),
+            )
 
     def _checked(self, header: RecallHeader) -> RecallHandle:
         """The request's handle. Raises Refused if nothing can be recalled by it."""
@@ -110,16 +108,3 @@ class Recalls:
 def _time_ms(text: str) -> int:
     """The time in a text; -1 if it is none (``NumberUtils.toLong``)."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
-
-
-def _when_done(request: Request[RecallHeader], connection: Connection, answer: RecallAnswer) -> OnDone:
-    kept = without_content(request)
-
-    def on_done(outcome: Outcome) -> None:
-        if outcome.is_lost:
-            region = RecallAnswer(msg_region=answer.msg_region)
-            connection.send(refusal(kept, ResponseCode.SYSTEM_ERROR, _FAILED, region))
-        else:
-            connection.send(success(kept, answer, remark=UNSET_REMARK))
-
-    return on_done

@@ -1,14 +1,13 @@
-"""CONSUMER_SEND_MSG_BACK (36): a consumer could not process a message. It comes back to the group later through the
+"""Messages that are sent back: a consumer could not process a message. It comes back to the group later through the
 retry topic, and after too many times goes to the group's DLQ (``AbstractSendMessageProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
 import random
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import ResponseCode
 from rmqproto.headers.sending import SendBackHeader
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
@@ -16,22 +15,26 @@ from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import retry_topic
 from rmqproto.perm import PERM_WRITE
 from rmqproto.pop import normal_topic
-from rmqserver.broker.sending.answers import without_content
-from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.retries import times_max, to_dead_letters
 from rmqserver.operation import SEE_FAQ, Refused
-from rmqserver.remoting.answer import Request, answer_frame, send_answer, success
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
+    from rmqserver.broker.sending.pending import OnDone
+    from rmqserver.operation import Peer
 
 FIRST_RETRY_LEVEL = 3
 """Delay level of the first retry, 10 s; each later one waits a level longer."""
+
+
+class Returned(NamedTuple):
+    """A message that comes back, and the group that it comes back to."""
+
+    group: SubscriptionGroupConfig
+    message: StoredMessage
 
 
 class SendBacks:
@@ -39,31 +42,30 @@ class SendBacks:
         self._parts = parts
         self._put = put
 
-    def handlers(self) -> dict[int, Handler]:
-        return {RequestCode.CONSUMER_SEND_MSG_BACK: self._handle}
+    def load(self, header: SendBackHeader, peer: Peer) -> Returned | None:
+        """What comes back; None if the group keeps nothing for another time. It may wait for the device. Raises Refused
+        if nothing can come back."""
+        group = self._group_of(header, peer)
+        if group.retry_queue_nums <= 0:
+            return None
+        record = self._parts.store.get_record(header.offset)
+        if record is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
+        return Returned(group, decode_record_untrusted(record))
 
-    def _handle(self, request: Request[SendBackHeader], connection: Connection) -> bytes | None:
-        address = self._parts.address
-        own_ip, store_host = address.ip(connection.local_addr), address.record_host(connection)
-        header, version = request.header, request.version
-        group = self._group_of(header, own_ip)
-        if group.retry_queue_nums <= 0:  # nothing is stored
-            return success(request)
+    def put(
+        self, header: SendBackHeader, returned: Returned, client_version: int, peer: Peer, on_done: OnDone | None
+    ) -> None:
+        """Puts a copy of the message into this round. ``on_done`` is called once, when it is safe or lost: the consumer
+        commits past the message then, so in sync mode it waits for the flush. Raises Refused."""
+        group, message = returned
         topic, queue_id = self._retry_queue(header, group)
-        request = without_content(request)
-
-        def on_done(outcome: Outcome) -> None:
-            send_answer(request, connection, answer_frame(request, outcome.code, outcome.remark, None, b""))
-
-        def then(message: StoredMessage) -> None:
-            copy = _copy_of(message, header.group, topic, queue_id, store_host)
-            self._put_back(header, version, group, message, copy)
-            # The consumer commits past the message once it has this answer, so in sync mode it waits for the flush.
+        copy = _copy_of(message, header.group, topic, queue_id, self._parts.address.record_host(peer))
+        self._put_copy(header, client_version, group, message, copy)
+        if on_done is not None:
             self._parts.pending.wait(on_done, until_safe=self._put.knows_safe)
 
-        return self._parts.reads.read(request, connection, partial(self._load, header.offset), then)
-
-    def _put_back(
+    def _put_copy(
         self,
         header: SendBackHeader,
         client_version: int,
@@ -71,7 +73,6 @@ class SendBacks:
         message: StoredMessage,
         copy: NewMessage,
     ) -> None:
-        """Puts the copy of the message into this round. Raises Refused if it cannot be written."""
         parts = self._parts
         if header.delay_level < 0 or message.reconsume_times >= times_max(
             group, client_version, header.max_reconsume_times
@@ -90,12 +91,13 @@ class SendBacks:
         origin = header.origin_topic if parts.topics.get(header.origin_topic or "") else message.topic
         parts.stats.add("SNDBCK_PUT_NUMS", f"{origin}@{header.group}")
 
-    def _group_of(self, header: SendBackHeader, own_ip: str) -> SubscriptionGroupConfig:
+    def _group_of(self, header: SendBackHeader, peer: Peer) -> SubscriptionGroupConfig:
         group = self._parts.groups.find(header.group)
         if group is None:
             text = f"subscription group not exist, {header.group} {SEE_FAQ}"
             raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
         if not self._parts.config.broker_permission & PERM_WRITE:
+            own_ip = self._parts.address.ip(peer.local_addr)
             raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] sending message is forbidden")
         return group
 
@@ -106,12 +108,6 @@ class SendBacks:
         if not config.perm & PERM_WRITE:
             raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
         return topic, random.randrange(group.retry_queue_nums)
-
-    def _load(self, log_offset: int) -> StoredMessage:
-        record = self._parts.store.get_record(log_offset)
-        if record is None:
-            raise Refused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {log_offset}")
-        return decode_record_untrusted(record)
 
 
 def _copy_of(message: StoredMessage, group: str, topic: str, queue_id: int, store_host: bytes) -> NewMessage:

@@ -15,13 +15,15 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import Header
 from rmqproto.headers.consuming import PullHeader, UpdateConsumerOffsetHeader
 from rmqproto.headers.popping import AckHeader, PopHeader
-from rmqproto.headers.sending import SendHeader
+from rmqproto.headers.sending import RecallHeader, SendBackHeader, SendHeader
 from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
 from rmqproto.message import properties as props
 from rmqproto.message.record import decode_records_untrusted, host_bytes
+from rmqproto.names import dlq_topic
 from rmqproto.pop import Handle
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.sending.pending import STORED, Outcome
+from rmqserver.broker.sending.reply import Replied
 from rmqserver.broker.sending.send import SendOutcome
 from rmqserver.command_line import store_paths
 from rmqserver.config.broker_config import BrokerConfig
@@ -73,9 +75,9 @@ class Door:
         assert outcome is STORED
         return sent
 
-    def pull(self, queue_offset: int) -> list[bytes]:
+    def pull(self, queue_offset: int, topic: str = TOPIC) -> list[bytes]:
         header = PullHeader(
-            consumer_group=GROUP, topic=TOPIC, queue_id=0, queue_offset=queue_offset, max_msg_nums=32, sys_flag=4,
+            consumer_group=GROUP, topic=topic, queue_id=0, queue_offset=queue_offset, max_msg_nums=32, sys_flag=4,
             subscription="*",
         )  # fmt: skip
         pulled = self.broker.pulls.pull(header, False, self.caller.local_addr, self.caller.address)
@@ -156,6 +158,52 @@ def test_a_transaction_ends(door: Door) -> None:
     header.producer_group = "Q"
     with pytest.raises(Refused, match="The producer group wrong"):
         ends.end(header, ends.record(half.log_offset), told.append)
+
+
+def test_a_message_is_sent_back(door: Door) -> None:
+    sent, send_backs, told = door.send(b"again"), door.broker.send_backs, list[Outcome]()
+    header = SendBackHeader(group=GROUP, offset=sent.appended.log_offset, delay_level=-1, origin_topic=TOPIC)
+    returned = send_backs.load(header, door.caller)
+    assert returned is not None
+    send_backs.put(header, returned, 0, door.caller, told.append)
+    assert not told, "nothing is promised before it is written"
+    door.broker.end_round()
+    assert told == [STORED]
+    assert door.pull(0, dlq_topic(GROUP)) == [b"again"], "a level below zero is the dead-letter queue's"
+    header.offset = 1 << 40
+    with pytest.raises(Refused, match="look message by offset failed"):
+        send_backs.load(header, door.caller)
+
+
+def test_a_message_is_recalled(door: Door) -> None:
+    door.broker.config.recall_message_enable = True
+    in_a_minute = {props.TIMER_DELAY_SEC: "60", props.UNIQUE_KEY: "KEY"}
+    handle = door.send(b"later", **in_a_minute).recall_handle
+    told: list[tuple[Outcome, str]] = []
+    header = RecallHeader(topic=TOPIC, recall_handle=handle or "", producer_group="P")
+    door.broker.recalls.recall(header, door.caller, lambda outcome, unique_key: told.append((outcome, unique_key)))
+    assert not told, "nothing is promised before it is written"
+    door.broker.end_round()
+    ((outcome, unique_key),) = told
+    assert (outcome.code, unique_key) == (ResponseCode.SUCCESS, "KEY")
+    header.topic = "Other"
+    with pytest.raises(Refused) as refused:
+        door.broker.recalls.recall(header, door.caller, None)
+    assert refused.value.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_reply_is_pushed(door: Door) -> None:
+    told: list[Replied] = []
+    header = SendHeader(
+        producer_group="P", topic=TOPIC, queue_id=0, born_timestamp=1, properties="REPLY_TO_CLIENT\x01a\x02"
+    )
+    door.broker.replies.put(header, b"yes", door.caller, told.append)
+    door.broker.end_round()
+    assert told[0].remark == "push reply message fail, channel of <a> not found."
+    door.broker.clients.register_producer("P", "a", door.caller, "JAVA", 0)
+    door.broker.replies.put(header, b"yes", door.caller, told.append)
+    door.broker.end_round()
+    assert told[1].remark == "push reply message to afail.", "it was asked, and said nothing"
 
 
 def test_a_refusal_is_a_value(door: Door) -> None:

@@ -1,0 +1,98 @@
+"""What comes back after a send: messages that a consumer could not process (36), timer messages that are recalled
+(370), and replies to requests (324, 325) (``AbstractSendMessageProcessor``, ``RecallMessageProcessor``,
+``ReplyMessageProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqproto.codes import REPLY_CODES, RequestCode, ResponseCode
+from rmqproto.headers.sending import RecallAnswer, RecallHeader, SendAnswer, SendBackHeader, SendHeader
+from rmqproto.message import properties as props
+from rmqserver.broker.sending.answers import RefusedSendAnswer, telling, without_content
+from rmqserver.broker.sending.properties import added_by_broker
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, answer_frame, send_answer, success
+
+if TYPE_CHECKING:
+    from rmqserver.broker.reads import Reads
+    from rmqserver.broker.sending.pending import Outcome
+    from rmqserver.broker.sending.recall import Recalls
+    from rmqserver.broker.sending.reply import Replied, Replies
+    from rmqserver.broker.sending.send_back import Returned, SendBacks
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+
+class SendBackRequests:
+    def __init__(self, send_backs: SendBacks, reads: Reads):
+        self._send_backs = send_backs
+        self._reads = reads
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
+
+    def _send_back(self, request: Request[SendBackHeader], connection: Connection) -> bytes | None:
+        header, version, on_done = request.header, request.version, telling(request, connection)
+
+        def then(returned: Returned | None) -> bytes | None:
+            if returned is None:
+                return success(request)
+            self._send_backs.put(header, returned, version, connection, on_done)
+            return None
+
+        return self._reads.read(request, connection, partial(self._send_backs.load, header, connection), then)
+
+
+class RecallRequests:
+    def __init__(self, recalls: Recalls, config: BrokerConfig):
+        self._recalls = recalls
+        self._config = config
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.RECALL_MESSAGE: self._recall}
+
+    def _recall(self, request: Request[RecallHeader], connection: Connection) -> None:
+        kept, region = without_content(request), self._config.region_id
+
+        def on_done(outcome: Outcome, unique_key: str) -> None:
+            message_id = unique_key if outcome.code == ResponseCode.SUCCESS else None
+            answer = RecallAnswer(message_id=message_id, msg_region=region)
+            connection.send(answer_frame(kept, outcome.code, outcome.remark, answer, b""))
+
+        try:
+            self._recalls.recall(request.header, connection, None if request.is_oneway else on_done)
+        except Refused as refused:
+            refused.header = RecallAnswer(msg_region=region)
+            raise
+
+
+class ReplyRequests:
+    def __init__(self, replies: Replies, config: BrokerConfig):
+        self._replies = replies
+        self._config = config
+
+    def handlers(self) -> dict[int, Handler]:
+        return dict.fromkeys(REPLY_CODES, self._reply)
+
+    def _reply(self, request: Request[SendHeader], connection: Connection) -> None:
+        kept, added = without_content(request), added_by_broker(self._config)
+        region, trace_on = added[props.MSG_REGION], added[props.TRACE_ON]
+
+        def on_replied(replied: Replied) -> None:
+            answer = SendAnswer(
+                message_id=replied.message_id,
+                queue_id=replied.queue_id,
+                queue_offset=replied.queue_offset,
+                msg_region=region,
+                trace_on=trace_on,
+            )
+            send_answer(kept, connection, answer_frame(kept, replied.code, replied.remark, answer, b""))
+
+        try:
+            self._replies.put(request.header, request.body, connection, on_replied)
+        except Refused as refused:
+            refused.header = RefusedSendAnswer(msg_region=region, trace_on=trace_on)
+            raise
