@@ -22,12 +22,11 @@ import msgspec
 import trio
 
 from rmqproto.codes import FORWARDED_FLAG, ResponseCode
-from rmqproto.ha import MASTER_ID
-from rmqproto.headers.consuming import PullAnswer, PullHeader
+from rmqproto.headers.consuming import PullHeader
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
-from rmqserver.broker.replicas.slave import REJECTED_TEXT, Slave
+from rmqserver.broker.replicas.slave import REJECTED_TEXT, Slave, retry_at_master
 from rmqserver.operation import Refused
-from rmqserver.remoting.answer import Request, answer_frame, refusal, send_answer
+from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.remoting.connection import OnAnswer
 from rmqserver.remoting.outward import Outward, connect
 from rmqserver.remoting.pump import PLAIN
@@ -240,9 +239,8 @@ class Forwarding(Service):
 def _answering(request: Request[Any], connection: Connection, way: _Way) -> OnAnswer:
     def answered(answer: Command | None) -> None:
         if answer is None and way.is_good and isinstance(request.header, PullHeader):
-            at = request.header.queue_offset
-            again = PullAnswer(suggest_which_broker_id=MASTER_ID, next_begin_offset=at, min_offset=at, max_offset=at)
-            frame = answer_frame(request, ResponseCode.PULL_RETRY_IMMEDIATELY, None, again, b"")
+            refused = retry_at_master(request.header, None)
+            frame = refusal(request, refused.code, refused.remark, refused.header)
         elif answer is None:
             frame = refusal(request, ResponseCode.SERVICE_NOT_AVAILABLE, UNKNOWN_TEXT)
         else:

@@ -48,6 +48,13 @@ OTHER_LOG_TEXT = "the log of this slave is not its master's"
 READS, WRITES, ENDINGS = on_slave(OnSlave.READ), on_slave(OnSlave.REFUSED), on_slave(OnSlave.ENDS_NOTHING)
 
 
+def retry_at_master(pull: PullHeader, remark: str | None) -> Refused:
+    """The refusal after which a consumer asks the master: after any other, it would ask here again."""
+    at = pull.queue_offset
+    again = PullAnswer(suggest_which_broker_id=MASTER_ID, next_begin_offset=at, min_offset=at, max_offset=at)
+    return Refused(ResponseCode.PULL_RETRY_IMMEDIATELY, remark, again)
+
+
 class Slave:
     """``run`` is a task of the broker."""
 
@@ -118,7 +125,7 @@ class Slave:
             if self.may_be_read:
                 return read(request, connection)
             if self._note_in_store.is_other_log and self._has_copied:
-                return self._send_to_master(request)
+                raise retry_at_master(request.header, OTHER_LOG_TEXT)
             return self._reject(request, connection)
 
         return handle
@@ -139,13 +146,6 @@ class Slave:
         """Whether consumers may read here. A slave whose log differs from the master's serves none: a consumer that
         goes on at the master would miss the messages that the master has in their place."""
         return self._config.slave_read_enable and self.log.may_be_read and not self._note_in_store.is_other_log
-
-    @staticmethod
-    def _send_to_master(request: Request[PullHeader]) -> bytes:
-        """Answers with "retry at the master": a client that is refused would ask here again."""
-        at = request.header.queue_offset
-        again = PullAnswer(suggest_which_broker_id=MASTER_ID, next_begin_offset=at, min_offset=at, max_offset=at)
-        raise Refused(ResponseCode.PULL_RETRY_IMMEDIATELY, OTHER_LOG_TEXT, again)
 
     @staticmethod
     def _reject(request: Request[Any], connection: Connection) -> bytes:
