@@ -132,12 +132,9 @@ def test_many_queues_are_cleaned_in_portions_and_most_are_not_even_opened(
     opened = [queue.topic for queue in store.queues.opened()]
     assert opened == ["T199", "Long"], "by the start, which looks for the last record, and as it has several files"
     assert len(list((tmp_path / "store/consumequeue/Long/0").iterdir())) == 1
-    low = store.log.min_offset
     for number in range(QUEUE_COUNT):
         found = store.get(f"T{number % 200}", number // 200, 0, 1)
-        has_it = found.status is GetStatus.FOUND
-        assert has_it or found.min_offset == 1, found
-    assert low > 0
+        assert found.status is GetStatus.FOUND or found.min_offset == 1, found
 
 
 def test_what_is_deleted_or_used_between_two_portions_is_cleaned_all_the_same(
