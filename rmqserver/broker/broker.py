@@ -70,6 +70,7 @@ from rmqserver.broker.tables.topics import TopicTable, tell_static_topics
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.doors.remoting.broker_and_users import BrokerRequests, MasterRequests, UserRequests
 from rmqserver.doors.remoting.offsets_and_timers import (
     ConsumerOffsetRequests,
     OffsetRequests,
@@ -276,9 +277,9 @@ class Broker(Service):
             OffsetRequests(OffsetAdmin(parts, self.delays)),
             ConsumeStatsAdmin(parts),
             MessageQuery(parts),
-            MasterAdmin(parts),
-            BrokerAdmin(parts, runtime, self.settings_changed),
-            AuthAdmin(self.auth, self._auth_settings),
+            MasterRequests(MasterAdmin(parts)),
+            BrokerRequests(BrokerAdmin(parts, runtime, self.settings_changed), self.reads),
+            UserRequests(AuthAdmin(self.auth, self._auth_settings)),
         )
         table: dict[int, Handler] = {}
         for service in (*services, self.pop):

@@ -5,20 +5,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
+from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import KvTable
-from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.statistics import BrokerConfigAnswer, ViewStatsHeader
+from rmqproto.bodies.statistics import BrokerStatsData
+from rmqproto.codes import ResponseCode
 from rmqproto.names import LIGHT_QUEUE_PREFIX
-from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.admin.runtime_info import RuntimeInfo
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.config.settings_requests import take_settings_untrusted
-from rmqserver.operation import Refused
-from rmqserver.remoting.answer import Request, success
-from rmqserver.remoting.connection import Connection
-from rmqserver.remoting.service import Handler
+from rmqserver.operation import Peer, Refused
 
 log = logging.getLogger(__name__)
 
@@ -31,65 +27,45 @@ class BrokerAdmin:
         self._topics = parts.topics
         self._store = parts.store
         self._stats = parts.stats
-        self._reads = parts.reads
         self._runtime = runtime
         self._on_settings = on_settings
 
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.UPDATE_BROKER_CONFIG: self.update_config,
-            RequestCode.GET_BROKER_CONFIG: self.get_config,
-            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
-            RequestCode.VIEW_BROKER_STATS_DATA: self.view_stats,
-            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_expired_queues,
-            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused_topics,
-            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired_log,
-        }
-
     # --- settings ----------------------------------------------------------------------------------------------------
 
-    def update_config(self, request: Request[Any], connection: Connection) -> bytes:
-        if not request.body:
-            return success(request)
-        changed = take_settings_untrusted(self._config, request.body)
+    def update_config(self, text: bytes, peer: Peer) -> None:
+        """Takes lines of ``key=value``."""
+        changed = take_settings_untrusted(self._config, text)
         if changed:
-            log.info("event=settings-changed peer=%s keys=%s", connection.address, ",".join(sorted(changed)))
+            log.info("event=settings-changed peer=%s keys=%s", peer.address, ",".join(sorted(changed)))
         self._on_settings(changed)
-        return success(request)
 
-    def get_config(self, request: Request[Any], connection: Connection) -> bytes:
-        version = dumps(self._config.data_version).decode()
-        return success(request, BrokerConfigAnswer(version=version), self._config.render().encode())
+    def config_text(self) -> str:
+        return self._config.render()
+
+    @property
+    def data_version(self) -> DataVersion:
+        return self._config.data_version
 
     # --- state and counters ------------------------------------------------------------------------------------------
 
-    def runtime_info(self, request: Request[Any], connection: Connection) -> bytes | None:
-        return self._reads.read(
-            request, connection, self._runtime.table, lambda table: success(request, body=dumps(KvTable(table=table)))
-        )
+    def state(self) -> KvTable:
+        """Reads the store: a door calls it by ``Reads.read``."""
+        return KvTable(table=self._runtime.table())
 
-    def view_stats(self, request: Request[ViewStatsHeader], connection: Connection) -> bytes:
-        name, key = request.header.stats_name, request.header.stats_key
+    def stats(self, name: str, key: str) -> BrokerStatsData:
         found = self._stats.view(name, key)
         if found is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
-        return success(request, body=dumps(found))
+        return found
 
     # --- cleaning ----------------------------------------------------------------------------------------------------
 
-    def clean_expired_queues(self, request: Request[Any], connection: Connection) -> bytes:
-        self._store.clean_expired()
-        return success(request)
+    def clean_expired(self, *, at_any_hour: bool) -> None:
+        self._store.clean_expired(force=at_any_hour)
 
-    def delete_expired_log(self, request: Request[Any], connection: Connection) -> bytes:
-        """Deletes expired files now, at any hour."""
-        self._store.clean_expired(force=True)
-        return success(request)
-
-    def clean_unused_topics(self, request: Request[Any], connection: Connection) -> bytes:
+    def clean_unused_topics(self) -> None:
         """Deletes the queues of topics that are no longer in the table."""
         for topic in self._store.queues.names():
             is_known = self._topics.get(topic) is not None or self._topics.is_system(topic)
             if not is_known and not topic.startswith(LIGHT_QUEUE_PREFIX):
                 self._store.delete_topic(topic)
-        return success(request)

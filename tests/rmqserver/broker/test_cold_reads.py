@@ -58,6 +58,7 @@ from rmqserver.broker.relays.timer_metrics import TimingCounts
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.send_back import SendBacks
 from rmqserver.broker.transactions.transactions import Transactions
+from rmqserver.doors.remoting.broker_and_users import BrokerRequests
 from rmqserver.doors.remoting.offsets_and_timers import ConsumerOffsetRequests, QueueEndRequests
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.returned_messages import SendBackRequests
@@ -178,7 +179,7 @@ class Bench:
                         TransactionRequests(transactions.ends, self.store, self.reads, parts.pending),
                         QueueEndRequests(QueueEnds(parts), ResetOffset(parts), self.reads), Pulls(parts),
                         ConsumerOffsetRequests(CommittedOffsets(parts), self.reads),
-                        BrokerAdmin(parts, runtime, lambda keys: None),
+                        BrokerRequests(BrokerAdmin(parts, runtime, lambda keys: None), self.reads),
                         ClientRequests(Membership(parts), parts.locks, ClientAdmin(parts), self.reads),
                         TopicRequests(TopicAdmin(parts, lambda told: told()), self.reads)):  # fmt: skip
             self.handlers |= service.handlers()
