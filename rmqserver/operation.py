@@ -15,6 +15,12 @@ UNSET_REMARK = "not set any response code"
 """The remark of a successful answer in which Apache's handler sets none. Only the code indicates success."""
 
 
+GoOn = Callable[[], None]
+
+Guarded = Callable[[GoOn], None]
+"""Lets a request go on later, if its peer is still there; what is raised then becomes its answer."""
+
+
 class PeerAnswer(Protocol):
     """What a peer answers to a question of ours."""
 

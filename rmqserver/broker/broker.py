@@ -79,6 +79,7 @@ from rmqserver.doors.remoting.offsets_and_timers import (
 )
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
+from rmqserver.doors.remoting.pops import PopRequests
 from rmqserver.doors.remoting.returned_messages import RecallRequests, ReplyRequests, SendBackRequests
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
@@ -269,6 +270,7 @@ class Broker(Service):
             ClientRequests(Membership(parts), self.locks, ClientAdmin(parts), self.reads),
             ConsumerOffsetRequests(self.committed_offsets, self.reads),
             QueueEndRequests(QueueEnds(parts), ResetOffset(parts), self.reads),
+            PopRequests(self.pop, self.reads),
             AckRequests(self.pop.acks),
             AssignmentRequests(self.pop.assigning),
             LiteRequests(self.pop.lite.subscriptions, self.pop.lite.infos),
@@ -282,7 +284,7 @@ class Broker(Service):
             UserRequests(AuthAdmin(self.auth, self._auth_settings)),
         )
         table: dict[int, Handler] = {}
-        for service in (*services, self.pop):
+        for service in services:
             table.update(service.handlers())
         return table
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import trio
 
 from rmqproto.errors import StorageError
-from rmqserver.broker.consuming.held_answers import answering
+from rmqserver.broker.held_answers import answering
+from rmqserver.operation import Guarded
 from rmqserver.remoting.answer import Request, send_answer
 from rmqserver.store.disk.cached_reads import NotCached, Place, cached_only
 from rmqserver.store.disk.disk import storage_error
@@ -65,42 +66,56 @@ class Reads:
         changes nothing that matters; it may keep what it has found so far. What it raises becomes the answer."""
         if not self.is_free:
             return then(fn())
+
+        def send(found: T) -> None:
+            answer = then(found)
+            if answer is not None:
+                send_answer(request, connection, answer)
+
         loaded: dict[Place, bytes] = {}
         try:
             found = cached_only(fn, loaded)
         except NotCached as error:
-            self._load(error, loaded, partial(self._again, request, connection, fn, then, loaded))
+            self._load(error, loaded, partial(self._again, fn, send, partial(answering, request, connection), loaded))
             return None
         return then(found)
+
+    def when_read(self, fn: Callable[[], T], then: Callable[[T], None], guarded: Guarded) -> None:
+        """As ``read``, for an operation: ``then`` takes what ``fn`` reads."""
+        if self.is_free:
+            self._when_cached(fn, then, guarded, {})
+        else:
+            then(fn())
 
     def answer(self, request: Request[Any], connection: Connection, fn: Callable[[], bytes]) -> bytes | None:
         """As ``read``, if ``fn`` also makes the answer."""
         return self.read(request, connection, fn, _itself)
 
+    def _when_cached(
+        self, fn: Callable[[], T], then: Callable[[T], None], guarded: Guarded, loaded: dict[Place, bytes]
+    ) -> None:
+        try:
+            found = cached_only(fn, loaded)
+        except NotCached as error:
+            self._load(error, loaded, partial(self._again, fn, then, guarded, loaded))
+            return
+        then(found)
+
     def _again(
         self,
-        request: Request[Any],
-        connection: Connection,
         fn: Callable[[], T],
-        then: Callable[[T], bytes | None],
+        then: Callable[[T], None],
+        guarded: Guarded,
         loaded: dict[Place, bytes],
         failed: Exception | None,
     ) -> None:
         def go_on() -> None:
             if failed is not None:
                 raise failed
-            try:
-                found = cached_only(fn, loaded)
-            except NotCached as error:
-                self._load(error, loaded, partial(self._again, request, connection, fn, then, loaded))
-                return
-            answer = then(found)
-            if answer is not None:
-                send_answer(request, connection, answer)
+            self._when_cached(fn, then, guarded, loaded)
 
-        if not connection.closed:
-            answering(request, connection, go_on)
-            self._end_round()
+        guarded(go_on)
+        self._end_round()
 
     def warm(self, missing: list[Place]) -> None:
         """Has a thread read these places, so that they are in memory for the next who asks."""

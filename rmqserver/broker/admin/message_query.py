@@ -13,7 +13,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import QueryMessageAnswer, QueryMessageHeader, ViewMessageHeader
 from rmqproto.headers.statistics import QueryConsumeQueueHeader
 from rmqproto.wire.fastjson import dumps
-from rmqserver.broker.consuming.held_answers import put_off
+from rmqserver.broker.held_answers import put_off
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.remoting.answer import Request, send_answer, success

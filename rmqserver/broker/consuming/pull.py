@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from rmqproto.codes import ONEWAY_FLAG, RequestCode, ResponseCode
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUSPEND, PullHeader
 from rmqproto.perm import PERM_READ
-from rmqserver.broker.consuming.held_answers import answering
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held
 from rmqserver.broker.consuming.lite.light_pulls import LightPulls
 from rmqserver.broker.consuming.pull_answers import PullOutcome, answer, answer_found, code_of, suggested_broker_id
 from rmqserver.broker.consuming.pull_checks import ReadChecks
+from rmqserver.broker.held_answers import answering
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.store.disk.cached_reads import NotCached

@@ -13,8 +13,9 @@ from rmqproto.bodies.popping import AssignmentRequest, RequestMode
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import Header
-from rmqproto.headers.consuming import PullHeader, UpdateConsumerOffsetHeader
-from rmqproto.headers.popping import AckHeader, PopHeader
+from rmqproto.headers.client_calls import ResetOffsetHeader
+from rmqproto.headers.consuming import PullHeader, QueryConsumerOffsetHeader, QueueHeader, UpdateConsumerOffsetHeader
+from rmqproto.headers.popping import AckHeader, NotificationAnswer, NotificationHeader, PopHeader
 from rmqproto.headers.sending import RecallHeader, SendBackHeader, SendHeader
 from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
 from rmqproto.message import properties as props
@@ -22,6 +23,9 @@ from rmqproto.message.record import decode_records_untrusted, host_bytes
 from rmqproto.names import dlq_topic
 from rmqproto.pop import Handle
 from rmqserver.broker.broker import Broker
+from rmqserver.broker.consuming.pop.popping import Popped
+from rmqserver.broker.consuming.queue_ends import QueueEnds
+from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.sending.pending import STORED, Outcome
 from rmqserver.broker.sending.reply import Replied
 from rmqserver.broker.sending.send import SendOutcome
@@ -83,16 +87,19 @@ class Door:
         pulled = self.broker.pulls.pull(header, False, self.caller.local_addr, self.caller.address)
         return [each.body for each in decode_records_untrusted(b"".join(pulled.result.chunks))]
 
-    def pop(self) -> list[tuple[bytes, AckHeader]]:
+    def ask_to_pop(self, poll_time: int) -> list[tuple[ResponseCode, Popped]]:
+        """What is popped enters the list, once there is something, or the time is up."""
+        told: list[tuple[ResponseCode, Popped]] = []
         header = PopHeader(
-            consumer_group=GROUP, topic=TOPIC, queue_id=0, max_msg_nums=32, invisible_time=60_000, poll_time=0,
+            consumer_group=GROUP, topic=TOPIC, queue_id=0, max_msg_nums=32, invisible_time=60_000, poll_time=poll_time,
             init_mode=0,
         )  # fmt: skip
-        wanted = self.broker.parts.filters.carried(None, "*")
-        popping = self.broker.pop.popping
-        found = popping.find(header, wanted, popping.sources(GROUP, TOPIC, 0))
-        popped = popping.pop(header, found, self.caller.local_host)
+        self.broker.pop.pops.pop(header, self.caller, lambda *popped: told.append(popped), lambda go_on: go_on())
         self.broker.end_round()
+        return told
+
+    def pop(self) -> list[tuple[bytes, AckHeader]]:
+        ((_, popped),) = self.ask_to_pop(0)
         taken = []
         for record in decode_records_untrusted(b"".join(popped.chunks)):
             (start,) = popped.starts.values()
@@ -141,6 +148,30 @@ def test_what_is_popped_is_acknowledged(door: Door) -> None:
     with pytest.raises(Refused) as refused:
         door.broker.pop.acks.ack(ack, door.caller)
     assert refused.value.code == ResponseCode.NO_MESSAGE
+
+
+def test_who_pops_or_asks_waits_for_a_message(door: Door) -> None:
+    notified: list[NotificationAnswer] = []
+    asked = NotificationHeader(
+        consumer_group=GROUP, topic=TOPIC, queue_id=0, poll_time=60_000, born_time=door.broker.clock_ms()
+    )
+    door.broker.pop.looks.notify(asked, door.caller, notified.append, lambda go_on: go_on())
+    told = door.ask_to_pop(60_000)
+    assert (told, notified) == ([], [])
+    door.send(b"late")
+    ((code, popped),) = told
+    assert (code, popped.message_count, [each.has_msg for each in notified]) == (ResponseCode.SUCCESS, 1, [True])
+
+
+def test_a_group_is_moved_to_where_a_queue_begins(door: Door) -> None:
+    door.send(b"one")
+    parts, queue = door.broker.parts, QueueHeader(topic=TOPIC, queue_id=0)
+    begin, resets = QueueEnds(parts).min_offset(queue), ResetOffset(parts)
+    header = ResetOffsetHeader(topic=TOPIC, group=GROUP, queue_id=0, offset=begin, timestamp=-1)
+    door.broker.offsets.commit(GROUP, TOPIC, 0, 1)
+    resets.reset(header, resets.wanted(header)(), "PYTHON")
+    query = QueryConsumerOffsetHeader(consumer_group=GROUP, topic=TOPIC, queue_id=0)
+    assert door.broker.committed_offsets.query(query) == 0
 
 
 def test_a_transaction_ends(door: Door) -> None:

@@ -1,5 +1,5 @@
-"""Assembles lite topics: their handlers, the task that removes idle lite topics (``LiteLifecycleManager``, 5.5.0), and
-the task that looks for messages for wildcard groups."""
+"""Assembles lite topics: their operations, the task that removes idle lite topics (``LiteLifecycleManager``, 5.5.0),
+and the task that looks for messages for wildcard groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.waiting import Waiting
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.operation import Peer
-    from rmqserver.remoting.service import Handler
     from rmqserver.store.queues.round import Arrival
 
 _MS_PER_MINUTE = 60_000
@@ -37,9 +36,6 @@ class Lite:
         self.subscriptions = LiteSubscriptions(parts, orders, self._ready)
         self.pops = LitePops(parts, self.subscriptions, self._ready, orders, waiting)
         self.infos = LiteInfos(parts, self.subscriptions, orders, self._ready)
-
-    def handlers(self) -> dict[int, Handler]:
-        return self.pops.handlers()
 
     def peer_gone(self, peer: Peer) -> None:
         if self.subscriptions.by_client:

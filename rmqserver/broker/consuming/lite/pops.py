@@ -1,4 +1,4 @@
-"""POP_LITE_MESSAGE (200070), and acknowledging what it popped: always in order, each lite topic by itself
+"""Pops of lite topics, and acknowledging what they took: always in order, each lite topic by itself
 (``PopLiteMessageProcessor``, ``AckMessageProcessor.ackLite``, 5.5.0). Which messages are out is kept in memory: after a
 restart they come again."""
 
@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import ResponseCode
 from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
 from rmqproto.java.java_numbers import saturated
@@ -20,23 +21,19 @@ from rmqproto.names import lite_queue_name
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted
 from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
-from rmqserver.broker.consuming.held_answers import answering
-from rmqserver.broker.consuming.holds import Held
+from rmqserver.broker.consuming.holds import Held, WakeKey
 from rmqserver.broker.consuming.lite.infos import is_lite
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
-from rmqserver.operation import SEE_FAQ, Refused
-from rmqserver.remoting.answer import Request, answer_frame, send_answer
+from rmqserver.operation import SEE_FAQ, Guarded, Peer, Refused
 from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.results import MOVED, GetStatus
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +47,9 @@ class LitePopped(msgspec.Struct):
     counts: list[int] = []
     free_at_ms: int | None = None
     missing: list[Place] = []
+
+
+OnLitePopped = Callable[[ResponseCode, LitePopped], None]
 
 
 class LitePops:
@@ -68,55 +68,50 @@ class LitePops:
         self._orders = orders
         self._waiting = waiting
 
-    def handlers(self) -> dict[int, Handler]:
-        return {RequestCode.POP_LITE_MESSAGE: self._serve}
-
     # --- popping -----------------------------------------------------------------------------------------------------
 
-    def _serve(self, request: Request[PopLiteHeader], connection: Connection) -> None:
-        header = request.header
-        self._check(header, self._parts.address.ip(connection.local_addr))
+    def pop(self, header: PopLiteHeader, peer: Peer, then: OnLitePopped, guarded: Guarded) -> None:
+        """Takes messages and calls ``then`` with them. Waits for some until the header's time is up. Raises Refused."""
+        self._check(header, self._parts.address.ip(peer.local_addr))
         client = self._client_of(header)
         if client is not None:
             client.last_access_ms = self._clock_ms()
             for queue in self._offsets.topics_to_reset(header.consumer_group):  # resets come without a notice
                 self._ready.offer(queue, header.consumer_group)
-        self._try(request, connection)
+
+        def look() -> None:
+            self._parts.reads.when_read(partial(self._pop, header), popped, guarded)
+
+        def popped(found: LitePopped) -> None:
+            code = self._after(header, peer, found, partial(guarded, look))
+            if code is not None:
+                then(code, found)
+
+        look()
 
     def _client_of(self, header: PopLiteHeader) -> LiteClient | None:
         client = self._subscriptions.by_client.get(header.client_id)
         return client if client is not None and client.group == header.consumer_group else None
 
-    def _try(self, request: Request[PopLiteHeader], connection: Connection) -> None:
-        """Answers, or holds the request until its time is up."""
-        find = partial(self._pop, request.header)
-        self._parts.reads.read(request, connection, find, partial(self._popped, request, connection))
-
-    def _popped(self, request: Request[PopLiteHeader], connection: Connection, popped: LitePopped) -> None:
-        header, client = request.header, self._client_of(request.header)
+    def _after(
+        self, header: PopLiteHeader, peer: Peer, popped: LitePopped, go_on: Callable[[], None]
+    ) -> ResponseCode | None:
+        """The code for what was popped; None if the request waits, and will ``go_on``."""
+        client, now_ms = self._client_of(header), popped.now_ms
         self._parts.reads.warm(popped.missing)
-        now_ms, records, counts, free_at_ms = popped.now_ms, popped.records, popped.counts, popped.free_at_ms
-        code = ResponseCode.SUCCESS
-        if not records:
-            deadline_ms = header.born_time + header.poll_time
-            if now_ms < deadline_ms and client is not None and self._has_unblocked(header, client):
-                go_on = partial(answering, request, connection, partial(self._try, request, connection))
-                self._waiting.look_on(connection, go_on, client.wake_key)
-                return
-            until_ms = min(deadline_ms, free_at_ms or deadline_ms)
-            if now_ms < deadline_ms and self._hold(request, connection, client, until_ms):
-                return
-            code = ResponseCode.POLLING_TIMEOUT if now_ms >= deadline_ms else ResponseCode.POLLING_FULL
-        elif client is not None:
-            self._ready.offer_rest(client)
-        answer = PopLiteAnswer(
-            pop_time=now_ms,
-            invisible_time=header.invisible_time,
-            revive_qid=ORDER_REVIVE_QUEUE_ID,
-            order_count_info=";".join(map(str, counts)) or None,
-        )
-        status = GetStatus.FOUND if records else GetStatus.NO_MESSAGE_IN_QUEUE
-        send_answer(request, connection, answer_frame(request, code, status.value, answer, b"".join(records)))
+        if popped.records:
+            if client is not None:
+                self._ready.offer_rest(client)
+            return ResponseCode.SUCCESS
+        deadline_ms = header.born_time + header.poll_time
+        if now_ms >= deadline_ms:
+            return ResponseCode.POLLING_TIMEOUT
+        if client is not None and self._has_unblocked(header, client):
+            self._waiting.look_on(peer, go_on, client.wake_key)
+            return None
+        key = client.wake_key if client is not None else client_key(header.client_id)
+        until_ms = min(deadline_ms, popped.free_at_ms or deadline_ms)
+        return None if self._hold(peer, key, until_ms, go_on) else ResponseCode.POLLING_FULL
 
     def _pop(self, header: PopLiteHeader) -> LitePopped:
         """Takes what is ready for the client. Raises NotCached if nothing of it is in memory."""
@@ -197,19 +192,15 @@ class LitePops:
             return 0
         return max(self._store.max_offset(queue, LIGHT_QUEUE_ID) - 1, 0)
 
-    def _hold(
-        self, request: Request[PopLiteHeader], connection: Connection, client: LiteClient | None, until_ms: int
-    ) -> bool:
-        go_on = partial(answering, request, connection, partial(self._try, request, connection))
-        key = client.wake_key if client is not None else client_key(request.header.client_id)
+    def _hold(self, peer: Peer, key: WakeKey, until_ms: int, go_on: Callable[[], None]) -> bool:
         if not self._waiting.has_place(LITE_POP, key):
             return False
         held = Held(
-            waiter=connection,
+            waiter=peer,
             keys=(key, (LITE_POP,)),
             line=key,
             deadline_ms=until_ms,
-            go_on=partial(self._waiting.go_on_later, connection, go_on, key),
+            go_on=partial(self._waiting.go_on_later, peer, go_on, key),
         )
         return self._parts.holds.hold(held)
 

@@ -1,4 +1,4 @@
-"""Assembles POP: its handlers, what it keeps in files, and its tasks."""
+"""Assembles POP: its operations, what it keeps in files, and its tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from rmqserver.broker.sending.put import Put
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.service import Handler
 
 
 class Pop:
@@ -38,14 +37,8 @@ class Pop:
         self.lite = Lite(parts, self.waiting)
         self.acks = Acks(parts, revive_log, self.orders, self.waiting, in_flight, self.lite.pops)
         self.assigning = Assigning(parts, ask_route)
-        self._services = (
-            Pops(parts, self.popping, self.waiting, put),
-            Looks(parts, self.popping, self.orders, self.waiting),
-            self.lite,
-        )
-
-    def handlers(self) -> dict[int, Handler]:
-        return {code: handler for each in self._services for code, handler in each.handlers().items()}
+        self.pops = Pops(parts, self.popping, self.waiting, put)
+        self.looks = Looks(parts, self.popping, self.orders, self.waiting)
 
     def load(self, offsets_saved_ms: int | None) -> None:
         """To be called after the tables of topics, groups and offsets are loaded. ``offsets_saved_ms``: after a crash,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.codes import ResponseCode
@@ -19,7 +20,9 @@ log = logging.getLogger(__name__)
 
 
 def answering(request: Request[Any], connection: Connection, go_on: Callable[[], None]) -> None:
-    """Lets a held request go on; an exception becomes its answer."""
+    """Lets a held request go on, if its client is still there; an exception becomes its answer."""
+    if connection.closed:
+        return
     try:
         go_on()
     except Exception as error:
@@ -36,10 +39,6 @@ def put_off(store: MessageStore, request: Request[Any], connection: Connection, 
     """Lets a request go on when the index has caught up after a start; no other request waits. Raises Refused if too
     many wait already."""
 
-    def later() -> None:
-        if not connection.closed:
-            answering(request, connection, go_on)
-
-    if not store.when_indexed(later):
+    if not store.when_indexed(partial(answering, request, connection, go_on)):
         text = "this broker still reads its log into the index, and many wait for that: ask again in a moment"
         raise Refused(ResponseCode.SYSTEM_BUSY, text)
