@@ -45,8 +45,7 @@ from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.message.crc import body_crc
-from rmqproto.message.record import StoredMessage, host_bytes
+from rmqproto.message.record import StoredMessage, body_crc, host_bytes
 from tests.support import servers
 
 INTERVAL_S = 2.0

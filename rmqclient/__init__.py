@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient as AdminClient
     from rmqclient.blocking import BlockingClient as BlockingClient
-    from rmqclient.consuming.allocation import STICKY as STICKY
-    from rmqclient.consuming.message_model import MessageModel as MessageModel
+    from rmqclient.consuming.rebalance import STICKY as STICKY
     from rmqclient.consuming.start import ConsumeFrom as ConsumeFrom
+    from rmqclient.consuming.subscribing import MessageModel as MessageModel
     from rmqclient.deduplication import Deduplication as Deduplication
     from rmqclient.deduplication import by_key as by_key
     from rmqclient.deduplication import by_unique_key as by_unique_key
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "rmqclient.admin": ("AdminClient",),
     "rmqclient.blocking": ("BlockingClient",),
-    "rmqclient.consuming.message_model": ("MessageModel",),
-    "rmqclient.consuming.allocation": ("STICKY",),
+    "rmqclient.consuming.subscribing": ("MessageModel",),
+    "rmqclient.consuming.rebalance": ("STICKY",),
     "rmqclient.consuming.start": ("ConsumeFrom",),
     "rmqclient.listener": ("LATER", "NEVER_AGAIN", "SUCCESS", "ConsumeStatus", "later", "suspend"),
     "rmqclient.deduplication": ("Deduplication", "by_key", "by_unique_key"),

@@ -16,8 +16,7 @@ from threading import Lock, Timer
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rmqclient.address_map import NO_MAP, AddressMap
-from rmqclient.addresses import split_address
+from rmqclient.addresses import NO_MAP, AddressMap, split_address
 from rmqclient.remoting.requests import (
     CONNECT_HINT,
     OPAQUE_MASK,

@@ -12,14 +12,12 @@ from pathlib import Path
 import trio
 
 from rmqclient.consuming import start
-from rmqclient.consuming.allocation import Allocation, Sticky
-from rmqclient.consuming.message_model import MessageModel
 from rmqclient.consuming.offset_store import OffsetStore, offset_store
-from rmqclient.consuming.pulled_queue import PolledQueue, Pulling
+from rmqclient.consuming.pulled_queues import PolledQueue, Pulling
 from rmqclient.consuming.rates import Rates
-from rmqclient.consuming.rebalance import Rebalance
+from rmqclient.consuming.rebalance import Allocation, Rebalance, Sticky
 from rmqclient.consuming.start import ConsumeFrom, Start
-from rmqclient.consuming.subscribing import check_expressions, subscription_of
+from rmqclient.consuming.subscribing import MessageModel, check_expressions, subscription_of
 from rmqclient.lifetime import Lifetime
 from rmqclient.message import ReceivedMessage
 from rmqclient.remoting.client_instance import ClientInstance

@@ -10,10 +10,14 @@ from typing import Unpack
 from rmqclient.consuming.group_member import GroupMember, MemberOptions
 from rmqclient.consuming.popping.held_messages import HeldMessages
 from rmqclient.consuming.popping.lite_deliveries import LiteDeliveries
-from rmqclient.consuming.popping.lite_popper import LitePopper
 from rmqclient.consuming.popping.lite_topics import LiteTopics
-from rmqclient.consuming.popping.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
-from rmqclient.consuming.popping.queue_popper import PopRules
+from rmqclient.consuming.popping.popped_queues import (
+    IN_FLIGHT_MAX_COUNT,
+    INVISIBLE_S,
+    LitePopper,
+    PoppedQueues,
+    PopRules,
+)
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.listener import Listener

@@ -14,10 +14,14 @@ from rmqclient.consuming.deliveries import ConcurrentDeliveries
 from rmqclient.consuming.group_member import UNSETTLED_MAX_COUNT, GroupMember, MemberOptions
 from rmqclient.consuming.offset_store import BrokerOffsetStore
 from rmqclient.consuming.popping.held_messages import HeldMessages
-from rmqclient.consuming.popping.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
-from rmqclient.consuming.popping.queue_popper import PopRules, QueuePopper
-from rmqclient.consuming.pulled_queue import Pulling
-from rmqclient.consuming.pulled_queues import PulledQueues
+from rmqclient.consuming.popping.popped_queues import (
+    IN_FLIGHT_MAX_COUNT,
+    INVISIBLE_S,
+    PoppedQueues,
+    PopRules,
+    QueuePopper,
+)
+from rmqclient.consuming.pulled_queues import PulledQueues, Pulling
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.listener import ConsumeStatus, Listener

@@ -8,17 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
 
-from rmqclient.consuming.allocation import Allocation, Sticky
 from rmqclient.consuming.deliveries import ConcurrentDeliveries, Deliveries
 from rmqclient.consuming.group_member import UNSETTLED_MAX_COUNT, GroupMember, MemberOptions
-from rmqclient.consuming.message_model import MessageModel
 from rmqclient.consuming.offset_store import offset_store
 from rmqclient.consuming.orderly import OrderlyDeliveries
-from rmqclient.consuming.pulled_queue import Pulling
-from rmqclient.consuming.pulled_queues import PulledQueues
+from rmqclient.consuming.pulled_queues import PulledQueues, Pulling
 from rmqclient.consuming.queue_lease import QueueLeases
-from rmqclient.consuming.rebalance import Rebalance
+from rmqclient.consuming.rebalance import Allocation, Rebalance, Sticky
 from rmqclient.consuming.start import ConsumeFrom, Start
+from rmqclient.consuming.subscribing import MessageModel
 from rmqclient.listener import Listener
 from rmqproto.allocate import Strategy, averagely
 from rmqproto.filters.subscription import Sql92

@@ -18,8 +18,7 @@ from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.client_calls import PushReplyHeader
 from rmqproto.message import properties as props
-from rmqproto.message.crc import body_crc
-from rmqproto.message.record import StoredMessage, host_bytes
+from rmqproto.message.record import StoredMessage, body_crc, host_bytes
 from rmqproto.names import reply_topic
 from rmqproto.wire.command import Command
 

@@ -20,8 +20,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import UsageError
 from rmqproto.headers.base import from_ext, to_ext
 from rmqproto.headers.sending import SendAnswer, SendHeaderV2
-from rmqproto.java.java_hash import java_hash
-from rmqproto.java.jump_hash import jump_hash
+from rmqproto.java.java_hash import java_hash, jump_hash
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.message.producer_sequence import ProducerSequence

@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
-from rmqproto.message.crc import body_crc
 from rmqproto.message.message_id import offset_id
-from rmqproto.message.record import host_text
+from rmqproto.message.record import body_crc, host_text
 from rmqproto.message.sys_flag import (
     BORN_HOST_V6,
     COMPRESSED,

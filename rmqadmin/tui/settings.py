@@ -17,7 +17,7 @@ from rmqadmin.core.own_files import config_dir
 from rmqadmin.core.results import Notice
 from rmqadmin.core.toml_text import parse_toml
 from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
-from rmqclient.address_map import AddressMap
+from rmqclient.addresses import AddressMap
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,14 +10,12 @@ from __future__ import annotations
 from rmqclient.admin.auth import AuthCalls
 from rmqclient.admin.brokers import BrokerCalls
 from rmqclient.admin.controllers import ControllerCalls
-from rmqclient.admin.faults import FaultCalls
 from rmqclient.admin.groups import GroupCalls
-from rmqclient.admin.lite import LiteCalls
 from rmqclient.admin.messages import MessageCalls
 from rmqclient.admin.nameservers import NameserverCalls
 from rmqclient.admin.offsets import OffsetCalls
-from rmqclient.admin.snapshots import SnapshotCalls
-from rmqclient.admin.topics import TopicCalls
+from rmqclient.admin.own_requests import FaultCalls, SnapshotCalls
+from rmqclient.admin.topics import LiteCalls, TopicCalls
 
 __all__ = ["AdminClient"]
 

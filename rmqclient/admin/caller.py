@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import msgspec
 
-from rmqclient.address_map import NO_MAP, AddressMap
-from rmqclient.addresses import parse_namesrvs
+from rmqclient.addresses import NO_MAP, AddressMap, parse_namesrvs
 from rmqclient.blocking import OUTCOME_UNKNOWN, TIMEOUT_S, BlockingClient
 from rmqclient.remoting.requests import Fields, request_label
 from rmqproto.codes import SUCCESS_ALONE

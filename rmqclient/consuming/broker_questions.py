@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import trio
 
-from rmqclient.consuming.listener_call import ListenerCall
-from rmqclient.consuming.popping.queue_popper import QueuePopper
-from rmqclient.consuming.pulled_queue import DeliveredQueue
+from rmqclient.consuming.deliveries import ListenerCall
+from rmqclient.consuming.popping.popped_queues import QueuePopper
+from rmqclient.consuming.pulled_queues import DeliveredQueue
 from rmqclient.consuming.rates import Rates
 from rmqclient.message import ReceivedMessage
 from rmqclient.remoting.channels import BrokerRequestHandler

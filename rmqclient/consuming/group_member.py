@@ -12,16 +12,14 @@ from typing import Protocol, TypedDict
 import trio
 
 from rmqclient.consuming.broker_questions import BrokerQuestions
-from rmqclient.consuming.deliveries import Deliveries
+from rmqclient.consuming.deliveries import Deliveries, ListenerCall
 from rmqclient.consuming.failed_messages import FailedMessages
-from rmqclient.consuming.listener_call import ListenerCall
-from rmqclient.consuming.message_model import MessageModel
-from rmqclient.consuming.popping.queue_popper import QueuePopper
-from rmqclient.consuming.pulled_queue import DeliveredQueue
+from rmqclient.consuming.popping.popped_queues import QueuePopper
+from rmqclient.consuming.pulled_queues import DeliveredQueue
 from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import Start
-from rmqclient.consuming.subscribing import check_expressions, subscriptions_of
+from rmqclient.consuming.subscribing import MessageModel, check_expressions, subscriptions_of
 from rmqclient.lifetime import Lifetime
 from rmqclient.listener import Listener
 from rmqclient.remoting.channels import BrokerRequestHandler

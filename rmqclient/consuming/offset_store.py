@@ -9,7 +9,7 @@ from typing import Protocol
 
 import trio
 
-from rmqclient.consuming.message_model import MessageModel
+from rmqclient.consuming.subscribing import MessageModel
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import LocalOffsets

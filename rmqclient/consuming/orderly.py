@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from rmqclient.consuming.deliveries import Delivery
-from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.consuming.deliveries import Delivery, ListenerCall
 from rmqclient.consuming.queue_lease import QueueLeases
 from rmqclient.listener import NEVER_AGAIN, ConsumeStatus
 from rmqclient.message import ReceivedMessage

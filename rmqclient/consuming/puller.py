@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from rmqclient.consuming.failure_pause import FailurePause
+import logging
+
+import trio
+
 from rmqclient.consuming.subscribing import tag_filter
 from rmqclient.message import ReceivedMessage
 from rmqclient.pull import (
@@ -15,11 +18,13 @@ from rmqclient.pull import (
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
-from rmqproto.codes import RequestCode
-from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError
 from rmqproto.filters.subscription import TAG
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.consuming import PULL_BATCH_COUNT, PULL_LITE
+
+log = logging.getLogger(__name__)
 
 SUSPEND_MS = 15_000
 """How long a broker may hold a pull while it has no messages."""
@@ -90,3 +95,38 @@ class Puller:
     async def pause(self) -> None:
         """Pauses, longer each time until a pull succeeds."""
         await self._pause.sleep()
+
+
+# --- the pause after a failure, of pulls and of pops -----------------------------------------------------------------
+
+AFTER_FAILURE_S = 0.1
+AFTER_FAILURES_S = 3.0
+"""The pause doubles from the first to the second of these while requests keep failing. A restarted broker is found
+again soon, and one that is gone is not flooded."""
+
+AFTER_FLOW_CONTROL_S = 0.02
+
+
+class FailurePause:
+    def __init__(self, client: ClientInstance):
+        self._client = client
+        self._next_s = AFTER_FAILURE_S
+
+    def reset(self) -> None:
+        """A request has succeeded."""
+        self._next_s = AFTER_FAILURE_S
+
+    async def sleep(self) -> None:
+        """Sleeps, longer each time until ``reset``."""
+        await trio.sleep(self._next_s)
+        self._next_s = min(2 * self._next_s, AFTER_FAILURES_S)
+
+    async def after(self, error: RocketMQError, verb: str, queue: MessageQueue) -> None:
+        """Sleeps after a failed pull or pop (``verb``), and logs it unless the broker only asks for a moment of
+        rest."""
+        if isinstance(error, RefusedError) and error.code == ResponseCode.FLOW_CONTROL:
+            await trio.sleep(AFTER_FLOW_CONTROL_S)
+            return
+        log.warning("%s failed queue=%s error=%s", verb, queue, error)
+        self._client.routes.refresh_soon()
+        await self.sleep()

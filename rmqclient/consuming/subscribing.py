@@ -1,9 +1,11 @@
-"""Subscriptions of a consumer: in the form of heartbeats, and checked by a broker beforehand."""
+"""What a consumer asks for: its subscriptions, as heartbeats have them and checked by a broker beforehand, and whether
+a message goes to one member of a group or to every member (``MessageModel``, 5.5.0)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from enum import Enum
 
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.groups import CheckClientRequest, SubscriptionData
@@ -50,3 +52,25 @@ async def check_expressions(client: ClientInstance, group: str, subscriptions: I
         request = CheckClientRequest(client_id=client.client_id, group=group, subscription_data=subscription)
         code = RequestCode.CHECK_CLIENT_CONFIG
         await client.channels.request(min(addresses), code, body=fastjson.dumps(request))
+
+
+BROADCAST_INSTANCE = "DEFAULT"
+"""The instance name of a client in a broadcasting group, as in Apache's clients. It stays the same after a restart,
+because the file with its offsets is named after its client id."""
+
+
+class MessageModel(Enum):
+    CLUSTERING = "CLUSTERING"
+    BROADCASTING = "BROADCASTING"
+
+    @classmethod
+    def of(cls, value: MessageModel | str) -> MessageModel:
+        """The member with that value. UsageError for any other text."""
+        try:
+            return cls(value)
+        except ValueError:
+            raise UsageError(f"message_model cannot be {value!r}", hint="Use CLUSTERING or BROADCASTING.") from None
+
+    def instance_name(self, wanted: str | None) -> str | None:
+        """The second half of the client id; None for a unique one."""
+        return wanted or (BROADCAST_INSTANCE if self is MessageModel.BROADCASTING else None)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rmqproto.bodies import acl as acl
     from rmqproto.bodies import base as base
-    from rmqproto.bodies import faults as faults
     from rmqproto.bodies import groups as groups
     from rmqproto.bodies import lite as lite
     from rmqproto.bodies import master as master
+    from rmqproto.bodies import own_requests as own_requests
     from rmqproto.bodies import popping as popping
     from rmqproto.bodies import replication as replication
     from rmqproto.bodies import routes as routes
-    from rmqproto.bodies import snapshots as snapshots
     from rmqproto.bodies import static_topics as static_topics
     from rmqproto.bodies import statistics as statistics
 else:

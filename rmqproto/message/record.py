@@ -1,20 +1,19 @@
 """Stored messages: the record of commit logs, and of pull, query and view answers (``MessageDecoder``,
 ``CommitLog``, ``MessageExtEncoder``, 5.5.0), and the items of a batch send.
 
-Every length is checked against the bytes at hand before it is used.
-"""
+Every length is checked against the bytes at hand before it is used."""
 
 from __future__ import annotations
 
 import ipaddress
 import struct
 import zlib
+from zlib import crc32
 
 import msgspec
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
-from rmqproto.message.crc import body_crc
 from rmqproto.message.message_id import offset_id
 from rmqproto.message.sys_flag import (
     BORN_HOST_V6,
@@ -288,3 +287,9 @@ def batch_parts_untrusted(data: bytes) -> list[BatchPart]:
 def split_batch_untrusted(data: bytes) -> list[BatchItem]:
     """As ``batch_parts_untrusted``."""
     return [BatchItem(flag, body, properties[2:]) for flag, body, properties in batch_parts_untrusted(data)]
+
+
+def body_crc(body: bytes | bytearray | memoryview) -> int:
+    """CRC-32 of a message body as stored, that is, after compression; with the sign bit off (``UtilAll.crc32``,
+    5.5.0)."""
+    return crc32(body) & 0x7FFFFFFF

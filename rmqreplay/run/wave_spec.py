@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rmqclient.address_map import NO_MAP, AddressMap
+from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.tls_files import TlsFiles
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.ledger.letters import Place, Runs, Witness, marked_runs, unmarked

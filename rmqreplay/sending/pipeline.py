@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqclient.address_map import NO_MAP, AddressMap
-from rmqclient.addresses import split_address
+from rmqclient.addresses import NO_MAP, AddressMap, split_address
 from rmqclient.remoting.requests import OPAQUE_MASK, Fields, encode_not_supported, encode_request
 from rmqproto.errors import ConnectError, ProtocolError
 from rmqproto.wire.command import Command, FrameReader

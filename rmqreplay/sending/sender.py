@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rmqclient.address_map import NO_MAP, AddressMap
+from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.sending import BUSY_CODES, COMPRESS_LEVEL, COMPRESSED_ZLIB, NEVER_CODES, STORED_CODES
 from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue

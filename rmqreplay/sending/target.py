@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from rmqclient.address_map import NO_MAP, AddressMap
+from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.blocking import BlockingClient
 from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue

@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rmqclient.address_map import NO_MAP, AddressMap
+from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
 from rmqclient.tls_files import TlsFiles, tls_context

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from rmqproto.access.kept_access import acls_untrusted, users_untrusted
 from rmqproto.access.policies import Acl, BadPolicy
 from rmqproto.access.resources import PolicyType, ResourcePattern, by_name
-from rmqproto.access.users import SUBJECT_PREFIX, User, UserStatus, UserType
+from rmqproto.access.users import SUBJECT_PREFIX, User, UserStatus, UserType, acls_untrusted, users_untrusted
 from rmqproto.bodies.acl import AclInfo, UserAccount
 from rmqproto.errors import ProtocolError, RocketMQError, StorageError
 from rmqproto.wire.credentials import Credentials

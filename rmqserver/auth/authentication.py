@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from rmqproto.access.decision import barred
-from rmqproto.access.users import User
+from rmqproto.access.users import User, barred
 from rmqproto.codes import ResponseCode
 from rmqproto.wire.signing import ACCESS_KEY, SigningKey
 from rmqserver.auth.auth_settings import AuthSettings

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from rmqproto.access.decision import judge
-from rmqproto.access.users import User
+from rmqproto.access.users import User, judge
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import NoFields

@@ -12,7 +12,7 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
 from rmqproto.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
 from rmqproto.headers.tables import TopicHeader
-from rmqproto.message.crc import body_crc
+from rmqproto.message.record import body_crc
 from rmqproto.perm import PERM_READ_WRITE
 from rmqproto.wire import fastjson
 from rmqserver.config.broker_config import BrokerConfig

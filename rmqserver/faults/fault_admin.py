@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rmqproto.bodies.faults import FaultRules, FaultState, FaultStates
+from rmqproto.bodies.own_requests import FaultRules, FaultState, FaultStates
 from rmqproto.codes import OwnRequestCode, ResponseCode
 from rmqproto.errors import UsageError
 from rmqproto.fault_rules import parse_rule

@@ -42,7 +42,7 @@ from rmqproto.headers.nameserver import (
     WipeWritePermAnswer,
 )
 from rmqproto.headers.tables import TopicHeader
-from rmqproto.message.crc import body_crc
+from rmqproto.message.record import body_crc
 from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from rmqproto.wire import fastjson

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import trio
 
-from rmqproto.bodies.snapshots import SnapshotName, SnapshotNames
+from rmqproto.bodies.own_requests import SnapshotName, SnapshotNames
 from rmqproto.codes import OwnRequestCode, ResponseCode
 from rmqproto.errors import UsageError
 from rmqproto.wire.fastjson import dumps, loads_untrusted

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from rmqclient.address_map import NO_MAP, AddressMap
+from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.tls_files import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rmqclient.address_map import NO_MAP, AddressMap, parse_address_map, split_rules
+from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, split_rules
 from rmqproto.errors import UsageError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rmqclient.lite_pop import popped_lite_untrusted
+from rmqclient.pop import popped_lite_untrusted
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
-from rmqclient.consuming.allocation import STICKY
+from rmqclient.consuming.rebalance import STICKY
 from rmqclient.lite_pull_consumer import LitePullConsumer
 from rmqclient.message import Message
 from rmqclient.producer import Producer

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
-from rmqclient.consuming.allocation import STICKY
+from rmqclient.consuming.rebalance import STICKY
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import NEVER_AGAIN, ConsumeStatus, Listener, later
 from rmqclient.message import Message, ReceivedMessage

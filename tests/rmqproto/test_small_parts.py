@@ -8,7 +8,7 @@ from rmqproto import names
 from rmqproto.codes import version_name
 from rmqproto.java.java_hash import extend_hash, java_hash, tag_code
 from rmqproto.message import properties
-from rmqproto.message.crc import body_crc
+from rmqproto.message.record import body_crc
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import sign, signature
 

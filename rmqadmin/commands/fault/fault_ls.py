@@ -10,7 +10,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
-from rmqproto.bodies.faults import FaultState
+from rmqproto.bodies.own_requests import FaultState
 
 
 class FaultRow(Row, frozen=True):

@@ -1,5 +1,5 @@
 """Whether a user may do something, and which entry decides it, from a broker's checks, users and policies. The decision
-itself is the one that brokers use: ``rmqproto.access.decision``."""
+itself is the one that brokers use: ``rmqproto.access.users``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from rmqadmin.core.access.enforcement import switches
 from rmqadmin.core.access.users import username_of
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.terminal_text import wrapped_lines
-from rmqproto.access.decision import barred, judge
 from rmqproto.access.policies import Acl, PolicyEntry
 from rmqproto.access.resources import Action, Resource, ResourcePattern, ResourceType, group_resource, topic_resource
-from rmqproto.access.users import SUBJECT_PREFIX, User
+from rmqproto.access.users import SUBJECT_PREFIX, User, barred, judge
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     ``namesrv_addr`` is ``host:port[;host:port…]``. ``access_key`` and ``secret_key`` are only references (``secrets``).
     The ``tls_*`` are paths of PEM files; ``tls_insecure`` means that no certificate is checked. ``address_map`` holds
-    rules for ``rmqclient.address_map``. ``parallel`` is the number of servers asked at once.
+    rules for ``rmqclient.addresses``. ``parallel`` is the number of servers asked at once.
     """
 
     namesrv_addr: str | None = None

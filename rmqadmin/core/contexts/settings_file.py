@@ -99,7 +99,7 @@ def _value(where: str, name: str, value: Any, kind: Any) -> Any:
 
             parse_namesrvs(found)
         if name == "address_map":
-            from rmqclient.address_map import parse_address_map
+            from rmqclient.addresses import parse_address_map
 
             parse_address_map(found)
     except UsageError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rmqclient.address_map import NO_MAP, AddressMap
+from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.tls_files import TlsFiles
 from rmqproto.wire.credentials import Credentials
 

@@ -18,7 +18,7 @@ from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
 
 if TYPE_CHECKING:
-    from rmqclient.address_map import AddressMap
+    from rmqclient.addresses import AddressMap
     from rmqclient.tls_files import TlsFiles
     from rmqproto.wire.credentials import Credentials
     from rmqreplay.plans.request import ReplayRequest

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import trio
 
-from rmqclient.consuming.deliveries import AGAIN_AFTER_S, Delivery, SendBack
-from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.consuming.deliveries import AGAIN_AFTER_S, Delivery, ListenerCall, SendBack
 from rmqclient.message import ReceivedMessage
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError

@@ -1,14 +1,39 @@
-"""The queues that a consumer pops from, in no order or in the order of lite topics."""
+"""The queues that a consumer pops from, in no order or in the order of lite topics. From each queue, or from all queues
+of a broker at once, it pops one time after the other while there is room for messages
+(``DefaultMQPushConsumerImpl.popMessage``, 5.5.0)."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import trio
 
-from rmqclient.consuming.popping.queue_popper import PopRules, QueuePopper
+from rmqclient.consuming.deliveries import ConcurrentDeliveries, Delivery
+from rmqclient.consuming.popping.held_messages import HeldMessages
+from rmqclient.consuming.popping.lite_deliveries import LiteDeliveries
+from rmqclient.consuming.popping.lite_topics import LiteTopics
+from rmqclient.consuming.puller import FailurePause
+from rmqclient.consuming.rates import Rates
+from rmqclient.consuming.subscribing import tag_filter
+from rmqclient.pop import (
+    POP_ANSWER_CODES,
+    POP_BATCH_COUNT,
+    PoppedMessage,
+    pop_header,
+    pop_lite_header,
+    popped_lite_untrusted,
+    popped_untrusted,
+)
+from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
+from rmqproto.codes import RequestCode
+from rmqproto.errors import RocketMQError
+from rmqproto.headers.base import Header
+from rmqproto.wire.command import Command
 
 IN_FLIGHT_MAX_COUNT = 96
 """``popThresholdForQueue``."""
@@ -56,3 +81,152 @@ class PoppedQueues:
     async def close(self) -> None:
         """Messages that the listener has not begun are given back as not tried."""
         await self._shared.held.close(self.deliveries.waiting)
+
+
+log = logging.getLogger(__name__)
+
+POLL_MS = 15_000
+"""How long a broker may hold a pop while it has no messages."""
+
+ANSWER_TIMEOUT_S = 15.0
+"""Time for the answer beyond that."""
+
+SOON_S = 1.0
+"""A broker that answers an empty pop sooner cannot hold it: too many pops wait, or its clock differs from ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class PopRules:
+    """The part that the queues of one consumer share. ``init_mode`` is that of the request."""
+
+    group: str
+    client: ClientInstance
+    held: HeldMessages
+    deliveries: ConcurrentDeliveries | LiteDeliveries
+    rates: Rates
+    init_mode: int
+    max_in_flight: int
+
+
+class QueuePopper:
+    """``run`` runs in a task from the moment the queue is ours until ``stop``."""
+
+    def __init__(self, queue: MessageQueue, subscription: SubscriptionData, shared: PopRules):
+        self.queue = queue
+        self._subscription = subscription
+        self._shared = shared
+        self._filter = tag_filter(subscription)
+        self._pause = FailurePause(shared.client)
+        self._in_flight = 0
+        self._room = trio.Event()
+        self._is_stopped = False
+        self._last_pop_s = 0.0
+
+    async def run(self) -> None:
+        """Runs until ``stop``, and returns with the answer of the pop under way: no other consumer gets its
+        messages."""
+        while not self._is_stopped:
+            room = self._shared.max_in_flight - self._in_flight
+            if room <= 0:
+                self._room = trio.Event()
+                await self._room.wait()
+            else:
+                await self._pop(min(room, POP_BATCH_COUNT))
+
+    def stop(self) -> None:
+        """The queue is not ours any more. Messages popped from it still are."""
+        self._is_stopped = True
+        self._room.set()
+
+    def info(self, now_s: float, now_ms: int) -> dict[str, Any]:
+        """For ``consumerStatus`` (``PopProcessQueueInfo``). ``now_s`` is ``trio.current_time()``, ``now_ms`` the same
+        moment since the epoch."""
+        return {
+            "droped": self._is_stopped,
+            "lastPopTimestamp": now_ms - int((now_s - self._last_pop_s) * 1000) if self._last_pop_s else 0,
+            "waitAckCount": self._in_flight,
+        }
+
+    async def _pop(self, max_count: int) -> None:
+        started_s = self._last_pop_s = trio.current_time()
+        try:
+            messages = await self._ask(max_count)
+        except RocketMQError as error:
+            await self._pause.after(error, "pop", self.queue)
+            return
+        now_s = trio.current_time()
+        if messages:
+            self._shared.rates.pulled(self.queue.topic, now_s, len(messages), (now_s - started_s) * 1000)
+            await self._take(messages, now_s)
+        elif now_s - started_s < SOON_S:
+            await self._pause.sleep()
+            return
+        self._pause.reset()
+
+    async def _ask(self, max_count: int) -> list[PoppedMessage]:
+        """The messages of one pop. RocketMQError."""
+        header = pop_header(
+            self._shared.group,
+            self.queue,
+            self._subscription,
+            max_count=max_count,
+            invisible_ms=self._shared.held.invisible_ms,
+            poll_ms=POLL_MS,
+            init_mode=self._shared.init_mode,
+        )
+        return popped_untrusted(await self._request(RequestCode.POP_MESSAGE, header), self.queue)
+
+    async def _request(self, code: RequestCode, header: Header) -> Command:
+        client = self._shared.client
+        return await client.channels.request(
+            client.routes.master(self.queue.broker_name),
+            code,
+            header,
+            timeout_s=POLL_MS / 1000 + ANSWER_TIMEOUT_S,
+            accept=POP_ANSWER_CODES,
+        )
+
+    async def _take(self, messages: list[PoppedMessage], now_s: float) -> None:
+        held = self._shared.held
+        if held.is_closing:
+            await held.give_back(messages)
+            return
+        for message in messages:
+            self._in_flight += 1
+            one = held.hold(message, now_s, self._gone)
+            if self._filter.tags is None or self._filter.matches(message.tags):
+                self._shared.deliveries.offer(Delivery(message, one, _nothing))
+            else:  # its tag only has the hash of a wanted one
+                one.settle(message.stored)
+
+    def _gone(self) -> None:
+        self._in_flight -= 1
+        self._room.set()
+
+
+def _nothing() -> None:
+    """The callback of a message that ``_gone`` was told of already."""
+
+
+class LitePopper(QueuePopper):
+    def __init__(self, broker: MessageQueue, subscription: SubscriptionData, shared: PopRules, lite_topics: LiteTopics):
+        """``broker`` stands for all queues of the parent topic on one broker."""
+        super().__init__(broker, subscription, shared)
+        self._lite_topics = lite_topics
+
+    async def _ask(self, max_count: int) -> list[PoppedMessage]:
+        shared, broker = self._shared, self.queue
+        header = pop_lite_header(
+            shared.client.client_id,
+            shared.group,
+            broker.topic,
+            max_count=max_count,
+            invisible_ms=shared.held.invisible_ms,
+            poll_ms=POLL_MS,
+        )
+        try:
+            await self._lite_topics.be_known(broker.broker_name)
+            return popped_lite_untrusted(await self._request(RequestCode.POP_LITE_MESSAGE, header), broker)
+        except RocketMQError:
+            self._lite_topics.forgotten(broker.broker_name)
+            raise

@@ -2,8 +2,7 @@
 
 Each condition is true, false, null or an error, and a message matches only if the whole is true. So most of an
 expression needs no third value, and uses Python's own ``and`` and ``or``. The third value is needed if a term that may
-be null precedes one that can fail: Apache evaluates the second one, too, and fails (``_all``).
-"""
+be null precedes one that can fail: Apache evaluates the second one, too, and fails (``_all``)."""
 
 from __future__ import annotations
 
@@ -11,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 from rmqproto.filters.sql92.forms import Form
 from rmqproto.filters.sql92.java_values import Long
-from rmqproto.filters.sql92.outcomes import before_one_that_fails, can_be_null
 from rmqproto.filters.sql92.tree import (
     NULL,
     Comparison,
@@ -247,3 +245,44 @@ def _number(node: Node) -> int | float | None:
 
 def _literal(value: object) -> str:
     return f"Long({int(value)})" if isinstance(value, Long) else f"({value!r})"
+
+
+# --- outcomes: whether a value can be null or an error ---------------------------------------------------------------
+
+
+def can_be_null(node: Node) -> bool:
+    if isinstance(node, Not):
+        return can_be_null(node.operand)
+    if isinstance(node, Logic):
+        return any(map(can_be_null, node.terms))
+    if isinstance(node, Constant):
+        return node.value is None
+    if isinstance(node, Comparison):
+        return node.right != NULL and not (node.symbol == "==" and isinstance(node.left, Constant))
+    return not isinstance(node, TextTest)
+
+
+def can_fail(node: Node) -> bool:
+    if isinstance(node, Not | Negation | TextTest):
+        return can_fail(node.operand)
+    if isinstance(node, Logic):
+        return any(map(can_fail, node.terms))
+    if not isinstance(node, Comparison):
+        return False
+    if node.right == NULL:
+        return can_fail(node.left)
+    return node.symbol != "==" or not all(map(_is_text, (node.left, node.right)))
+
+
+def _is_text(node: Node) -> bool:
+    return isinstance(node, Property) or (isinstance(node, Constant) and isinstance(node.value, str))
+
+
+def before_one_that_fails(terms: list[Node]) -> list[bool]:
+    """For each term, whether a later one can fail."""
+    found: list[bool] = []
+    can = False
+    for term in reversed(terms):
+        found.append(can)
+        can = can or can_fail(term)
+    return found[::-1]

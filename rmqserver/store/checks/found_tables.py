@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rmqproto.access.kept_access import acls_untrusted, users_untrusted
+from rmqproto.access.users import acls_untrusted, users_untrusted
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.master import SlaveLogFile

@@ -36,9 +36,8 @@ from rmqproto.codes import VERSION, RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, RefusedError
 from rmqproto.headers.controller import ControllerMetaAnswer
 from rmqproto.message import properties as props
-from rmqproto.message.crc import body_crc
 from rmqproto.message.properties import render
-from rmqproto.message.record import StoredMessage, host_bytes
+from rmqproto.message.record import StoredMessage, body_crc, host_bytes
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.wire.fastjson import ObjectMap
 

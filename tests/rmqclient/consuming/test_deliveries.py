@@ -11,8 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from rmqclient.consuming.deliveries import AGAIN_AFTER_S, ConcurrentDeliveries, Delivery
-from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.consuming.deliveries import AGAIN_AFTER_S, ConcurrentDeliveries, Delivery, ListenerCall
 from rmqclient.consuming.process_queue import ProcessQueue
 from rmqclient.consuming.rates import Rates
 from rmqclient.listener import LATER, NEVER_AGAIN, SUCCESS, ConsumeStatus, Listener, later

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from rmqclient.consuming.deliveries import Delivery
-from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.consuming.deliveries import Delivery, ListenerCall
 from rmqclient.consuming.orderly import OrderlyDeliveries
 from rmqclient.consuming.process_queue import ProcessQueue
 from rmqclient.consuming.queue_lease import LEASE_S, RENEW_INTERVAL_S, QueueLeases

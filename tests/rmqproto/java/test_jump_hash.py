@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto.java.java_hash import java_hash
-from rmqproto.java.jump_hash import jump_hash
+from rmqproto.java.java_hash import java_hash, jump_hash
 
 PLACES = (1, 2, 4, 8, 16, 100, 1000)
 

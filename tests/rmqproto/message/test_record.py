@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
-from rmqproto.message.crc import body_crc
 from rmqproto.message.message_id import UniqueIds, offset_id, parse_offset_id_untrusted, parse_unique_id_untrusted
 from rmqproto.message.record import (
     RECORD_V4,
     BatchItem,
     StoredMessage,
+    body_crc,
     decode_record_untrusted,
     decode_records_untrusted,
     encode_batch,

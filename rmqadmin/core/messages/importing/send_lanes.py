@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core.messages.importing.check import RefusedRow
-from rmqclient.address_map import AddressMap
+from rmqclient.addresses import AddressMap
 from rmqclient.blocking import OUTCOME_UNKNOWN
 from rmqclient.message import SendResult
 from rmqclient.remoting.requests import refusal, request_label

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rmqproto.message.crc import body_crc
+from rmqproto.message.record import body_crc
 from rmqproto.message.sys_flag import (
     COMPRESSED,
     COMPRESSION_TYPE_MASK,

@@ -11,8 +11,7 @@ from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.settings import ClientMaker
-from rmqclient.address_map import parse_address_map
-from rmqclient.addresses import split_address
+from rmqclient.addresses import parse_address_map, split_address
 from rmqproto.errors import UsageError
 from rmqreplay.sending.target import ReplayTarget, read_fences
 from rmqreplay.source.live import LiveCluster

@@ -1,4 +1,4 @@
-"""Bodies of our own requests about faults (docs/testing.md)."""
+"""Bodies of our own requests about faults and about snapshots of a store (docs/testing.md)."""
 
 from __future__ import annotations
 
@@ -22,3 +22,15 @@ class FaultStates(Body, kw_only=True):
     """Answer of SET_FAULTS and GET_FAULTS."""
 
     faults: list[FaultState] = []
+
+
+class SnapshotName(Body, kw_only=True):
+    """Body of SNAPSHOT and RESTORE."""
+
+    name: str
+
+
+class SnapshotNames(Body, kw_only=True):
+    """Answer of GET_SNAPSHOTS."""
+
+    names: list[str] = []
