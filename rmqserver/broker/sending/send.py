@@ -14,7 +14,6 @@ from rmqproto.codes import ONEWAY_FLAG, SEND_CODES
 from rmqproto.headers.sending import SendHeader
 from rmqproto.message import properties as props
 from rmqserver.broker.errors import as_refused
-from rmqserver.broker.sending.answers import SentAnswers
 from rmqserver.broker.sending.batch import BatchPut
 from rmqserver.broker.sending.pending import OnDone
 from rmqserver.broker.sending.properties import (
@@ -30,6 +29,7 @@ from rmqserver.broker.sending.send_checks import refusal_of
 from rmqserver.broker.sending.special import ProducerPut, recall_handle_of
 from rmqserver.broker.sending.targets import Target, Targets, WhenTold, at_once
 from rmqserver.broker.sending.waiting_put import WaitingPut
+from rmqserver.doors.remoting.sent_answers import SentAnswers
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.store.new_message import NewMessage

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rmqproto.codes import REPLY_CODES, RequestCode, ResponseCode
 from rmqproto.headers.sending import RecallAnswer, RecallHeader, SendAnswer, SendBackHeader, SendHeader
 from rmqproto.message import properties as props
-from rmqserver.broker.sending.answers import RefusedSendAnswer, telling, without_content
 from rmqserver.broker.sending.properties import added_by_broker
+from rmqserver.doors.remoting.sent_answers import RefusedSendAnswer, telling, without_content
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, answer_frame, send_answer, success
 

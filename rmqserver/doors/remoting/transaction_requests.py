@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rmqproto.codes import RequestCode
 from rmqproto.headers.transactions import UNKNOWN, EndTransactionHeader, ResumeCheckHeader
 from rmqserver.broker.held_answers import put_off
-from rmqserver.broker.sending.answers import telling
+from rmqserver.doors.remoting.sent_answers import telling
 from rmqserver.remoting.answer import Request, success
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from rmqproto.headers.sending import SendAnswer
 from rmqproto.message.properties import parse
 from rmqproto.wire.command import Command, HeaderCodec, decode_frame_untrusted
 from rmqserver.broker.replicas.ha_master import HaMaster
-from rmqserver.broker.sending.answers import SentAnswers
 from rmqserver.broker.sending.pending import STORED, Outcome, PendingPuts
 from rmqserver.broker.sending.properties import waits_until_safe, wants_safe
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.doors.remoting.sent_answers import SentAnswers
 from rmqserver.remoting.answer import Request, success
 from rmqserver.store.log.flusher import Flusher
 from rmqserver.store.message_store import MessageStore, StoreParts
