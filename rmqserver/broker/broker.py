@@ -81,6 +81,7 @@ from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
 from rmqserver.doors.remoting.pops import PopRequests
 from rmqserver.doors.remoting.returned_messages import RecallRequests, ReplyRequests, SendBackRequests
+from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.limits.in_flight_gate import InFlightGate
@@ -260,7 +261,7 @@ class Broker(Service):
         parts = self.parts
         runtime = RuntimeInfo(parts, self.delays, self.timers.counts, self._following_problem)
         services = (
-            self.sends,
+            SendHandlers(self.sends, parts),
             self.pulls,
             SendBackRequests(self.send_backs, self.reads),
             TransactionRequests(self.transactions.ends, self.store, self.reads, self.pending),

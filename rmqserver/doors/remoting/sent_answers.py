@@ -13,8 +13,8 @@ from rmqproto.headers.sending import SendAnswer
 from rmqserver.broker import answer_templates
 from rmqserver.broker.answer_templates import HEAD, HEADS, HEADS_COUNT
 from rmqserver.broker.sending.pending import STORED, OnDone, Outcome, PendingPut
+from rmqserver.broker.sending.send import SendOutcome
 from rmqserver.remoting.answer import Request, answer_frame
-from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
@@ -55,8 +55,8 @@ class SentAnswers:
             connection.send((HEADS[size] if size < HEADS_COUNT else HEAD.pack(4 + size, size)) + header)
         else:
             request = Request(code=0, opaque=opaque, header=NoFields())
-            answer = self._answer(store_host, [appended.log_offset], queue_id, appended, unique_key.decode())
-            connection.send(_frame(request, outcome, answer))
+            sent = SendOutcome(appended, queue_id, store_host, unique_key.decode())
+            connection.send(_frame(request, outcome, self._answer(sent)))
 
     def timer(self, outcome: Outcome, put: PendingPut) -> None:
         """As ``plain``; ``put`` ends with the recall handle (ASCII bytes)."""
@@ -67,47 +67,33 @@ class SentAnswers:
             connection.send(HEAD.pack(4 + len(header), len(header)) + header)
         else:
             request = Request(code=0, opaque=opaque, header=NoFields())
-            answer = self._answer(store_host, [appended.log_offset], queue_id, appended, unique_key.decode())
-            answer.recall_handle = handle.decode()
-            connection.send(_frame(request, outcome, answer))
+            sent = SendOutcome(appended, queue_id, store_host, unique_key.decode(), handle.decode())
+            connection.send(_frame(request, outcome, self._answer(sent)))
 
-    def when_done(
-        self,
-        request: Request[Any],
-        connection: Connection,
-        store_host: bytes,
-        first: Appended,
-        log_offsets: list[int],
-        queue_id: int,
-        unique_key: str | None,
-        recall_handle: str | None = None,
-    ) -> OnDone:
-        """The function that answers a batch, or a request that is not plain. The messages are at ``log_offsets``."""
+    def when_done(self, request: Request[Any], connection: Connection, sent: SendOutcome) -> OnDone:
+        """The function that answers a batch, or a request that is not plain."""
         request = without_content(request)
-        is_plain_batch = unique_key is None and not request.codec
+        is_plain_batch = sent.unique_key is None and not request.codec
 
         def on_done(outcome: Outcome) -> None:
             if is_plain_batch and outcome is STORED:
-                ids = _offset_ids(store_host, log_offsets).encode()
-                header = self._batch_template % (ids, queue_id, first.queue_offset, request.opaque)
+                ids = _offset_ids(sent).encode()
+                header = self._batch_template % (ids, sent.queue_id, sent.appended.queue_offset, request.opaque)
                 connection.send(HEAD.pack(4 + len(header), len(header)) + header)
             else:
-                answer = self._answer(store_host, log_offsets, queue_id, first, unique_key)
-                answer.recall_handle = recall_handle
-                connection.send(_frame(request, outcome, answer))
+                connection.send(_frame(request, outcome, self._answer(sent)))
 
         return on_done
 
-    def _answer(
-        self, store_host: bytes, log_offsets: list[int], queue_id: int, first: Appended, unique_key: str | None
-    ) -> SendAnswer:
+    def _answer(self, sent: SendOutcome) -> SendAnswer:
         return SendAnswer(
-            message_id=_offset_ids(store_host, log_offsets),
-            queue_id=queue_id,
-            queue_offset=first.queue_offset,
-            transaction_id=unique_key,
+            message_id=_offset_ids(sent),
+            queue_id=sent.queue_id,
+            queue_offset=sent.appended.queue_offset,
+            transaction_id=sent.unique_key,
             msg_region=self._region,
             trace_on=self._trace_on,
+            recall_handle=sent.recall_handle,
         )
 
     def _template(self, store_host: bytes) -> bytes:
@@ -144,8 +130,8 @@ def _frame(request: Request[Any], outcome: Outcome, answer: SendAnswer) -> bytes
     return answer_frame(request, outcome.code, outcome.remark, header, b"")
 
 
-def _offset_ids(store_host: bytes, log_offsets: list[int]) -> str:
+def _offset_ids(sent: SendOutcome) -> str:
     """The message ids, joined by commas. A batch has many: writing all numbers as hex at once costs a quarter."""
-    host = store_host.hex().upper()
+    host, log_offsets = sent.store_host.hex().upper(), sent.batch or [sent.appended.log_offset]
     numbers = struct.pack(f">{len(log_offsets)}Q", *log_offsets).hex(",", 8).upper()
     return host + numbers.replace(",", f",{host}")

@@ -19,7 +19,7 @@ from rmqproto.headers.popping import AckHeader, NotificationAnswer, Notification
 from rmqproto.headers.sending import RecallHeader, SendBackHeader, SendHeader
 from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
 from rmqproto.message import properties as props
-from rmqproto.message.record import decode_records_untrusted, host_bytes
+from rmqproto.message.record import BatchItem, decode_records_untrusted, encode_batch, host_bytes
 from rmqproto.names import dlq_topic
 from rmqproto.pop import Handle
 from rmqserver.broker.broker import Broker
@@ -136,6 +136,17 @@ def test_what_is_sent_is_pulled_and_committed(door: Door) -> None:
     commit = UpdateConsumerOffsetHeader(consumer_group=GROUP, topic=TOPIC, queue_id=0, commit_offset=3)
     assert door.broker.committed_offsets.commit(commit)
     assert door.broker.offsets.committed(GROUP, TOPIC, 0) == 3
+
+
+def test_a_batch_is_stored_as_messages(door: Door) -> None:
+    told: list[tuple[SendOutcome, Outcome]] = []
+    header = SendHeader(producer_group="P", topic=TOPIC, queue_id=0, born_timestamp=1, batch=True)
+    body = encode_batch([BatchItem(0, each, b"") for each in (b"1", b"2")])
+    door.broker.sends.put_batch(header, body, door.caller, lambda sent: lambda outcome: told.append((sent, outcome)))
+    door.broker.end_round()
+    ((sent, outcome),) = told
+    assert (outcome, len(sent.batch or [])) == (STORED, 2)
+    assert door.pull(0) == [b"1", b"2"]
 
 
 def test_what_is_popped_is_acknowledged(door: Door) -> None:

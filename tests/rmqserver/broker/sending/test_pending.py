@@ -18,6 +18,7 @@ from rmqproto.wire.command import Command, HeaderCodec, decode_frame_untrusted
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.sending.pending import STORED, Outcome, PendingPuts
 from rmqserver.broker.sending.properties import waits_until_safe, wants_safe
+from rmqserver.broker.sending.send import SendOutcome
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.doors.remoting.sent_answers import SentAnswers
@@ -76,7 +77,7 @@ class Waiting:
         """Puts a message as all other paths do."""
         peer: Any = Peer()
         request: Request[Any] = Request(code=310, opaque=opaque, header=NoFields(), codec=int(codec))
-        on_done = self.answers.when_done(request, peer, HOST, self.appended, [16], 0, "AB")
+        on_done = self.answers.when_done(request, peer, SendOutcome(self.appended, 0, HOST, "AB"))
         self.puts.wait(on_done, until_safe=until_safe)
         return peer  # type: ignore[no-any-return]
 
@@ -104,7 +105,7 @@ def test_batch_answer_from_a_template_is_the_ordinary_one(store: MessageStore) -
     peer: Any = Peer()
     request: Request[Any] = Request(code=320, opaque=7, header=NoFields())
     answers = SentAnswers('R"%d', "true")
-    answers.when_done(request, peer, HOST, Appended(16, 100, 5), [16, 116], 3, None)(STORED)
+    answers.when_done(request, peer, SendOutcome(Appended(16, 100, 5), 3, HOST, None, batch=[16, 116]))(STORED)
     header = SendAnswer(
         message_id="7F00000100002A9F0000000000000010,7F00000100002A9F0000000000000074", queue_id=3, queue_offset=5,
         transaction_id=None, msg_region='R"%d', trace_on="true",

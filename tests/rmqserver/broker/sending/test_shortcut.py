@@ -20,6 +20,7 @@ from rmqproto.message.record import host_bytes
 from rmqproto.wire.command import decode_frame_untrusted
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.send import Sends
+from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
@@ -46,12 +47,11 @@ class Peer:
         self.frames.append(frame)
 
 
-class FullWay(Sends):
+class FullWay(SendHandlers):
     """A broker without the shortcut."""
 
     def send(self, request: Request[SendHeader], connection: Any) -> None:
-        target = self._find_target(request.header, connection)
-        self._send_special(request, connection, target, request.header.queue_id)
+        self._send_special(request, connection)
 
 
 class Bench:
@@ -64,7 +64,9 @@ class Bench:
         self.parts = parts_on(self.store, self.files)
         for topic, filter_type in TOPICS.items():
             self.parts.topics.put(TopicConfig(topic_name=topic, topic_filter_type=filter_type))
-        self.shortcut, self.full = (way(self.parts, Put(self.parts)) for way in (Sends, FullWay))
+        self.shortcut, self.full = (
+            way(Sends(self.parts, Put(self.parts)), self.parts) for way in (SendHandlers, FullWay)
+        )
         self.special_count = 0
         send_special = self.shortcut._send_special
 
@@ -74,7 +76,7 @@ class Bench:
 
         self.shortcut._send_special = count  # type: ignore[method-assign, assignment]
 
-    def record(self, sends: Sends, header: SendHeader, body: bytes) -> bytes | None:
+    def record(self, sends: SendHandlers, header: SendHeader, body: bytes) -> bytes | None:
         """The stored record without the fields that depend on its place; None if the message is refused."""
         start = self.store.written_offset
         peer: Any = Peer()
@@ -87,7 +89,7 @@ class Bench:
         assert record is not None
         return record[:20] + record[36:]  # without queue offset and log offset
 
-    def answer(self, sends: Sends, header: SendHeader, *, is_lost: bool = False) -> dict[str, Any]:
+    def answer(self, sends: SendHandlers, header: SendHeader, *, is_lost: bool = False) -> dict[str, Any]:
         """The producer's answer without the fields that depend on the place."""
         peer: Any = Peer()
         sends.send(Request(code=10, opaque=1, header=header, body=b"x"), peer)
