@@ -80,6 +80,7 @@ from rmqserver.doors.remoting.offsets_and_timers import (
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
 from rmqserver.doors.remoting.pops import PopRequests
+from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.returned_messages import RecallRequests, ReplyRequests, SendBackRequests
 from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
@@ -278,8 +279,7 @@ class Broker(Service):
             TopicRequests(self.topic_admin, self.reads),
             GroupRequests(self.group_admin),
             OffsetRequests(OffsetAdmin(parts, self.delays)),
-            ConsumeStatsAdmin(parts),
-            MessageQuery(parts),
+            QueryRequests(MessageQuery(parts), ConsumeStatsAdmin(parts), self.store, self.reads),
             MasterRequests(MasterAdmin(parts)),
             BrokerRequests(BrokerAdmin(parts, runtime, self.settings_changed), self.reads),
             UserRequests(AuthAdmin(self.auth, self._auth_settings)),

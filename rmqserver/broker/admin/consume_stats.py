@@ -4,61 +4,51 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStats, ConsumeStatsList, QueueTimeSpan, QueueTimeSpans
-from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.client_calls import TopicGroupHeader
+from rmqproto.codes import ResponseCode
 from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader
-from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.stats.queue_times import UNKNOWN_MS, store_time_ms
-from rmqserver.operation import Refused
-from rmqserver.remoting.answer import Request, success
-from rmqserver.remoting.connection import Connection
-from rmqserver.remoting.service import Handler
+from rmqserver.operation import Peer, Refused
 from rmqserver.store.disk.cached_reads import one_by_one
 
 
 class ConsumeStatsAdmin:
+    """Each method returns a function that reads: a door calls it by ``Reads.read``."""
+
     def __init__(self, parts: BrokerParts):
         self._topics = parts.topics
         self._groups = parts.groups
         self._offsets = parts.offsets
         self._clients = parts.clients
         self._store = parts.store
-        self._reads = parts.reads
         self._stats = parts.stats
         self._address = parts.address
         self._clock_ms = parts.clock_ms
         self._broker_name = parts.config.broker_name
 
-    def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.GET_CONSUME_STATS: self.consume_stats,
-            RequestCode.GET_BROKER_CONSUME_STATS: self.broker_consume_stats,
-            RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_span,
-        }
-
-    def consume_stats(self, request: Request[ConsumeStatsHeader], connection: Connection) -> bytes | None:
-        group = request.header.consumer_group
-        topics = list(self._asked_topics(group, request.header))
+    def consume_stats(self, header: ConsumeStatsHeader) -> Callable[[], ConsumeStats]:
+        group = header.consumer_group
+        topics = list(self._asked_topics(group, header))
         queues = [(topic.topic_name, queue_id) for topic in topics for queue_id in range(topic.read_queue_nums)]
         read = one_by_one(lambda queue: self._queue_offsets(group, *queue), queues)
 
-        def then(offsets: list[ConsumeOffset]) -> bytes:
+        def answered() -> ConsumeStats:
+            offsets = read()
             answer = ConsumeStats(consume_tps=sum(self._stats.group_get_tps(each.topic_name, group) for each in topics))
             for (topic, queue_id), found in zip(queues, offsets, strict=True):
                 pulled = self._offsets.pull_offset(group, topic, queue_id)
                 found.pull_offset = max(found.consumer_offset, -1 if pulled is None else pulled)
                 answer.offset_table[self._queue(topic, queue_id)] = found
-            return success(request, body=dumps(answer))
+            return answer
 
-        return self._reads.read(request, connection, read, then)
+        return answered
 
     def _asked_topics(self, group: str, header: ConsumeStatsHeader) -> Iterator[TopicConfig]:
         asked = list(dict.fromkeys(name for name in (header.topic_list or "").split(";") if name))
@@ -73,26 +63,29 @@ class ConsumeStatsAdmin:
             if topic is not None and not self._clients.has_left(group, name):
                 yield topic
 
-    def broker_consume_stats(self, request: Request[BrokerConsumeStatsHeader], connection: Connection) -> bytes | None:
+    def broker_consume_stats(self, header: BrokerConsumeStatsHeader, peer: Peer) -> Callable[[], ConsumeStatsList]:
         topics = {
             group: [
                 topic
                 for topic in self._known_topics(group, self._offsets.topics_of(group))
-                if topic.order or not request.header.is_order
+                if topic.order or not header.is_order
             ]
             for group in self._groups.all()
         }
         pairs = [(group, topic) for group, found in topics.items() for topic in found]
 
-        def then(stats: list[ConsumeStats]) -> bytes:
-            answer, left = ConsumeStatsList(broker_addr=self._address.address(connection)), iter(stats)
+        read = one_by_one(lambda pair: self._topic_stats(*pair), pairs)
+
+        def answered() -> ConsumeStatsList:
+            stats = read()
+            answer, left = ConsumeStatsList(broker_addr=self._address.address(peer)), iter(stats)
             answer.consume_stats_list = [{group: list(islice(left, len(found)))} for group, found in topics.items()]
             for each in (each for found in stats for each in found.offset_table.values()):
                 answer.total_diff += each.broker_offset - each.consumer_offset
                 answer.total_inflight_diff += each.pull_offset - each.consumer_offset
-            return success(request, body=dumps(answer))
+            return answer
 
-        return self._reads.read(request, connection, one_by_one(lambda pair: self._topic_stats(*pair), pairs), then)
+        return answered
 
     def _topic_stats(self, group: str, topic: TopicConfig) -> ConsumeStats:
         """One topic of one group. Pull offsets stay 0 here, as in Apache's answer."""
@@ -114,16 +107,12 @@ class ConsumeStatsAdmin:
 
     # --- times -------------------------------------------------------------------------------------------------------
 
-    def time_span(self, request: Request[TopicGroupHeader], connection: Connection) -> bytes | None:
-        topic, group = request.header.topic, request.header.group
+    def time_span(self, topic: str, group: str) -> Callable[[], QueueTimeSpans]:
         found = self._topics.get(topic)
         if found is None:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
         read = one_by_one(partial(self._queue_span, group, topic), range(found.write_queue_nums))
-        return self._reads.read(
-            request, connection, read,
-            lambda spans: success(request, body=dumps(QueueTimeSpans(consume_time_span_set=spans))),
-        )  # fmt: skip
+        return lambda: QueueTimeSpans(consume_time_span_set=read())
 
     def _queue_span(self, group: str, topic: str, queue_id: int) -> QueueTimeSpan:
         min_offset, max_offset = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)

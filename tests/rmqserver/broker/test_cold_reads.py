@@ -62,6 +62,7 @@ from rmqserver.doors.remoting.broker_and_users import BrokerRequests
 from rmqserver.doors.remoting.offsets_and_timers import ConsumerOffsetRequests, QueueEndRequests
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.pops import PopRequests
+from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.returned_messages import SendBackRequests
 from rmqserver.doors.remoting.topics_and_groups import TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
@@ -175,7 +176,8 @@ class Bench:
         delays: Any = SimpleNamespace(offsets={1: 0})
         runtime = RuntimeInfo(parts, delays, TimingCounts(self.files, parts.clock_ms), lambda: "")
         self.handlers: dict[int, Any] = {}
-        for service in (PopRequests(self.pop, self.reads), MessageQuery(parts), ConsumeStatsAdmin(parts),
+        for service in (PopRequests(self.pop, self.reads),
+                        QueryRequests(MessageQuery(parts), ConsumeStatsAdmin(parts), self.store, self.reads),
                         SendBackRequests(SendBacks(parts, put_), self.reads),
                         TransactionRequests(transactions.ends, self.store, self.reads, parts.pending),
                         QueueEndRequests(QueueEnds(parts), ResetOffset(parts), self.reads), Pulls(parts),

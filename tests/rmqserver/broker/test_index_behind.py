@@ -15,8 +15,10 @@ from rmqproto.headers.consuming import QueryMessageHeader
 from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted
+from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
 from rmqserver.broker.admin.message_query import MessageQuery
 from rmqserver.broker.sending.repeats import Repeats
+from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
@@ -71,10 +73,11 @@ def behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageS
     again.close()
 
 
-def asking(store: MessageStore, key: str) -> tuple[MessageQuery, Request[QueryMessageHeader], Any]:
+def asking(store: MessageStore, key: str) -> tuple[QueryRequests, Request[QueryMessageHeader], Any]:
     parts = parts_on(store, ConfigFiles(f"{store.directory.root}/config", store.disk))
     header = QueryMessageHeader(topic="T", key=key, max_num=32, begin_timestamp=0, end_timestamp=2**62)
-    return MessageQuery(parts), request(RequestCode.QUERY_MESSAGE, header), Client()
+    asked = QueryRequests(MessageQuery(parts), ConsumeStatsAdmin(parts), store, parts.reads)
+    return asked, request(RequestCode.QUERY_MESSAGE, header), Client()
 
 
 def test_a_look_up_by_key_waits_for_the_index_and_reads_nothing_itself(behind: MessageStore) -> None:
