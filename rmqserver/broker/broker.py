@@ -78,8 +78,8 @@ from rmqserver.doors.remoting.offsets_and_timers import (
     TimerRequests,
 )
 from rmqserver.doors.remoting.online_clients import ClientRequests
+from rmqserver.doors.remoting.pop_requests import PopRequests
 from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
-from rmqserver.doors.remoting.pops import PopRequests
 from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.returned_messages import RecallRequests, ReplyRequests, SendBackRequests
 from rmqserver.doors.remoting.sends import SendHandlers

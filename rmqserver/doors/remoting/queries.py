@@ -12,7 +12,7 @@ from rmqproto.headers.client_calls import TopicGroupHeader
 from rmqproto.headers.consuming import QueryMessageAnswer, QueryMessageHeader, ViewMessageHeader
 from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader, QueryConsumeQueueHeader
 from rmqproto.wire.fastjson import dumps
-from rmqserver.broker.consuming.held_answers import put_off
+from rmqserver.broker.held_answers import put_off
 from rmqserver.operation import UNSET_REMARK
 from rmqserver.remoting.answer import Request, send_answer, success
 

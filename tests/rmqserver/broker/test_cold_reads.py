@@ -61,7 +61,7 @@ from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.doors.remoting.broker_and_users import BrokerRequests
 from rmqserver.doors.remoting.offsets_and_timers import ConsumerOffsetRequests, QueueEndRequests
 from rmqserver.doors.remoting.online_clients import ClientRequests
-from rmqserver.doors.remoting.pops import PopRequests
+from rmqserver.doors.remoting.pop_requests import PopRequests
 from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.returned_messages import SendBackRequests
 from rmqserver.doors.remoting.topics_and_groups import TopicRequests
