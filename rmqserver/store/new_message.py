@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from rmqproto.message.properties import joined
+from rmqproto.message.record import StoredMessage
 
 
 class NewMessage(msgspec.Struct):
@@ -28,3 +29,19 @@ class NewMessage(msgspec.Struct):
     def properties_bytes(self) -> bytes:
         """The properties as a record holds them."""
         return joined(self.properties)
+
+
+def copy_for(message: StoredMessage, topic: str, queue_id: int, properties: dict[str, str]) -> NewMessage:
+    """A copy of a stored message for a queue, with these properties. The caller changes what else differs."""
+    return NewMessage(
+        topic=topic,
+        queue_id=queue_id,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times,
+        body=message.body,
+        properties=properties,
+    )

@@ -16,9 +16,10 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rmqserver.broker.relays.delay_positions import delivered_up_to
-from rmqserver.broker.relays.relay import PORTION_MAX, Progress, Relay, copy_for, run_relays
+from rmqserver.broker.relays.relay import PORTION_MAX, Progress, Relay, run_relays
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.tables.config_table import from_file, next_version
+from rmqserver.store.new_message import copy_for
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.results import MessageRefused, PutStatus
 

@@ -17,7 +17,6 @@ import trio
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqserver.operation import Refused
-from rmqserver.store.new_message import NewMessage
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.results import MessageRefused
 
@@ -89,22 +88,6 @@ class Relay:
             log.error("event=message-damaged topic=%s queue=%d reason=%r", self._topic, self._queue_id, str(error))
             return done
         return message.queue_offset + 1
-
-
-def copy_for(message: StoredMessage, topic: str, queue_id: int, properties: dict[str, str]) -> NewMessage:
-    """A copy of the message for another queue, with these properties."""
-    return NewMessage(
-        topic=topic,
-        queue_id=queue_id,
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        born_timestamp_ms=message.born_timestamp_ms,
-        born_host=message.born_host,
-        store_host=message.store_host,
-        reconsume_times=message.reconsume_times,
-        body=message.body,
-        properties=properties,
-    )
 
 
 class _Snapshot(NamedTuple):

@@ -18,7 +18,7 @@ from rmqproto.pop import normal_topic
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.retries import times_max, to_dead_letters
 from rmqserver.operation import SEE_FAQ, Refused
-from rmqserver.store.new_message import NewMessage
+from rmqserver.store.new_message import NewMessage, copy_for
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
@@ -114,15 +114,7 @@ def _copy_of(message: StoredMessage, group: str, topic: str, queue_id: int, stor
     properties = props.parse_untrusted(message.properties_raw)
     properties.setdefault(props.RETRY_TOPIC, normal_topic(message.topic, group))
     properties[props.WAIT] = "false"
-    return NewMessage(
-        topic=topic,
-        queue_id=queue_id,
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        born_timestamp_ms=message.born_timestamp_ms,
-        born_host=message.born_host,
-        store_host=store_host,
-        reconsume_times=message.reconsume_times + 1,
-        body=message.body,
-        properties=properties,
-    )
+    copy = copy_for(message, topic, queue_id, properties)
+    copy.store_host = store_host
+    copy.reconsume_times += 1
+    return copy

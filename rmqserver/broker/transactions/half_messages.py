@@ -11,7 +11,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage
 from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from rmqserver.store.new_message import NewMessage
+from rmqserver.store.new_message import NewMessage, copy_for
 
 OP_TAG = "d"
 OP_SEPARATOR = ","
@@ -34,47 +34,20 @@ def committed(half: StoredMessage, properties: dict[str, str]) -> NewMessage:
     ProtocolError if they do not say for which queue it is."""
     topic, queue_id = real_queue(properties)
     del properties[props.REAL_TOPIC], properties[props.REAL_QUEUE_ID]
-    return _copy(
-        half,
-        properties,
-        topic,
-        queue_id,
-        sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
-        prepared_offset=half.log_offset,
-    )
+    message = copy_for(half, topic, queue_id, properties)
+    message.sys_flag = half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
+    message.prepared_offset = half.log_offset
+    return message
 
 
 def put_back(half: StoredMessage, properties: dict[str, str]) -> NewMessage:
     """A copy for the end of its half queue. It is as Apache's, but keeps the flag, which Apache's copy loses."""
-    return _copy(half, properties, TRANSACTION_HALF_TOPIC, half.queue_id, half.sys_flag)
+    return copy_for(half, TRANSACTION_HALF_TOPIC, half.queue_id, properties)
 
 
 def given_up(half: StoredMessage) -> NewMessage:
     """A copy for the operators, who look after messages that no producer has decided on."""
-    return _copy(half, half.properties, TRANSACTION_CHECK_MAX_TIME_TOPIC, 0, half.sys_flag)
-
-
-def _copy(
-    half: StoredMessage,
-    properties: dict[str, str],
-    topic: str,
-    queue_id: int,
-    sys_flag: int,
-    prepared_offset: int = 0,
-) -> NewMessage:
-    return NewMessage(
-        topic=topic,
-        queue_id=queue_id,
-        flag=half.flag,
-        sys_flag=sys_flag,
-        born_timestamp_ms=half.born_timestamp_ms,
-        born_host=half.born_host,
-        store_host=half.store_host,
-        reconsume_times=half.reconsume_times,
-        body=half.body,
-        properties=properties,
-        prepared_offset=prepared_offset,
-    )
+    return copy_for(half, TRANSACTION_CHECK_MAX_TIME_TOPIC, 0, half.properties)
 
 
 def op_message(queue_id: int, half_offsets: Iterable[int], born_timestamp_ms: int, own_host: bytes) -> NewMessage:

@@ -28,7 +28,7 @@ from rmqserver.broker.consuming.pop.revive_log import ReviveLog, entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import Open, ReviveQueue
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.retries import to_dead_letters
-from rmqserver.store.new_message import NewMessage
+from rmqserver.store.new_message import NewMessage, copy_for
 from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
 
 if TYPE_CHECKING:
@@ -283,18 +283,9 @@ class Reviver:
         if not message.reconsume_times or props.FIRST_POP_TIME not in properties:
             properties[props.FIRST_POP_TIME] = str(check_point.pop_time)
         properties[props.ORIGIN_GROUP] = group
-        again = NewMessage(
-            topic=check_point.topic,
-            queue_id=0,
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            born_timestamp_ms=message.born_timestamp_ms,
-            born_host=message.store_host,
-            store_host=message.store_host,
-            reconsume_times=message.reconsume_times + (0 if check_point.is_suspended else 1),
-            body=message.body,
-            properties=properties,
-        )
+        again = copy_for(message, check_point.topic, 0, properties)
+        again.born_host = message.store_host
+        again.reconsume_times += 0 if check_point.is_suspended else 1
         config = self._groups.get(group)
         is_worn_out = config is not None and message.reconsume_times >= config.retry_max_times
         if is_worn_out and not check_point.is_suspended:
