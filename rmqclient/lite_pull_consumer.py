@@ -82,7 +82,7 @@ class LitePullConsumer(Lifetime):
         self._is_assigned_by_hand = False
         self._assigned: dict[MessageQueue, PolledQueue] = {}
         self._turn = 0
-        self._pulled = trio.Event()
+        self._pulled = trio.lowlevel.ParkingLot()
         self._committed_s = 0.0
         self._namesrv_addrs = namesrv_addrs
         self._started_ms = time.time_ns() // 1_000_000
@@ -165,11 +165,9 @@ class LitePullConsumer(Lifetime):
             await self._commit_done(list(self._assigned.values()))
         await trio.lowlevel.checkpoint()
         with trio.move_on_after(timeout_s):
-            while True:
-                pulled = self._pulled
-                if polled := self._take_polled(max_count):
-                    return polled
-                await pulled.wait()
+            while not (polled := self._take_polled(max_count)):
+                await self._pulled.park()
+            return polled
         return []
 
     def _take_polled(self, max_count: int) -> list[ReceivedMessage]:
@@ -331,5 +329,4 @@ class LitePullConsumer(Lifetime):
         return assigned
 
     def _on_pulled(self) -> None:
-        self._pulled.set()
-        self._pulled = trio.Event()
+        self._pulled.unpark_all()

@@ -95,7 +95,7 @@ class Turn:
     async def _first(self) -> None:
         """Returns when every message before it is stored or given up."""
         while not self._is_first:
-            await self._line.changed.wait()
+            await self._line.changed.park()
 
 
 class SequenceLine:
@@ -106,13 +106,13 @@ class SequenceLine:
         self.epoch = 0
         self.next_sequence = 0
         self.turns: dict[Turn, None] = {}
-        self.changed = trio.Event()
-        """A turn has ended; replaced when it is set."""
+        self.changed = trio.lowlevel.ParkingLot()
+        """Tasks that wait for the end of a turn."""
 
     async def room(self) -> None:
         """Waits until one more message may be under way. Not a checkpoint if there is room at once."""
         while self._span >= UNDER_WAY_MAX:
-            await self.changed.wait()
+            await self.changed.park()
 
     @property
     def _span(self) -> int:
@@ -133,8 +133,7 @@ class SequenceLine:
             raise
         finally:
             del self.turns[turn]
-            self.changed.set()
-            self.changed = trio.Event()
+            self.changed.unpark_all()
 
     def begin_epoch(self) -> None:
         self.epoch += 1

@@ -128,7 +128,7 @@ class GroupMember(Lifetime):
         self._traces = Traces.wanted(group, trace)
         self._concurrency = concurrency
         self._call = ListenerCall(listener, concurrency, consume_timeout_s, self._rates, self._traces)
-        self._changed = trio.Event()
+        self._changed = trio.lowlevel.ParkingLot()
         self._membership_scope = trio.CancelScope()
         questions = BrokerQuestions(
             group=group,
@@ -211,7 +211,7 @@ class GroupMember(Lifetime):
             while not (ours := self.assignment) or any(
                 self._pulled[queue].committed_offset is None for queue in ours & self._pulled.keys()
             ):
-                await self._changed.wait()
+                await self._changed.park()
             return ours
         raise RequestTimeoutError(f"group {self.group} gave us no queue within {timeout_s:g} s")
 
@@ -243,5 +243,4 @@ class GroupMember(Lifetime):
         self._rebalance.soon()
 
     def _assignment_changed(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
+        self._changed.unpark_all()

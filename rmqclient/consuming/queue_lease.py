@@ -34,7 +34,7 @@ class QueueLeases:
         self._client = client
         self._group = group
         self._held_until_s: dict[MessageQueue, float] = {}  # a past time for a lost lock that is still wanted
-        self._changed = trio.Event()
+        self._changed = trio.lowlevel.ParkingLot()
 
     async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Locks queues. Returns those that are ours now; they are renewed from now on. Queues of a broker that cannot
@@ -61,8 +61,7 @@ class QueueLeases:
             ours = set(filter(is_wanted, set(granted) & set(of_broker)))
             held |= ours
             self._held_until_s.update(dict.fromkeys(ours, asked_s + LEASE_S))
-        self._changed.set()
-        self._changed = trio.Event()
+        self._changed.unpark_all()
         return held
 
     async def unlock(self, queues: Collection[MessageQueue]) -> None:
@@ -96,7 +95,7 @@ class QueueLeases:
     async def wait_held(self, queue: MessageQueue) -> None:
         """Waits until the lock is ours."""
         while not self.is_held(queue):
-            await self._changed.wait()
+            await self._changed.park()
 
     def _by_leader(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
         """Groups the queues by the broker that has them now. Queues that no broker has are left out."""

@@ -59,7 +59,7 @@ class OutgoingAcks:
         self._group = group
         self._waiting: defaultdict[str, deque[_Waiting]] = defaultdict(deque)  # by broker name
         self._under_way: dict[str, list[_Waiting]] = {}  # by name of a broker with a request under way
-        self._progress = trio.Event()
+        self._progress = trio.lowlevel.ParkingLot()
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -79,13 +79,13 @@ class OutgoingAcks:
     async def flush(self) -> None:
         """Returns once every acknowledgement is answered or too late."""
         while self._under_way:
-            await self._progress.wait()
+            await self._progress.park()
 
     async def flush_queue(self, queue: MessageQueue) -> None:
         """Returns once no acknowledgement of the queue is on its way."""
         broker = queue.broker_name
         while any(each.message.queue == queue for each in (*self._under_way.get(broker, ()), *self._waiting[broker])):
-            await self._progress.wait()
+            await self._progress.park()
 
     async def _send_all(self, broker_name: str) -> None:
         waiting = self._waiting[broker_name]
@@ -102,8 +102,7 @@ class OutgoingAcks:
                     self._drop_late(waiting)
                 else:
                     log.warning("ack refused broker=%s count=%d error=%s", broker_name, len(taken), error)
-            self._progress.set()  # waiting tasks look when this task waits or is done
-            self._progress = trio.Event()
+            self._progress.unpark_all()  # waiting tasks look when this task waits or is done
         del self._under_way[broker_name]
 
     def _drop_late(self, waiting: deque[_Waiting]) -> None:

@@ -73,7 +73,7 @@ class Slave:
         self._resting = trio.CancelScope()
         self._master_addr: str | None = None
         self._has_master = trio.Event()
-        self._has_other_master = trio.Event()
+        self._has_other_master = trio.lowlevel.ParkingLot()
         self._problem = ""
         self._has_copied = False
         """Whether the last attempt to copy the master's tables reached the master."""
@@ -209,13 +209,12 @@ class Slave:
     def _take_master_addr(self, addr: str) -> None:
         self._master_addr = addr
         self._has_master.set()
-        self._has_other_master.set()
-        self._has_other_master = trio.Event()
+        self._has_other_master.unpark_all()
         self._copy_soon()
 
     async def other_master(self) -> None:
         """Waits until a master is found, or another one."""
-        await self._has_other_master.wait()
+        await self._has_other_master.park()
 
     async def run(self) -> None:
         """Runs until cancelled."""

@@ -43,7 +43,7 @@ class TableWatch:
         self._watchers: dict[int, _Watcher] = {}
         """By broker id."""
         self._has_changes = trio.Event()
-        self._watchers_changed = trio.Event()
+        self._watchers_changed = trio.lowlevel.ParkingLot()
         for table in (parts.topics, parts.groups):
             table.on_change.append(lambda put_names: self._has_changes.set())
 
@@ -83,7 +83,7 @@ class TableWatch:
         while (found := self._found(broker_id)) is not None:
             if found.stamp == self._stamp:
                 return True
-            await self._watchers_changed.wait()
+            await self._watchers_changed.park()
         return False
 
     def _found(self, broker_id: int) -> _Watcher | None:
@@ -116,8 +116,7 @@ class TableWatch:
         self._news()
 
     def _news(self) -> None:
-        self._watchers_changed.set()
-        self._watchers_changed = trio.Event()
+        self._watchers_changed.unpark_all()
 
     async def run(self) -> None:
         """Runs until cancelled."""
