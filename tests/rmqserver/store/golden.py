@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,18 @@ _TOGETHER = ("clean", "killed", "torn", "torn-body")
 
 def _archive(name: str) -> Path:
     return GOLDEN / ("clean-killed-torn.tar.xz" if name in _TOGETHER else f"{name}.tar.xz")
+
+
+RECORDED_MS = 1_795_266_000_000
+"""When the stores were recorded. A week later their timers can no longer be delivered, and a check says so."""
+
+
+def without_timers(directory: Path) -> Path:
+    """The same store with no timers, which is as good at any time."""
+    for name in ("timerwheel", "config/timercheck"):
+        (directory / name).unlink()
+    shutil.rmtree(directory / "timerlog")
+    return directory
 
 
 def unpack(name: str, target: Path) -> Path:

@@ -142,9 +142,9 @@ class _Look:
             yield TimerFault(FindingKind.TIMER_WHEEL, ("size",), str(error), self._below(self._paths.wheel), 0)
             return
         for slot in wheel.slots_since(self._since):
-            if slot.last_position != NOTHING and slot.time < self._earliest_kept:
+            if slot.message_count > 0 and slot.time < self._earliest_kept:
                 what = f"{slot.message_count} timers of a time that the wheel no longer reaches: never delivered"
-                yield self._of_slot("late", wheel, slot, what, max(slot.message_count, 0))
+                yield self._of_slot("late", wheel, slot, what, slot.message_count)
             if problems := self._problems_of(slot):
                 yield self._of_slot("slot", wheel, slot, "; ".join(problems), 0)
         yield from self._of_units()

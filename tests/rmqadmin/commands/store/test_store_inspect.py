@@ -10,7 +10,7 @@ import pytest
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqserver.store.checks.stores import fill
 from tests.rmqserver.store.checks.test_dry_run import stamps
-from tests.rmqserver.store.golden import manifest, unpack
+from tests.rmqserver.store.golden import RECORDED_MS, manifest, unpack
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,10 @@ def ours(tmp_path_factory: Any) -> Path:
     return fill(tmp_path_factory.mktemp("ours") / "store")
 
 
-def test_queues_have_the_offsets_that_the_broker_said(run: Rmqadmin, killed: Path) -> None:
+def test_queues_have_the_offsets_that_the_broker_said(
+    run: Rmqadmin, killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmqserver.store.message_store.time.time_ns", lambda: RECORDED_MS * 1_000_000)
     before = stamps(killed)
     ran = run("-o", "json", "store", "inspect", str(killed), "--queues")
     assert ran.status == 0, ran.err

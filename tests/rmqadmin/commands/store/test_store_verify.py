@@ -14,18 +14,18 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import Rmqadmin, Terminal, lines_left, status
-from tests.rmqserver.store.golden import unpack
+from tests.rmqserver.store.golden import unpack, without_timers
 from tests.support.servers import Server, until
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: Any) -> Path:
-    return unpack("killed", tmp_path_factory.mktemp("killed"))
+    return without_timers(unpack("killed", tmp_path_factory.mktemp("killed")))
 
 
 @pytest.fixture(scope="module")
 def torn(tmp_path_factory: Any) -> Path:
-    return unpack("torn-body", tmp_path_factory.mktemp("torn"))
+    return without_timers(unpack("torn-body", tmp_path_factory.mktemp("torn")))
 
 
 def test_a_store_without_damage_ends_with_0(run: Rmqadmin, killed: Path) -> None:
@@ -76,7 +76,7 @@ def test_80_columns_show_where_and_what_is_lost(terminal: Terminal, torn: Path) 
 
 def test_80_columns_say_what_was_not_looked_at(run: Rmqadmin, terminal: Terminal, tmp_path: Path) -> None:
     """A RocksDB store used to be called clean although all its queues and tables were unread."""
-    root = str(unpack("rocksdb", tmp_path))
+    root = str(without_timers(unpack("rocksdb", tmp_path)))
     child = terminal("store", "verify", root, columns=80)
     assert status(child) == 0
     assert "\r\nNot checked: consumequeue, config/consumerOffsets," in str(child.before)

@@ -19,7 +19,8 @@ from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.message_store import open_read_only
 from rmqserver.store.options import StoreOptions
 from tests.rmqserver.store.checks.stores import OPTIONS, Damaged, fill
-from tests.rmqserver.store.golden import manifest, unpack
+from tests.rmqserver.store.golden import RECORDED_MS, manifest, unpack
+from tests.support.clock import Clock
 from tests.support.quick import first_is_quick
 
 TORN_OFFSET = 1540707
@@ -86,7 +87,7 @@ def test_what_apache_wrote_is_clean(tmp_path: Path, name: str, writer: Writer) -
     root = unpack(name, tmp_path)
     found = survey(str(root), OsDisk())
     assert found.writer is writer
-    report = check_store(found)
+    report = check_store(found, clock_ms=Clock(RECORDED_MS))
     assert [finding for finding in report.findings if finding.is_damage] == []
     assert report.log_bytes == int(manifest(name)["runtime"]["commitLogMaxOffset"])
     assert report.table_count == 17
@@ -100,7 +101,7 @@ def test_what_apache_wrote_is_clean(tmp_path: Path, name: str, writer: Writer) -
 def test_of_a_store_in_rocksdb_the_log_the_index_and_the_tables_are_checked(tmp_path: Path) -> None:
     found = survey(str(unpack("rocksdb", tmp_path)), OsDisk())
     assert found.queues is Queues.ROCKSDB
-    report = check_store(found)
+    report = check_store(found, clock_ms=Clock(RECORDED_MS))
     assert not report.is_damaged
     assert (report.record_count, report.unit_count) == (2287, 0)
     assert report.entry_count > 5000
@@ -121,7 +122,11 @@ def test_what_is_no_store_is_refused(tmp_path: Path, closed: Path) -> None:
 
 def test_a_record_torn_in_its_properties_is_found_though_both_brokers_take_it(tmp_path: Path) -> None:
     root = unpack("torn", tmp_path)
-    found = [each for each in check_store(survey(str(root), OsDisk())).findings if each.is_damage]
+    found = [
+        each
+        for each in check_store(survey(str(root), OsDisk()), clock_ms=Clock(RECORDED_MS)).findings
+        if each.is_damage
+    ]
     torn = one(found, FindingKind.RECORD_TORN)
     assert found == [torn]
     assert torn.severity is Severity.ERROR
@@ -133,7 +138,11 @@ def test_a_record_torn_in_its_properties_is_found_though_both_brokers_take_it(tm
 
 def test_a_record_torn_in_its_body_is_found_and_told_by_its_header(tmp_path: Path) -> None:
     root = unpack("torn-body", tmp_path)
-    found = [each for each in check_store(survey(str(root), OsDisk())).findings if each.is_damage]
+    found = [
+        each
+        for each in check_store(survey(str(root), OsDisk()), clock_ms=Clock(RECORDED_MS)).findings
+        if each.is_damage
+    ]
     torn = one(found, FindingKind.LOG_TAIL)
     assert found == [torn]
     assert torn.severity is Severity.ERROR
