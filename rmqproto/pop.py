@@ -134,11 +134,6 @@ def parse_start_offset_info_untrusted(text: str) -> dict[Source, int]:
     return {source: _number(value) for source, value in _items(text)}
 
 
-def parse_msg_offset_info_untrusted(text: str) -> dict[Source, list[int]]:
-    """The message offsets of each queue. ProtocolError for an invalid text."""
-    return {source: [_number(one) for one in value.split(",")] for source, value in _items(text)}
-
-
 def _items(text: str) -> list[tuple[Source, str]]:
     found = []
     for item in text.split(";") if text else ():

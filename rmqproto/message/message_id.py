@@ -19,8 +19,6 @@ from rmqproto.errors import ProtocolError
 _OFFSET_ID_TAIL = struct.Struct(">iq")
 # unique id: address (4) | process id u16 | class loader hash i32 | ms since the month began i32 | counter u16
 _UNIQUE_ID = struct.Struct(">4sHIIH")
-_UNIQUE_ID_TAIL = struct.Struct(">HIIH")
-_UNIQUE_ID_SIZES = (16, 28)  # a client without an IPv4 address uses one of 16 bytes
 
 
 class OffsetId(msgspec.Struct, frozen=True):
@@ -47,40 +45,6 @@ def parse_offset_id_untrusted(text: str) -> OffsetId:
     address, tail = raw[:-12], raw[-12:]
     port, log_offset = _OFFSET_ID_TAIL.unpack(tail)
     return OffsetId(str(ipaddress.ip_address(address)), port, log_offset)
-
-
-class UniqueId(msgspec.Struct, frozen=True):
-    """A decoded unique key. ``maker_hash`` distinguishes the makers of one process. ``born_ms`` is the time when it was
-    made, by its maker's clock, if that was in the last month: the key only has the time since the start of a month."""
-
-    host: str
-    process_id: int
-    maker_hash: int
-    born_ms: int
-    counter: int
-
-
-def parse_unique_id_untrusted(text: str, now_ms: int) -> UniqueId:
-    """``MessageClientIDSetter.getIPStrFromID`` and ``getNearlyTimeFromID``; months begin by the local clock.
-    ProtocolError for anything but 32 (IPv4) or 56 (IPv6) hex digits."""
-    try:
-        raw = binascii.unhexlify(text)
-    except ValueError:
-        raise ProtocolError(f"{text!r} is not a unique id: not hex") from None
-    if len(raw) not in _UNIQUE_ID_SIZES:
-        raise ProtocolError(f"{text!r} is not a unique id: 32 or 56 hex digits are needed, not {len(text)}")
-    address, tail = raw[: -_UNIQUE_ID_TAIL.size], raw[-_UNIQUE_ID_TAIL.size :]
-    process_id, maker_hash, since_ms, counter = _UNIQUE_ID_TAIL.unpack(tail)
-    today = time.localtime(now_ms / 1000)
-    born_ms = _month_start_ms(today.tm_year, today.tm_mon) + since_ms
-    if born_ms >= now_ms:
-        born_ms = _month_start_ms(today.tm_year, today.tm_mon - 1) + since_ms
-    return UniqueId(str(ipaddress.ip_address(address)), process_id, maker_hash, born_ms, counter)
-
-
-def _month_start_ms(year: int, month: int) -> int:
-    """The start of a month. mktime accepts months 0 and 13."""
-    return int(time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1))) * 1000
 
 
 class UniqueIds:

@@ -223,7 +223,7 @@ class Workload:
         if goes:
             self.topics.delete(name)
         else:
-            self.topics.put_entry(name, TopicConfig(topic_name=name, perm=perm))
+            self.topics.put_entries({name: TopicConfig(topic_name=name, perm=perm)})
         if "topics.json" not in self.files._failed:
             ledger.answered_topics = len(ledger.topics) - 1
 

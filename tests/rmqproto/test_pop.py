@@ -34,10 +34,9 @@ def test_what_is_no_handle_is_refused(text: str) -> None:
     assert pop.parse_handle_untrusted(str(handle)) == handle
 
 
-@given(st.dictionaries(SOURCES, OFFSETS), st.dictionaries(SOURCES, st.lists(OFFSETS, min_size=1)))
-def test_infos_read_back(starts: dict[pop.Source, int], offsets: dict[pop.Source, list[int]]) -> None:
+@given(st.dictionaries(SOURCES, OFFSETS))
+def test_an_info_reads_back(starts: dict[pop.Source, int]) -> None:
     assert pop.parse_start_offset_info_untrusted(pop.start_offset_info(starts)) == starts
-    assert pop.parse_msg_offset_info_untrusted(pop.msg_offset_info(offsets)) == offsets
 
 
 @given(st.sets(st.integers(0, 100)) | st.sets(st.integers(0, 5000)))

@@ -41,9 +41,9 @@ from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.java.whole_numbers import check_range, decimal_number, is_whole
 
-ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
-"""Other long names of an option, without dashes: mqadmin's RocksDB commands have their own name for the name servers,
-and ``--limit`` was first called ``--max-count``."""
+ALIASES = {"--namesrvAddr": ("nameserverAddr",)}
+"""Other long names of an option, without dashes: mqadmin's RocksDB commands have a name of their own for the name
+servers."""
 _WORD_OF_OPTION = {
     **dict.fromkeys(("-t", "--topic"), Value.TOPIC),
     **dict.fromkeys(("-g", "--group", "--groupName", "--consumerGroup"), Value.GROUP),

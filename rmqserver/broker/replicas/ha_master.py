@@ -63,11 +63,6 @@ class HaMaster:
         return None
 
     @property
-    def followed_count(self) -> int:
-        """Number of connections that have reported: a slave with another log never reports."""
-        return sum(link.acked_offset != NO_REPORT for link in self._links)
-
-    @property
     def in_sync_count(self) -> int:
         """Number of slaves that are less than ``haMaxGapNotInSync`` behind."""
         end_offset = self.store.written_offset

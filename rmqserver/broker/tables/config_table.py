@@ -68,10 +68,6 @@ class ConfigTable(Generic[E]):
             self._set(key, from_file(value, self._type, f"{name}: {key}"))
         return document
 
-    def put_entry(self, name: str, entry: E) -> None:
-        """Raises TableFull if there is no room for one more."""
-        self.put_entries({name: entry})
-
     def put_entries(self, entries: Mapping[str, E]) -> None:
         """Puts all of them as one change. Raises TableFull if there is no room for all; then none is put."""
         added_count = sum(name not in self._entries for name in entries)

@@ -77,7 +77,7 @@ _FORMS = {
     "consumerFilter.json": _Form("filterDataByTopic", entry=dict[str, Any], reader=APACHE),
     "consumerOrderInfo.json": _Form("table", entry=dict[int, dict[str, Any]]),
     "topicQueueMapping.json": _Form(
-        "topicQueueMappingInfoMap", entry=TopicQueueMappingDetail, key_field="topic", beside=_Version
+        "topicQueueMappingInfoMap", entry=TopicQueueMappingDetail, key_field="topic", beside=_Version, reader=APACHE
     ),
     "messageRequestMode.json": _Form("messageRequestModeMap", body=RequestModes),
     USERS: _Form("users", check=_check_users, reader="with users"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
-from rmqproto.message.message_id import UniqueIds, offset_id, parse_offset_id_untrusted, parse_unique_id_untrusted
+from rmqproto.message.message_id import UniqueIds, offset_id, parse_offset_id_untrusted
 from rmqproto.message.record import (
     RECORD_V4,
     BatchItem,
@@ -172,22 +172,6 @@ def test_unique_ids_differ_and_restart_with_the_month() -> None:
     now_s[0] += 40 * 86400
     since_ms = int.from_bytes(bytes.fromhex(ids.next())[10:14], "big")
     assert since_ms < 31 * 86_400_000
-
-
-@given(st.integers(1_500_000_000_000, 2_000_000_000_000), st.integers(1, 27 * 86_400_000))
-def test_a_unique_id_of_the_last_weeks_says_when_and_where_it_was_made(now_ms: int, age_ms: int) -> None:
-    """This also holds across the end of a month."""
-    born_ms = now_ms - age_ms
-    parts = parse_unique_id_untrusted(UniqueIds(b"\x0a\0\0\1", lambda: born_ms / 1000).next(), now_ms)
-    assert parts.host == "10.0.0.1"
-    assert born_ms - 1 <= parts.born_ms <= born_ms
-
-
-def test_what_is_no_unique_id_is_refused() -> None:
-    assert parse_unique_id_untrusted("00" * 15 + "01" + "00" * 12, 1_700_000_000_000).host == "::1"
-    for text in ("", "zz" * 16, "00" * 15, "00" * 17, "00 " * 16):
-        with pytest.raises(ProtocolError, match="is not a unique id"):
-            parse_unique_id_untrusted(text, 1_700_000_000_000)
 
 
 @pytest.mark.parametrize("body", [zlib.compress(bytes(65 << 20), 1), zlib.compress(b"x" * 100)[:-5], b"\x78\x9c"])
