@@ -30,10 +30,14 @@ from rmqproto.headers.popping import INIT_FROM_MIN, PopHeader
 
 COLD, GROUP, QUEUES = "cold_backlog", "cold_group", 8
 MESSAGES_PER_TOPIC = 100
-"""Times ``extent.topics``: messages of 1 KiB in the backlog. The newest 32 MiB of the log are always in memory."""
+"""Times ``extent.topics``: messages of 1 KiB in the backlog."""
 
 TOPIC_QUEUES = 80
 """Queues of each of ``extent.topics`` topics."""
+
+LOG_FILE = f"mappedFileSizeCommitLog={8 << 20}"
+KEPT_LOG_FILES = 5
+"""The newest 32 MiB of the log are taken to be in memory."""
 
 EXPIRY_SETTINGS = (
     f"mappedFileSizeCommitLog={1 << 20}", f"mappedFileSizeConsumeQueue={20 * 1000}", "cleanResourceInterval=500",
@@ -86,11 +90,15 @@ def due_sends_ms(producer: socket.socket, seconds: float) -> Iterator[float]:
 
 
 def beside_cold_reads(extent: Extent) -> tuple[list[float], list[float]]:
-    with tempfile.TemporaryDirectory(prefix="rmq-bench-cold-") as folder, standalone(Path(folder)) as broker:
+    with (
+        tempfile.TemporaryDirectory(prefix="rmq-bench-cold-") as folder,
+        standalone(Path(folder), settings=[LOG_FILE]) as broker,
+    ):
         create(broker, [TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
                         for name in (QUIET, COLD)])  # fmt: skip
         count = MESSAGES_PER_TOPIC * extent.topics
         put_all(broker, (send(COLD, b"x" * 1024, queue_id=number % QUEUES) for number in range(count)))
+        os.sync()  # what is not on the device stays in memory
 
         def disturbed(measure: Callable[[], list[float]]) -> list[float]:
             with cold_reads(broker, Path(folder)):
@@ -141,12 +149,13 @@ def read_cold(broker: Broker, store: Path, begins: Event, ends: Event) -> None:
 
 
 def drop_cached(store: Path) -> None:
-    """Drops what is on the device from the page cache."""
-    for path in store.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as file:
-                os.fdatasync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    """Drops the backlog from the page cache. What is being written stays: half a page that is written needs the other
+    half, and no system drops a page that was just used."""
+    backlog = [*sorted(store.glob("commitlog/*"))[:-KEPT_LOG_FILES], *store.glob(f"consumequeue/{COLD}/*/*"),
+               *store.glob("index/*")]  # fmt: skip
+    for path in backlog:
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 # --- many queues -----------------------------------------------------------------------------------------------------
