@@ -80,6 +80,7 @@ from rmqserver.doors.remoting.offsets_and_timers import (
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.pop_requests import PopRequests
 from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
+from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.returned_messages import RecallRequests, ReplyRequests, SendBackRequests
 from rmqserver.doors.remoting.sends import SendHandlers
@@ -263,7 +264,7 @@ class Broker(Service):
         runtime = RuntimeInfo(parts, self.delays, self.timers.counts, self._following_problem)
         services = (
             SendHandlers(self.sends, parts),
-            self.pulls,
+            PullRequests(self.pulls),
             SendBackRequests(self.send_backs, self.reads),
             TransactionRequests(self.transactions.ends, self.store, self.reads, self.pending),
             ReplyRequests(self.replies, self.config),

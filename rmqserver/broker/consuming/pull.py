@@ -1,39 +1,82 @@
-"""PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): checks and filters the pull, reads, then answers or holds the request
-(``PullMessageProcessor``, 5.5.0)."""
+"""A pull: checks it, filters, reads, and holds it while there is nothing (``PullMessageProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
-import copy
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqproto.codes import ONEWAY_FLAG, RequestCode, ResponseCode
+import msgspec
+
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
+from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUSPEND, PullHeader
 from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held
 from rmqserver.broker.consuming.lite.light_pulls import LightPulls
-from rmqserver.broker.consuming.pull_answers import PullOutcome, answer, answer_found, code_of, suggested_broker_id
 from rmqserver.broker.consuming.pull_checks import ReadChecks
-from rmqserver.broker.held_answers import answering
 from rmqserver.config.setting_values import BrokerRole
-from rmqserver.remoting.answer import Request, refusal, send_answer
+from rmqserver.operation import Guarded, Peer, Refused
 from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.results import GetResult, GetStatus
 
 if TYPE_CHECKING:
-    from rmqproto.bodies.groups import SubscriptionGroupConfig
-    from rmqproto.bodies.routes import TopicConfig
-    from rmqproto.filters.message_filter import MessageFilter
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
 
 PULL_COUNT_MAX = 1024
 """The most messages that one pull can ask for, as Apache's consumers bound their pullBatchSize. With a filter, at least
 so many units are looked at."""
 
-_LITE_PULL = int(RequestCode.LITE_PULL_MESSAGE)
+_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class PullOutcome(msgspec.Struct, gc=False):
+    """The result of a pull: what it found in the queue, and its topic, group and filter. ``is_reset``: nothing was
+    read; ``result.next_offset`` is where the group was put."""
+
+    result: GetResult
+    topic: TopicConfig
+    group: SubscriptionGroupConfig
+    wanted: MessageFilter
+    is_reset: bool = False
+    suggested_broker_id: int = 0
+    """Where the client is to pull next: 0 is the master."""
+
+
+def code_of(pulled: PullOutcome, queue_offset: int) -> ResponseCode:
+    """The code for a pull of that offset. A queue without messages has only offset 0; any other offset has moved."""
+    status = pulled.result.status
+    if status in (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE):
+        return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
+    return _CODES[status]
+
+
+def suggested_broker_id(pulled: PullOutcome) -> int:
+    """The broker to read from, if slaves may be read: a slave, if the group lags more than this machine's memory
+    holds."""
+    group = pulled.group
+    return group.which_broker_when_consume_slowly if pulled.result.suggest_slave else group.broker_id
+
+
+class AskedPull(msgspec.Struct):
+    """A pull, and who takes the answer: the code and what was found."""
+
+    header: PullHeader
+    is_lite: bool
+    peer: Peer
+    then: Callable[[int, PullOutcome], None]
+    guarded: Guarded
 
 
 class Pulls:
@@ -47,11 +90,6 @@ class Pulls:
         self._checks = ReadChecks(parts)
         self._light_pulls = LightPulls(parts, self._checks)
         self._reads = parts.reads
-
-    def handlers(self) -> dict[int, Handler]:
-        return {RequestCode.PULL_MESSAGE: self._serve, RequestCode.LITE_PULL_MESSAGE: self._serve}
-
-    # --- reading -----------------------------------------------------------------------------------------------------
 
     def pull(self, header: PullHeader, is_lite: bool, local_addr: str, peer: str, is_first: bool = True) -> PullOutcome:
         """Reads for a pull. If ``result.is_loaded`` is not true, ``Reads.load`` finishes the read. ``is_first``: the
@@ -97,96 +135,76 @@ class Pulls:
         result = GetResult(GetStatus.OFFSET_TOO_SMALL, queue_offset, low, high)
         return PullOutcome(result, topic, group, wanted, is_reset=True)
 
-    def count_found(self, pulled: PullOutcome) -> int:
-        """Counts messages that go to the group. Returns their size in bytes."""
-        sizes, stats = pulled.result.sizes, self._stats
-        size_bytes = sum(sizes)
-        stats.gets[pulled.topic.topic_name, pulled.group.group_name].add(len(sizes), size_bytes)
-        stats.get_found += 1
-        return size_bytes
+    def serve(self, asked: AskedPull) -> None:
+        """Answers with what was found, or holds the pull. Raises Refused if nothing may be pulled."""
+        if asked.header.lite_topic:
+            asked.header = self._light_pulls.at_light_queue(asked.header, asked.peer.address)
+        self._try(asked)
 
-    # --- requests ----------------------------------------------------------------------------------------------------
-
-    def _serve(self, request: Request[PullHeader], connection: Connection, is_first: bool = True) -> None:
-        """Answers, or holds the request if ``is_first``."""
-        header = request.header
-        if header.lite_topic:
-            request = self._at_light_queue(request, connection.address)
-            header = request.header
+    def _try(self, asked: AskedPull, is_first: bool = True) -> None:
+        """Answers, or holds the pull if ``is_first``."""
+        header, peer = asked.header, asked.peer
         try:
-            pulled = self.pull(header, request.code == _LITE_PULL, connection.local_addr, connection.address, is_first)
+            pulled = self.pull(header, asked.is_lite, peer.local_addr, peer.address, is_first)
         except NotCached:  # its queue is not open yet
             opened = partial(self._store.queue, header.topic, header.queue_id)
-            self._reads.read(request, connection, opened, lambda _: self._serve(request, connection, is_first))
+            self._reads.when_read(opened, lambda _: self._try(asked, is_first), asked.guarded)
             return
         result = pulled.result
         if result.chunks:
-            self._found(request, connection, pulled)
+            self._found(asked, pulled)
         elif not result.is_loaded:
-            self._reads.load(result, partial(self._loaded, request, connection, pulled, time.monotonic()))
+            self._reads.load(result, partial(self._loaded, asked, pulled, time.monotonic()))
         else:
-            self._missed(request, connection, pulled, may_hold=is_first)
+            self._missed(asked, pulled, may_hold=is_first)
 
-    def _at_light_queue(self, request: Request[PullHeader], peer: str) -> Request[PullHeader]:
-        """A pull of a lite topic as one of its light queue, with the group's subscription to the parent. Raises Refused
-        if the parent may not be pulled."""
-        light_request = copy.copy(request)
-        light_request.header = self._light_pulls.at_light_queue(request.header, peer)
-        return light_request
+    def _found(self, asked: AskedPull, pulled: PullOutcome) -> None:
+        sizes, stats = pulled.result.sizes, self._stats
+        stats.gets[pulled.topic.topic_name, pulled.group.group_name].add(len(sizes), sum(sizes))
+        stats.get_found += 1
+        asked.then(ResponseCode.SUCCESS, pulled)
 
-    def _found(self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome) -> None:
-        size_bytes = self.count_found(pulled)
-        if not request.flag & ONEWAY_FLAG:
-            answer_found(request, connection, pulled, size_bytes)
-
-    def _missed(
-        self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome, *, may_hold: bool
-    ) -> None:
+    def _missed(self, asked: AskedPull, pulled: PullOutcome, *, may_hold: bool) -> None:
+        header = asked.header
         self._stats.get_miss += not pulled.is_reset
-        code = code_of(pulled, request.header.queue_offset)
+        code = code_of(pulled, header.queue_offset)
         if code == ResponseCode.PULL_OFFSET_MOVED and not pulled.is_reset and self._leaves_offsets():
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
-            pulled.result.next_offset = request.header.queue_offset
+            pulled.result.next_offset = header.queue_offset
             pulled.suggested_broker_id = pulled.group.broker_id
-        if not (code == ResponseCode.PULL_NOT_FOUND and may_hold and self._hold(request, connection, pulled)):
-            answer(request, connection, code, pulled)
+        if not (code == ResponseCode.PULL_NOT_FOUND and may_hold and self._hold(asked, pulled)):
+            asked.then(code, pulled)
 
     def _leaves_offsets(self) -> bool:
         """Whether the master is to correct wrong offsets: a slave may lack messages that its master has."""
         return self._config.broker_role is BrokerRole.SLAVE and not self._config.offset_check_in_slave
 
-    def _loaded(
-        self,
-        request: Request[PullHeader],
-        connection: Connection,
-        pulled: PullOutcome,
-        started_s: float,
-        failed: Exception | None,
-    ) -> None:
+    def _loaded(self, asked: AskedPull, pulled: PullOutcome, started_s: float, failed: Exception | None) -> None:
         self._stats.note_get(started_s)
+        asked.guarded(partial(self._finish, asked, pulled, failed))
+
+    def _finish(self, asked: AskedPull, pulled: PullOutcome, failed: Exception | None) -> None:
         if failed is not None:
-            text = f"cannot read the commit log: {failed}"
-            send_answer(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, text))
-            return
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"cannot read the commit log: {failed}")
         # The filter's second stage may have run only now; the messages that it refuses are passed over.
-        header, next_offset = request.header, pulled.result.next_offset
+        header, next_offset = asked.header, pulled.result.next_offset
         self._offsets.set_pull_offset(header.consumer_group, header.topic, header.queue_id, next_offset)
         if pulled.result.status is GetStatus.FOUND:
-            self._found(request, connection, pulled)
+            self._found(asked, pulled)
         else:  # none of it is wanted, or the file is gone
-            self._missed(request, connection, pulled, may_hold=False)
+            self._missed(asked, pulled, may_hold=False)
 
-    def _hold(self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome) -> bool:
-        header, config = request.header, self._config
+    def _hold(self, asked: AskedPull, pulled: PullOutcome) -> bool:
+        header, config = asked.header, self._config
         if not header.sys_flag & PULL_SUSPEND:
             return False
         wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_ms
         subscription = header.subscription
         held = Held(  # by position, because keywords double the cost
-            connection,
+            asked.peer,
             ((header.topic, header.queue_id),),
             self._clock_ms() + wait_ms,
-            partial(answering, request, connection, partial(self._serve, request, connection, is_first=False)),
+            partial(asked.guarded, partial(self._try, asked, is_first=False)),
             pulled.wanted,
             partial(self._is_passed, header),
             1 + len(subscription) // EXPRESSION_SHARE_CHARS if subscription else 1,

@@ -62,6 +62,7 @@ from rmqserver.doors.remoting.broker_and_users import BrokerRequests
 from rmqserver.doors.remoting.offsets_and_timers import ConsumerOffsetRequests, QueueEndRequests
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.pop_requests import PopRequests
+from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.returned_messages import SendBackRequests
 from rmqserver.doors.remoting.topics_and_groups import TopicRequests
@@ -180,7 +181,7 @@ class Bench:
                         QueryRequests(MessageQuery(parts), ConsumeStatsAdmin(parts), self.store, self.reads),
                         SendBackRequests(SendBacks(parts, put_), self.reads),
                         TransactionRequests(transactions.ends, self.store, self.reads, parts.pending),
-                        QueueEndRequests(QueueEnds(parts), ResetOffset(parts), self.reads), Pulls(parts),
+                        QueueEndRequests(QueueEnds(parts), ResetOffset(parts), self.reads), PullRequests(Pulls(parts)),
                         ConsumerOffsetRequests(CommittedOffsets(parts), self.reads),
                         BrokerRequests(BrokerAdmin(parts, runtime, lambda keys: None), self.reads),
                         ClientRequests(Membership(parts), parts.locks, ClientAdmin(parts), self.reads),

@@ -18,6 +18,7 @@ from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
 from rmqproto.wire.command import decode_frame_untrusted
 from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.reads import OnLoaded, Reads
+from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -84,7 +85,7 @@ def test_pull_offset_is_behind_what_the_second_stage_has_looked_at(
     parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
     reads = ReadsByHand(store)
     parts = dataclasses.replace(parts, reads=reads)
-    pull = Pulls(parts).handlers()[R.PULL_MESSAGE]
+    pull = PullRequests(Pulls(parts)).handlers()[R.PULL_MESSAGE]
     header = PullHeader(
         consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=PULL_SUBSCRIPTION,
         subscription=expression, expression_type="SQL92",

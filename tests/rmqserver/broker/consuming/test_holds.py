@@ -17,6 +17,7 @@ from rmqproto.message.record import StoredMessage, encode_record, host_bytes
 from rmqserver.broker.consuming import holds
 from rmqserver.broker.consuming.holds import Held, Holds
 from rmqserver.broker.consuming.pull import Pulls
+from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -320,7 +321,7 @@ def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: 
     store.open()
     parts = parts_on(store, files)
     parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
-    pull = Pulls(parts).handlers()[R.PULL_MESSAGE]
+    pull = PullRequests(Pulls(parts)).handlers()[R.PULL_MESSAGE]
 
     def answers(expression: str) -> int:
         header = PullHeader(

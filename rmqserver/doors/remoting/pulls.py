@@ -1,0 +1,72 @@
+"""PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361), and their answers (``DefaultPullMessageResultHandler``, 5.5.0). Bodies
+are the stored bytes themselves."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqproto.codes import RequestCode as R
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.consuming import PullAnswer, PullHeader
+from rmqserver.broker.answer_templates import FOUND, HEAD
+from rmqserver.broker.consuming.pull import AskedPull, PullOutcome
+from rmqserver.broker.held_answers import answering
+from rmqserver.remoting.answer import Request, answer_frame, send_answer
+from rmqserver.store.results import GetStatus
+
+if TYPE_CHECKING:
+    from rmqserver.broker.consuming.pull import Pulls
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+OFFSET_RESET = "OFFSET_RESET"
+"""Remark for a consumer that is told where to go on because an operator has reset its group."""
+
+_LITE_PULL = int(R.LITE_PULL_MESSAGE)
+
+
+class PullRequests:
+    def __init__(self, pulls: Pulls):
+        self._pulls = pulls
+
+    def handlers(self) -> dict[int, Handler]:
+        return {R.PULL_MESSAGE: self._serve, R.LITE_PULL_MESSAGE: self._serve}
+
+    def _serve(self, request: Request[PullHeader], connection: Connection) -> None:
+        then, guarded = partial(_answer, request, connection), partial(answering, request, connection)
+        self._pulls.serve(AskedPull(request.header, request.code == _LITE_PULL, connection, then, guarded))
+
+
+def _answer(request: Request[PullHeader], connection: Connection, code: int, pulled: PullOutcome) -> None:
+    result, topic, group = pulled.result, pulled.topic, pulled.group
+    body = result.chunks[0] if len(result.chunks) == 1 else b"".join(result.chunks)
+    if code == ResponseCode.SUCCESS and not request.codec:
+        if request.is_oneway:
+            return
+        values = (
+            group.group_sys_flag, result.max_offset, result.min_offset, result.next_offset, pulled.suggested_broker_id,
+            topic.topic_sys_flag, request.opaque,
+        )  # fmt: skip
+        header = (FOUND % values).encode()
+        # In two pieces, because the connection joins all it sends in one go: a long run of records is copied once.
+        connection.send(HEAD.pack(4 + len(header) + len(body), len(header)) + header)
+        connection.send(body)
+        return
+    answer = PullAnswer(
+        suggest_which_broker_id=pulled.suggested_broker_id,
+        next_begin_offset=result.next_offset,
+        min_offset=result.min_offset,
+        max_offset=result.max_offset,
+        topic_sys_flag=topic.topic_sys_flag,
+        group_sys_flag=group.group_sys_flag,
+    )
+    send_answer(request, connection, answer_frame(request, code, _remark(pulled), answer, body))
+
+
+def _remark(pulled: PullOutcome) -> str:
+    if pulled.is_reset:
+        return OFFSET_RESET
+    status = pulled.result.status
+    # To clients, a queue that no message has reached is an empty one.
+    return GetStatus.NO_MESSAGE_IN_QUEUE.value if status is GetStatus.NO_MATCHED_LOGIC_QUEUE else status.value
