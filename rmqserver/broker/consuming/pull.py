@@ -135,33 +135,39 @@ class Pulls:
         result = GetResult(GetStatus.OFFSET_TOO_SMALL, queue_offset, low, high)
         return PullOutcome(result, topic, group, wanted, is_reset=True)
 
-    def serve(self, asked: AskedPull) -> None:
-        """Answers with what was found, or holds the pull. Raises Refused if nothing may be pulled."""
-        if asked.header.lite_topic:
-            asked.header = self._light_pulls.at_light_queue(asked.header, asked.peer.address)
-        self._try(asked)
+    def at_light_queue(self, header: PullHeader, peer: str) -> PullHeader:
+        """A pull of a lite topic as one of its light queue. Raises Refused if the parent may not be pulled."""
+        return self._light_pulls.at_light_queue(header, peer)
 
-    def _try(self, asked: AskedPull, is_first: bool = True) -> None:
-        """Answers, or holds the pull if ``is_first``."""
-        header, peer = asked.header, asked.peer
+    def serve(self, asked: AskedPull, is_first: bool = True) -> None:
+        """Pulls and answers, or holds the pull if ``is_first``. Raises Refused if nothing may be pulled."""
+        peer = asked.peer
         try:
-            pulled = self.pull(header, asked.is_lite, peer.local_addr, peer.address, is_first)
-        except NotCached:  # its queue is not open yet
-            opened = partial(self._store.queue, header.topic, header.queue_id)
-            self._reads.when_read(opened, lambda _: self._try(asked, is_first), asked.guarded)
-            return
-        result = pulled.result
-        if result.chunks:
+            pulled = self.pull(asked.header, asked.is_lite, peer.local_addr, peer.address, is_first)
+        except NotCached:
+            pulled = None
+        self.go_on(asked, pulled, is_first)
+
+    def go_on(self, asked: AskedPull, pulled: PullOutcome | None, is_first: bool = True) -> None:
+        """As ``serve``, with what ``pull`` has returned; None: it has raised NotCached."""
+        if pulled is None:
+            opened = partial(self._store.queue, asked.header.topic, asked.header.queue_id)
+            self._reads.when_read(opened, lambda _: self.serve(asked, is_first), asked.guarded)
+        elif pulled.result.chunks:
             self._found(asked, pulled)
-        elif not result.is_loaded:
-            self._reads.load(result, partial(self._loaded, asked, pulled, time.monotonic()))
+        elif not pulled.result.is_loaded:
+            self._reads.load(pulled.result, partial(self._loaded, asked, pulled, time.monotonic()))
         else:
             self._missed(asked, pulled, may_hold=is_first)
 
-    def _found(self, asked: AskedPull, pulled: PullOutcome) -> None:
+    def count_found(self, pulled: PullOutcome) -> None:
+        """Counts messages that go to the group."""
         sizes, stats = pulled.result.sizes, self._stats
         stats.gets[pulled.topic.topic_name, pulled.group.group_name].add(len(sizes), sum(sizes))
         stats.get_found += 1
+
+    def _found(self, asked: AskedPull, pulled: PullOutcome) -> None:
+        self.count_found(pulled)
         asked.then(ResponseCode.SUCCESS, pulled)
 
     def _missed(self, asked: AskedPull, pulled: PullOutcome, *, may_hold: bool) -> None:
@@ -204,7 +210,7 @@ class Pulls:
             asked.peer,
             ((header.topic, header.queue_id),),
             self._clock_ms() + wait_ms,
-            partial(asked.guarded, partial(self._try, asked, is_first=False)),
+            partial(asked.guarded, partial(self.serve, asked, is_first=False)),
             pulled.wanted,
             partial(self._is_passed, header),
             1 + len(subscription) // EXPRESSION_SHARE_CHARS if subscription else 1,
