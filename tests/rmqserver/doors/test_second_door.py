@@ -14,7 +14,14 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import Header
 from rmqproto.headers.client_calls import ResetOffsetHeader
-from rmqproto.headers.consuming import PullHeader, QueryConsumerOffsetHeader, QueueHeader, UpdateConsumerOffsetHeader
+from rmqproto.headers.consuming import (
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+    PullHeader,
+    QueryConsumerOffsetHeader,
+    QueueHeader,
+    UpdateConsumerOffsetHeader,
+)
 from rmqproto.headers.popping import AckHeader, NotificationAnswer, NotificationHeader, PopHeader
 from rmqproto.headers.sending import RecallHeader, SendBackHeader, SendHeader
 from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
@@ -24,6 +31,7 @@ from rmqproto.names import dlq_topic
 from rmqproto.pop import Handle
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.consuming.pop.popping import Popped
+from rmqserver.broker.consuming.pull import AskedPull, PullOutcome
 from rmqserver.broker.consuming.queue_ends import QueueEnds
 from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.sending.pending import STORED, Outcome
@@ -79,13 +87,22 @@ class Door:
         assert outcome is STORED
         return sent
 
-    def pull(self, queue_offset: int, topic: str = TOPIC) -> list[bytes]:
+    def ask_to_pull(self, queue_offset: int, sys_flag: int, topic: str = TOPIC) -> list[bytes]:
+        """What is pulled enters the list, once there is something."""
+        told: list[bytes] = []
         header = PullHeader(
-            consumer_group=GROUP, topic=topic, queue_id=0, queue_offset=queue_offset, max_msg_nums=32, sys_flag=4,
-            subscription="*",
+            consumer_group=GROUP, topic=topic, queue_id=0, queue_offset=queue_offset, max_msg_nums=32,
+            sys_flag=sys_flag | PULL_SUBSCRIPTION, subscription="*", suspend_timeout_millis=60_000,
         )  # fmt: skip
-        pulled = self.broker.pulls.pull(header, False, self.caller.local_addr, self.caller.address)
-        return [each.body for each in decode_records_untrusted(b"".join(pulled.result.chunks))]
+
+        def then(code: int, pulled: PullOutcome) -> None:
+            told.extend(each.body for each in decode_records_untrusted(b"".join(pulled.result.chunks)))
+
+        self.broker.pulls.serve(AskedPull(header, False, self.caller, then, lambda go_on: go_on()))
+        return told
+
+    def pull(self, queue_offset: int, topic: str = TOPIC) -> list[bytes]:
+        return self.ask_to_pull(queue_offset, 0, topic)
 
     def ask_to_pop(self, poll_time: int) -> list[tuple[ResponseCode, Popped]]:
         """What is popped enters the list, once there is something, or the time is up."""
@@ -161,17 +178,18 @@ def test_what_is_popped_is_acknowledged(door: Door) -> None:
     assert refused.value.code == ResponseCode.NO_MESSAGE
 
 
-def test_who_pops_or_asks_waits_for_a_message(door: Door) -> None:
+def test_who_pulls_or_pops_or_asks_waits_for_a_message(door: Door) -> None:
     notified: list[NotificationAnswer] = []
     asked = NotificationHeader(
         consumer_group=GROUP, topic=TOPIC, queue_id=0, poll_time=60_000, born_time=door.broker.clock_ms()
     )
     door.broker.pop.looks.notify(asked, door.caller, notified.append, lambda go_on: go_on())
-    told = door.ask_to_pop(60_000)
-    assert (told, notified) == ([], [])
+    told, pulled = door.ask_to_pop(60_000), door.ask_to_pull(0, PULL_SUSPEND)
+    assert (told, notified, pulled) == ([], [], [])
     door.send(b"late")
     ((code, popped),) = told
-    assert (code, popped.message_count, [each.has_msg for each in notified]) == (ResponseCode.SUCCESS, 1, [True])
+    assert (code, popped.message_count) == (ResponseCode.SUCCESS, 1)
+    assert ([each.has_msg for each in notified], pulled) == ([True], [b"late"])
 
 
 def test_a_group_is_moved_to_where_a_queue_begins(door: Door) -> None:
