@@ -32,8 +32,7 @@ from rmqserver.broker.admin.topic_admin import TopicAdmin
 from rmqserver.broker.clients.client_admin import ClientAdmin
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.clients.locks import QueueLocks
-from rmqserver.broker.clients.member_notices import MemberNotices
-from rmqserver.broker.clients.membership import Membership
+from rmqserver.broker.clients.membership import MemberNotices, Membership
 from rmqserver.broker.consuming.committed_offsets import CommittedOffsets
 from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.consuming.holds import Holds
@@ -82,7 +81,7 @@ from rmqserver.doors.remoting.pop_requests import PopRequests
 from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
 from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.doors.remoting.queries import QueryRequests
-from rmqserver.doors.remoting.returned_messages import RecallRequests, ReplyRequests, SendBackRequests
+from rmqserver.doors.remoting.returned_messages import ReturnRequests
 from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
@@ -265,10 +264,8 @@ class Broker(Service):
         services = (
             SendHandlers(self.sends, parts),
             PullRequests(self.pulls),
-            SendBackRequests(self.send_backs, self.reads),
+            ReturnRequests(self.send_backs, self.recalls, self.replies, self.config, self.reads),
             TransactionRequests(self.transactions.ends, self.store, self.reads, self.pending),
-            ReplyRequests(self.replies, self.config),
-            RecallRequests(self.recalls, self.config),
             TimerRequests(TimerAdmin(parts, self.timers.counts)),
             ClientRequests(Membership(parts), self.locks, ClientAdmin(parts), self.reads),
             ConsumerOffsetRequests(self.committed_offsets, self.reads),

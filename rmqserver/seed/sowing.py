@@ -19,8 +19,8 @@ from rmqserver.broker.admin.topic_admin import TopicAdmin
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.sending.pending import Outcome
+from rmqserver.broker.sending.put import ProducerPut
 from rmqserver.broker.sending.rewrites import Sender
-from rmqserver.broker.sending.special import ProducerPut
 from rmqserver.broker.sending.targets import Targets
 from rmqserver.seed.seed_file import Seed, SeedMessage
 from rmqserver.store.new_message import NewMessage

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.groups import CONSUME_ACTIVELY, ConsumerData, Heartbeat, SubscriptionData
-from rmqproto.codes import ResponseCode
-from rmqproto.headers.consuming import UnregisterClientHeader
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers.consuming import ConsumerGroupHeader, UnregisterClientHeader
 from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import retry_topic
 from rmqserver.broker.clients.clients import CONSUME_TYPES, enum_name
@@ -16,7 +16,11 @@ from rmqserver.broker.consuming.kinds import is_tags
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
+    from rmqserver.broker.clients.clients import ConsumerGroup
     from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.consumer_filters import ConsumerFilters
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
 
 
@@ -102,3 +106,26 @@ class Membership:
         """Raises Refused if nothing can be filtered by it."""
         if not is_tags(subscription.expression_type):
             self._filters.check_expression(subscription.expression_type, subscription.sub_string)
+
+
+class MemberNotices:
+    """Tells the members of a group to share the queues anew (``DefaultConsumerIdsChangeListener``, 5.5.0)."""
+
+    def __init__(self, config: BrokerConfig, groups: GroupTable, consumer_filters: ConsumerFilters):
+        self._config = config
+        self._groups = groups
+        self._consumer_filters = consumer_filters
+
+    def tell(self, group: ConsumerGroup) -> None:
+        """Tells every member, unless notices are switched off for the broker or the group, or the group is
+        broadcasting. When a group has lost its last member, its filters become dead."""
+        if not group.members:
+            self._consumer_filters.unregister(group.group)
+            return
+        found = self._groups.get(group.group)
+        is_wanted = found is None or found.notify_consumer_ids_changed_enable
+        if not is_wanted or group.is_broadcasting or not self._config.notify_consumer_ids_changed_enable:
+            return
+        header = ConsumerGroupHeader(consumer_group=group.group)
+        for client in group.members.values():
+            client.peer.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header)

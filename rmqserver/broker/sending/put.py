@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqproto.message import properties as props
+from rmqproto.names import TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.pending import OnDone
 from rmqserver.broker.sending.properties import wants_safe
-from rmqserver.broker.sending.rewrites import FOR_ALL, Rule
+from rmqserver.broker.sending.rewrites import FOR_ALL, FOR_PRODUCERS, Rule, Sender, half_message
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import Appended
 
@@ -71,3 +72,24 @@ class Put:
     def knows_safe(self) -> bool:
         """Whether a message counts as stored only when it is on the device, or on slaves."""
         return self._parts.pending.knows_safe
+
+
+class ProducerPut:
+    """Puts a producer's message: it goes through the rules for producers first."""
+
+    def __init__(self, parts: BrokerParts, put: Put):
+        self._parts = parts
+        self._put = put
+
+    def put(self, message: NewMessage, sender: Sender) -> tuple[Appended, int]:
+        """Puts the message. Returns where it went, and the queue that its producer is told: the one in its own topic,
+        even if it waits elsewhere. Raises as ``Put.put``. Afterwards the message has a unique key."""
+        message.sys_flag |= sender.target.sys_flag
+        for rule in FOR_PRODUCERS:
+            rule(message, self._parts, sender)
+        queue_id = message.queue_id
+        half_message(message, self._parts)
+        appended = self._put.put(message)
+        if message.topic == TRANSACTION_HALF_TOPIC:
+            self._parts.transaction_metrics.add(message.properties[props.REAL_TOPIC], 1)
+        return appended, queue_id

@@ -11,6 +11,7 @@ from rmqproto.errors import ProtocolError
 from rmqproto.headers.sending import RecallHeader
 from rmqproto.message import properties as props
 from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
+from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_WRITE
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
@@ -108,3 +109,17 @@ class Recalls:
 def _time_ms(text: str) -> int:
     """The time in a text; -1 if it is none (``NumberUtils.toLong``)."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
+
+
+def recall_handle_of(message: NewMessage, broker_name: str) -> str | None:
+    """The handle by which a producer can recall a timer message (``attachRecallHandle``); None for other messages."""
+    properties = message.properties
+    topic, out_ms = properties.get(props.REAL_TOPIC), properties.get(props.TIMER_OUT_MS)
+    if topic is None or out_ms is None or topic.startswith(RETRY_PREFIX):
+        return None
+    return recall_handle(topic, broker_name, int(out_ms), properties[props.UNIQUE_KEY])
+
+
+def recall_handle(topic: str, broker_name: str, out_ms: int, unique_key: str) -> str:
+    """The handle's time is the slot's plus one millisecond, so that it is rounded down to the same slot."""
+    return RecallHandle(topic, broker_name, str(out_ms + 1), unique_key).render()

@@ -6,18 +6,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqproto.codes import ResponseCode
 from rmqproto.message import properties as props
+from rmqproto.message.record import TOPIC_V1_LENGTH_MAX
+from rmqproto.names import RETRY_PREFIX
 from rmqserver.broker.errors import as_refused
-from rmqserver.broker.sending.batch import BatchPut
 from rmqserver.broker.sending.pending import OnDone
-from rmqserver.broker.sending.properties import added_by_broker
-from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.properties import added_by_broker, delay_level
+from rmqserver.broker.sending.put import ProducerPut, Put
+from rmqserver.broker.sending.recall import recall_handle_of
 from rmqserver.broker.sending.repeats import First, Repeats
 from rmqserver.broker.sending.rewrites import Sender
 from rmqserver.broker.sending.send_checks import refusal_of
-from rmqserver.broker.sending.special import ProducerPut, recall_handle_of
 from rmqserver.broker.sending.targets import Target, Targets, WhenTold, at_once
 from rmqserver.broker.sending.waiting_put import WaitingPut
+from rmqserver.operation import Refused
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import Appended, MessageRefused
 
@@ -55,7 +58,6 @@ class Sends:
         self._address = parts.address
         self._put = put
         self._producer_put = ProducerPut(parts, put)
-        self._batch_put = BatchPut(parts)
         self._repeats = Repeats(parts)
         self._targets = Targets(parts, when_told)
         self.known_targets = self._targets.known
@@ -79,22 +81,64 @@ class Sends:
         """Puts any producer's message but a batch. ``on_sent`` gets where the message went, and returns what is called
         once, when the message is as safe as its producer is promised, or is lost. Raises Refused."""
         try:
-            self._put_one(header, body, client_version, peer, on_sent)
+            target, queue_id = self._place(header, peer)
+            message = NewMessage(
+                topic=header.topic,
+                queue_id=queue_id,
+                flag=header.flag,
+                sys_flag=header.sys_flag,
+                born_timestamp_ms=header.born_timestamp,
+                born_host=peer.born_host,
+                store_host=self._address.record_host(peer),
+                reconsume_times=header.reconsume_times,
+                body=body,
+                properties=props.parse(header.properties),
+            )
+            first = self._repeats.first(message, header.queue_id)
+            if first is not None:
+                self._tell_again(target, message, first, on_sent)
+                return
+            sender = Sender(target, client_version, header.max_reconsume_times)
+            appended, queue_id = self._producer_put.put(message, sender)
+            self._repeats.stored(message, header.topic, appended)
+            if on_sent is not None:
+                handle = recall_handle_of(message, self._config.broker_name)
+                on_done = on_sent(
+                    SendOutcome(appended, queue_id, message.store_host, message.properties[props.UNIQUE_KEY], handle)
+                )
+                self._put.when_stored(message.properties, on_done if target.is_told else self._told_too(on_done))
         except Exception as error:
             raise self.refused(error) from None
 
     def put_batch(self, header: SendHeader, body: bytes, peer: Peer, on_sent: OnSent | None) -> None:
-        """As ``put``, for the messages in ``body``. Raises ProtocolError, too, if they are none."""
+        """As ``put``, for the messages in ``body``, all of one queue. Each is stored as a message of its own, without
+        what the broker adds to one that comes alone. Raises ProtocolError, too, if they are none; nothing is stored
+        then."""
         try:
             target, queue_id = self._place(header, peer)
-            store_host = self._address.record_host(peer)
-            stored = self._batch_put.put(header, target, queue_id, peer.born_host, store_host, body)
+            properties, store_host = self._batch_properties(header), self._address.record_host(peer)
+            first, log_offsets = self._store.append_batch(
+                header.topic, queue_id, header.sys_flag | target.sys_flag, header.born_timestamp, peer.born_host,
+                store_host, header.reconsume_times, body,
+            )  # fmt: skip
         except Exception as error:
             raise self.refused(error) from None
+        target.flow.add(len(log_offsets), len(body))
         if on_sent is not None:
-            unique_key = stored.properties.get(props.UNIQUE_KEY)
-            on_done = on_sent(SendOutcome(stored.first, queue_id, store_host, unique_key, batch=stored.log_offsets))
-            self._put.when_stored(stored.properties, on_done if target.is_told else self._told_too(on_done))
+            sent = SendOutcome(first, queue_id, store_host, properties.get(props.UNIQUE_KEY), batch=log_offsets)
+            on_done = on_sent(sent)
+            self._put.when_stored(properties, on_done if target.is_told else self._told_too(on_done))
+
+    def _batch_properties(self, header: SendHeader) -> dict[str, str]:
+        """The properties of a batch, not of its messages. Raises Refused if it cannot be one."""
+        topic, properties = header.topic, props.parse(header.properties)
+        if len(topic) > TOPIC_V1_LENGTH_MAX:
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"message topic length too long {len(topic)}")
+        if topic.startswith(RETRY_PREFIX):
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {topic}")
+        if delay_level(properties) > 0:
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
+        return properties
 
     def refused(self, error: Exception) -> Exception:
         """The refusal that an error of a send is; the error itself if it is none."""
@@ -109,36 +153,6 @@ class Sends:
         if not 0 <= queue_id < target.queue_limit:
             queue_id = target.choose_queue(queue_id, peer.address)
         return target, queue_id
-
-    def _put_one(
-        self, header: SendHeader, body: bytes, client_version: int, peer: Peer, on_sent: OnSent | None
-    ) -> None:
-        target, queue_id = self._place(header, peer)
-        message = NewMessage(
-            topic=header.topic,
-            queue_id=queue_id,
-            flag=header.flag,
-            sys_flag=header.sys_flag,
-            born_timestamp_ms=header.born_timestamp,
-            born_host=peer.born_host,
-            store_host=self._address.record_host(peer),
-            reconsume_times=header.reconsume_times,
-            body=body,
-            properties=props.parse(header.properties),
-        )
-        first = self._repeats.first(message, header.queue_id)
-        if first is not None:
-            self._tell_again(target, message, first, on_sent)
-            return
-        sender = Sender(target, client_version, header.max_reconsume_times)
-        appended, queue_id = self._producer_put.put(message, sender)
-        self._repeats.stored(message, header.topic, appended)
-        if on_sent is not None:
-            handle = recall_handle_of(message, self._config.broker_name)
-            on_done = on_sent(
-                SendOutcome(appended, queue_id, message.store_host, message.properties[props.UNIQUE_KEY], handle)
-            )
-            self._put.when_stored(message.properties, on_done if target.is_told else self._told_too(on_done))
 
     def _tell_again(self, target: Target, message: NewMessage, first: First, on_sent: OnSent | None) -> None:
         """Tells what the producer would have been told the first time, as soon as it is true."""

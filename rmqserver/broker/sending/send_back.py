@@ -58,25 +58,11 @@ class SendBacks:
     ) -> None:
         """Puts a copy of the message into this round. ``on_done`` is called once, when it is safe or lost: the consumer
         commits past the message then, so in sync mode it waits for the flush. Raises Refused."""
-        group, message = returned
+        parts, (group, message) = self._parts, returned
         topic, queue_id = self._retry_queue(header, group)
-        copy = _copy_of(message, header.group, topic, queue_id, self._parts.address.record_host(peer))
-        self._put_copy(header, client_version, group, message, copy)
-        if on_done is not None:
-            self._parts.pending.wait(on_done, until_safe=self._put.knows_safe)
-
-    def _put_copy(
-        self,
-        header: SendBackHeader,
-        client_version: int,
-        group: SubscriptionGroupConfig,
-        message: StoredMessage,
-        copy: NewMessage,
-    ) -> None:
-        parts = self._parts
-        if header.delay_level < 0 or message.reconsume_times >= times_max(
-            group, client_version, header.max_reconsume_times
-        ):
+        copy = _copy_of(message, header.group, topic, queue_id, parts.address.record_host(peer))
+        times = times_max(group, client_version, header.max_reconsume_times)
+        if header.delay_level < 0 or message.reconsume_times >= times:
             to_dead_letters(copy, header.group, parts.topics)
             copy.properties[props.DELAY] = "0"
         else:
@@ -90,6 +76,8 @@ class SendBacks:
             raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value) from None
         origin = header.origin_topic if parts.topics.get(header.origin_topic or "") else message.topic
         parts.stats.add("SNDBCK_PUT_NUMS", f"{origin}@{header.group}")
+        if on_done is not None:
+            parts.pending.wait(on_done, until_safe=self._put.knows_safe)
 
     def _group_of(self, header: SendBackHeader, peer: Peer) -> SubscriptionGroupConfig:
         group = self._parts.groups.find(header.group)

@@ -1,5 +1,5 @@
 """Half messages and timers that ask for nothing else: a shortcut like that of the plain send, for messages that wait
-elsewhere before they reach their queue. It stores the same bytes as the full way (``special.py``, ``rewrites.py``), and
+elsewhere before they reach their queue. It stores the same bytes as the full way (``put.py``, ``rewrites.py``), and
 leaves all unusual messages to it."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from rmqproto.message.properties import MessageKeys
 from rmqproto.message.sys_flag import TRANSACTION_MASK
 from rmqproto.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.properties import TIMER_NAMES, UNUSUAL_SYS_FLAG, USUAL
+from rmqserver.broker.sending.recall import recall_handle
 from rmqserver.broker.sending.rewrites import timer_out_ms
-from rmqserver.broker.sending.special import recall_handle
 from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:

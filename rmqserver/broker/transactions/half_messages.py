@@ -4,14 +4,24 @@ half queue, and the one that is given up. Also the op messages, which say which 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage
 from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+from rmqserver.broker.sending.put import Put
+from rmqserver.operation import Refused
 from rmqserver.store.new_message import NewMessage, copy_for
+from rmqserver.store.results import MessageRefused
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+
+log = logging.getLogger(__name__)
 
 OP_TAG = "d"
 OP_SEPARATOR = ","
@@ -93,3 +103,47 @@ def immunity_ms(properties: dict[str, str], timeout_ms: int) -> int | None:
 def _number(text: str, otherwise: int) -> int:
     """The number in a text, or ``otherwise``: a producer may write anything, and Python refuses thousands of digits."""
     return int(text) if text.isdecimal() and len(text) <= DIGITS_MAX else otherwise
+
+
+class _Gathered:
+    """The ended half messages of one half queue. ``own_host`` is our address in the half messages."""
+
+    def __init__(self) -> None:
+        self.half_offsets: list[int] = []
+        self.size_bytes = 0
+        self.own_host = b""
+
+
+class OpMessages:
+    """Gathers ended half messages into op messages, several into one (``TransactionalOpBatchService``, 5.5.0)."""
+
+    def __init__(self, parts: BrokerParts, put: Put):
+        self._config = parts.config
+        self._clock_ms = parts.clock_ms
+        self._put = put
+        self._gathered: dict[int, _Gathered] = {}
+
+    def add(self, half: StoredMessage) -> None:
+        """Notes that the half message has ended. Puts an op message into this round when there are enough for one."""
+        gathered = self._gathered.get(half.queue_id)
+        if gathered is None:
+            gathered = self._gathered[half.queue_id] = _Gathered()
+        gathered.half_offsets.append(half.queue_offset)
+        gathered.size_bytes += len(str(half.queue_offset)) + 1
+        gathered.own_host = half.store_host
+        if gathered.size_bytes > self._config.transaction_op_msg_max_size_bytes:
+            self._write(half.queue_id, gathered)
+
+    def write(self) -> None:
+        """Puts what was gathered into this round. Offsets that cannot be put are kept."""
+        for queue_id, gathered in list(self._gathered.items()):
+            self._write(queue_id, gathered)
+
+    def _write(self, queue_id: int, gathered: _Gathered) -> None:
+        message = op_message(queue_id, gathered.half_offsets, self._clock_ms(), gathered.own_host)
+        try:
+            self._put.put_through(message)
+        except (MessageRefused, Refused) as refused:
+            log.warning("event=op-message-not-stored queue=%d reason=%r", queue_id, str(refused))
+        else:
+            del self._gathered[queue_id]

@@ -3,8 +3,25 @@ same queue id, whose messages say which half messages have ended."""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from rmqproto.errors import ProtocolError
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
+from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+from rmqserver.broker.transactions.endings import transaction_of
+from rmqserver.broker.transactions.half_messages import ended_in
+from rmqserver.store.results import GetStatus
+
+if TYPE_CHECKING:
+    from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+LOOKED_AT_MAX = 10_000
+"""Messages among which the end of one transaction is looked for. If it is not there, the queue is read anew."""
 
 
 class HalfQueue:
@@ -62,3 +79,56 @@ class HalfQueue:
         while count < count_max and not self.is_ended(start + count):
             count += 1
         return start, count
+
+
+def true_progress(store: MessageStore, queue_id: int, half_offset: int, op_offset: int) -> tuple[int, int]:
+    """The progress to start from, if a file says these queue offsets of half and op queue. They may not be about this
+    log: the file may come from another store, from a copy that was made after the log's, from a former master, or from
+    a hand. Then half messages of which the log does not say that they are dealt with are asked about again."""
+    ends = (store.max_offset(topic, queue_id) for topic in (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC))
+    half_end, op_end = ends
+    if half_offset <= half_end and op_offset <= op_end and _is_dealt_with(store, queue_id, half_offset - 1):
+        return half_offset, op_offset
+    starts = (store.min_offset(topic, queue_id) for topic in (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC))
+    half_start, op_start = starts
+    log.warning(
+        "event=transactions-read-again queue=%d half_from=%d half_to=%d op_from=%d op_to=%d",
+        queue_id, half_offset, half_start, op_offset, op_start,
+    )  # fmt: skip
+    return half_start, op_start
+
+
+def _is_dealt_with(store: MessageStore, queue_id: int, half_offset: int) -> bool:
+    """Whether the log says so of the half message there: an op message names it, or there is a newer copy."""
+    if half_offset < store.min_offset(TRANSACTION_HALF_TOPIC, queue_id):
+        return True
+    half = next(_messages(store, TRANSACTION_HALF_TOPIC, queue_id, half_offset), None)
+    if half is None or half.queue_offset != half_offset:
+        return True  # nobody can be asked about it
+    op_start = store.offset_for_time(TRANSACTION_OP_TOPIC, queue_id, half.store_timestamp_ms)
+    if any(half_offset in ended_in(op) for op in _messages(store, TRANSACTION_OP_TOPIC, queue_id, op_start)):
+        return True
+    given_up_start = store.offset_for_time(TRANSACTION_CHECK_MAX_TIME_TOPIC, 0, half.store_timestamp_ms)
+    copies = (
+        (TRANSACTION_HALF_TOPIC, queue_id, half_offset + 1),
+        (TRANSACTION_CHECK_MAX_TIME_TOPIC, 0, given_up_start),
+    )
+    transaction = transaction_of(half, half.properties)
+    return any(transaction_of(each, each.properties) == transaction for at in copies for each in _messages(store, *at))
+
+
+def _messages(store: MessageStore, topic: str, queue_id: int, start: int) -> Iterator[StoredMessage]:
+    """Messages of a queue from ``start`` on, without damaged ones."""
+    end = min(store.max_offset(topic, queue_id), start + LOOKED_AT_MAX)
+    while start < end:
+        result = store.get(topic, queue_id, start, 32)
+        for record in result.records() if result.status is GetStatus.FOUND else []:
+            try:
+                message = decode_record_untrusted(record)
+                _ = message.properties
+            except ProtocolError:
+                continue
+            yield message
+        if result.next_offset <= start:
+            return
+        start = result.next_offset

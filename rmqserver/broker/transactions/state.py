@@ -12,9 +12,8 @@ from rmqserver.broker.errors import TableFull
 from rmqserver.broker.relays.relay import Progress
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.endings import Endings, History, transaction_of
-from rmqserver.broker.transactions.half_positions import true_progress
-from rmqserver.broker.transactions.half_queue import HalfQueue
-from rmqserver.broker.transactions.op_messages import OpMessages
+from rmqserver.broker.transactions.half_messages import OpMessages
+from rmqserver.broker.transactions.half_queue import HalfQueue, true_progress
 
 if TYPE_CHECKING:
     from rmqproto.message.record import StoredMessage

@@ -26,13 +26,20 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 
-class SendBackRequests:
-    def __init__(self, send_backs: SendBacks, reads: Reads):
+class ReturnRequests:
+    def __init__(self, send_backs: SendBacks, recalls: Recalls, replies: Replies, config: BrokerConfig, reads: Reads):
         self._send_backs = send_backs
+        self._recalls = recalls
+        self._replies = replies
+        self._config = config
         self._reads = reads
 
     def handlers(self) -> dict[int, Handler]:
-        return {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
+        return {
+            RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back,
+            RequestCode.RECALL_MESSAGE: self._recall,
+            **dict.fromkeys(REPLY_CODES, self._reply),
+        }
 
     def _send_back(self, request: Request[SendBackHeader], connection: Connection) -> bytes | None:
         header, version, on_done = request.header, request.version, telling(request, connection)
@@ -44,15 +51,6 @@ class SendBackRequests:
             return None
 
         return self._reads.read(request, connection, partial(self._send_backs.load, header, connection), then)
-
-
-class RecallRequests:
-    def __init__(self, recalls: Recalls, config: BrokerConfig):
-        self._recalls = recalls
-        self._config = config
-
-    def handlers(self) -> dict[int, Handler]:
-        return {RequestCode.RECALL_MESSAGE: self._recall}
 
     def _recall(self, request: Request[RecallHeader], connection: Connection) -> None:
         kept, region = without_content(request), self._config.region_id
@@ -67,15 +65,6 @@ class RecallRequests:
         except Refused as refused:
             refused.header = RecallAnswer(msg_region=region)
             raise
-
-
-class ReplyRequests:
-    def __init__(self, replies: Replies, config: BrokerConfig):
-        self._replies = replies
-        self._config = config
-
-    def handlers(self) -> dict[int, Handler]:
-        return dict.fromkeys(REPLY_CODES, self._reply)
 
     def _reply(self, request: Request[SendHeader], connection: Connection) -> None:
         kept, added = without_content(request), added_by_broker(self._config)

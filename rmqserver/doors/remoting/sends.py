@@ -7,6 +7,7 @@ leave it early. Half messages and timers have a shortcut of their own (``waiting
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import ONEWAY_FLAG, SEND_CODES
@@ -19,8 +20,7 @@ from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.broker.sending.pending import OnDone
-    from rmqserver.broker.sending.send import Sends
+    from rmqserver.broker.sending.send import OnSent, Sends
     from rmqserver.broker.sending.targets import Target
     from rmqserver.remoting.answer import Request
     from rmqserver.remoting.connection import Connection
@@ -53,7 +53,8 @@ class SendHandlers:
         header = request.header
         try:
             if header.batch:
-                return self._send_batch(request, connection)
+                on_sent = self._on_sent(request, connection)
+                return self._sends.put_batch(header, request.body, connection, on_sent)
             target = self._known_targets.get(header.topic) or self._sends.find_target(header, connection)
             queue_id = header.queue_id
             if not 0 <= queue_id < target.queue_limit:
@@ -115,15 +116,8 @@ class SendHandlers:
             )
 
     def _send_special(self, request: Request[SendHeader], connection: Connection) -> None:
-        def on_sent(sent: SendOutcome) -> OnDone:
-            return self._answers.when_done(request, connection, sent)
+        on_sent = self._on_sent(request, connection)
+        self._sends.put(request.header, request.body, request.version, connection, on_sent)
 
-        told = None if request.is_oneway else on_sent
-        self._sends.put(request.header, request.body, request.version, connection, told)
-
-    def _send_batch(self, request: Request[SendHeader], connection: Connection) -> None:
-        def on_sent(sent: SendOutcome) -> OnDone:
-            return self._answers.when_done(request, connection, sent)
-
-        told = None if request.is_oneway else on_sent
-        self._sends.put_batch(request.header, request.body, connection, told)
+    def _on_sent(self, request: Request[SendHeader], connection: Connection) -> OnSent | None:
+        return None if request.is_oneway else partial(self._answers.when_done, request, connection)

@@ -56,6 +56,8 @@ from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.reads import OnLoaded, Reads, read_in_task
 from rmqserver.broker.relays.timer_metrics import TimingCounts
 from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.recall import Recalls
+from rmqserver.broker.sending.reply import Replies
 from rmqserver.broker.sending.send_back import SendBacks
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.doors.remoting.broker_and_users import BrokerRequests
@@ -64,7 +66,7 @@ from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.pop_requests import PopRequests
 from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.doors.remoting.queries import QueryRequests
-from rmqserver.doors.remoting.returned_messages import SendBackRequests
+from rmqserver.doors.remoting.returned_messages import ReturnRequests
 from rmqserver.doors.remoting.topics_and_groups import TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.metrics.broker_families import BrokerFamilies
@@ -179,7 +181,9 @@ class Bench:
         self.handlers: dict[int, Any] = {}
         for service in (PopRequests(self.pop, self.reads),
                         QueryRequests(MessageQuery(parts), ConsumeStatsAdmin(parts), self.store, self.reads),
-                        SendBackRequests(SendBacks(parts, put_), self.reads),
+                        ReturnRequests(
+                            SendBacks(parts, put_), Recalls(parts, put_), Replies(parts, put_), parts.config, self.reads
+                        ),
                         TransactionRequests(transactions.ends, self.store, self.reads, parts.pending),
                         QueueEndRequests(QueueEnds(parts), ResetOffset(parts), self.reads), PullRequests(Pulls(parts)),
                         ConsumerOffsetRequests(CommittedOffsets(parts), self.reads),

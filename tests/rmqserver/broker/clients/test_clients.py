@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from rmqproto.bodies.groups import ConsumerData
-from rmqserver.broker.clients.carried_subscriptions import EXPRESSION_KEPT_CHARS, KEPT_MAX, KEPT_MS
-from rmqserver.broker.clients.clients import CONSUME_TYPES, MESSAGE_MODELS, Clients, enum_name, language_name
+from rmqserver.broker.clients.clients import (
+    CONSUME_TYPES,
+    EXPRESSION_KEPT_CHARS,
+    KEPT_MAX,
+    KEPT_MS,
+    MESSAGE_MODELS,
+    Clients,
+    enum_name,
+    language_name,
+)
 from tests.support.clock import Clock
 
 
