@@ -19,7 +19,6 @@ from rmqserver.broker.admin.topic_admin import TopicAdmin
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.sending.pending import Outcome
-from rmqserver.broker.sending.put import ProducerPut
 from rmqserver.broker.sending.rewrites import Sender
 from rmqserver.broker.sending.targets import Targets
 from rmqserver.seed.seed_file import Seed, SeedMessage
@@ -44,7 +43,7 @@ class Sowing:
         self._seed = seed
         self._store_host = store_host
         self._targets = Targets(broker.parts)
-        self._put = ProducerPut(broker.parts, broker.put)
+        self._put = broker.put
         self._waiting_count = 0
         self._lost: str | None = None
         self._has_ended = trio.Event()
@@ -109,7 +108,7 @@ class Sowing:
             body=seed.body,
             properties=dict(seed.properties),
         )
-        self._put.put(message, Sender(target, VERSION, None))
+        self._put.put_from(Sender(target, VERSION, None), message)
         self._broker.put.when_stored(message.properties, self._ended)
 
     def _ended(self, outcome: Outcome) -> None:

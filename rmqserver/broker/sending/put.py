@@ -32,6 +32,20 @@ class Put:
             rule(message, self._parts)
         return self.put_through(message)
 
+    def put_from(self, sender: Sender, message: NewMessage) -> tuple[Appended, int]:
+        """As ``put``, for a producer's message: the rules for producers come first. Returns where it went, and the
+        queue that its producer is told: the one in its own topic, even if it waits elsewhere. Afterwards the message
+        has a unique key."""
+        message.sys_flag |= sender.target.sys_flag
+        for rule in FOR_PRODUCERS:
+            rule(message, self._parts, sender)
+        queue_id = message.queue_id
+        half_message(message, self._parts)
+        appended = self.put(message)
+        if message.topic == TRANSACTION_HALF_TOPIC:
+            self._parts.transaction_metrics.add(message.properties[props.REAL_TOPIC], 1)
+        return appended, queue_id
+
     def put_through(self, message: NewMessage) -> Appended:
         """As ``put``, for a message that has passed the rules before: it waited, and is delivered now."""
         appended = self._parts.store.put(message)
@@ -72,24 +86,3 @@ class Put:
     def knows_safe(self) -> bool:
         """Whether a message counts as stored only when it is on the device, or on slaves."""
         return self._parts.pending.knows_safe
-
-
-class ProducerPut:
-    """Puts a producer's message: it goes through the rules for producers first."""
-
-    def __init__(self, parts: BrokerParts, put: Put):
-        self._parts = parts
-        self._put = put
-
-    def put(self, message: NewMessage, sender: Sender) -> tuple[Appended, int]:
-        """Puts the message. Returns where it went, and the queue that its producer is told: the one in its own topic,
-        even if it waits elsewhere. Raises as ``Put.put``. Afterwards the message has a unique key."""
-        message.sys_flag |= sender.target.sys_flag
-        for rule in FOR_PRODUCERS:
-            rule(message, self._parts, sender)
-        queue_id = message.queue_id
-        half_message(message, self._parts)
-        appended = self._put.put(message)
-        if message.topic == TRANSACTION_HALF_TOPIC:
-            self._parts.transaction_metrics.add(message.properties[props.REAL_TOPIC], 1)
-        return appended, queue_id

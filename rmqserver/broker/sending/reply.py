@@ -30,9 +30,6 @@ log = logging.getLogger(__name__)
 PUSH_TIMEOUT_S = 10.0
 """How long the producer may take to say that it has the reply (``Broker2Client.callClient``)."""
 
-NOT_STORED_ID = "0"
-"""The message id of a reply that was pushed and is not stored."""
-
 
 class Replied(NamedTuple):
     """How a reply ended, with the code and the remark of its answer, and where it is stored."""
@@ -144,7 +141,7 @@ class _Reply:
         self._on_replied = on_replied
         self._outcome: Outcome | None = None
         self._is_waiting_for_store = self.is_stored
-        self._place = NOT_STORED_ID, 0, 0
+        self._place = "0", 0, 0  # of a reply that is pushed and not stored
         if appended is not None:
             message_id = offset_id(message.store_host, appended.log_offset)
             self._place = message_id, message.queue_id, appended.queue_offset

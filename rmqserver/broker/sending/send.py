@@ -13,7 +13,7 @@ from rmqproto.names import RETRY_PREFIX
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.sending.pending import OnDone
 from rmqserver.broker.sending.properties import added_by_broker, delay_level
-from rmqserver.broker.sending.put import ProducerPut, Put
+from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import recall_handle_of
 from rmqserver.broker.sending.repeats import First, Repeats
 from rmqserver.broker.sending.rewrites import Sender
@@ -57,7 +57,6 @@ class Sends:
         self._stats = parts.stats
         self._address = parts.address
         self._put = put
-        self._producer_put = ProducerPut(parts, put)
         self._repeats = Repeats(parts)
         self._targets = Targets(parts, when_told)
         self.known_targets = self._targets.known
@@ -99,7 +98,7 @@ class Sends:
                 self._tell_again(target, message, first, on_sent)
                 return
             sender = Sender(target, client_version, header.max_reconsume_times)
-            appended, queue_id = self._producer_put.put(message, sender)
+            appended, queue_id = self._put.put_from(sender, message)
             self._repeats.stored(message, header.topic, appended)
             if on_sent is not None:
                 handle = recall_handle_of(message, self._config.broker_name)

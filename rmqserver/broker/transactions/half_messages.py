@@ -5,7 +5,6 @@ half queue, and the one that is given up. Also the op messages, which say which 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rmqproto.errors import ProtocolError
@@ -60,22 +59,6 @@ def given_up(half: StoredMessage) -> NewMessage:
     return copy_for(half, TRANSACTION_CHECK_MAX_TIME_TOPIC, 0, half.properties)
 
 
-def op_message(queue_id: int, half_offsets: Iterable[int], born_timestamp_ms: int, own_host: bytes) -> NewMessage:
-    """The op message that says that the half messages at these queue offsets are dealt with."""
-    return NewMessage(
-        topic=TRANSACTION_OP_TOPIC,
-        queue_id=queue_id,
-        flag=0,
-        sys_flag=0,
-        born_timestamp_ms=born_timestamp_ms,
-        born_host=own_host,
-        store_host=own_host,
-        reconsume_times=0,
-        body="".join(f"{half_offset}{OP_SEPARATOR}" for half_offset in half_offsets).encode(),
-        properties={props.WAIT: "true", props.TAGS: OP_TAG},
-    )
-
-
 def ended_in(op: StoredMessage) -> list[int]:
     """The half queue offsets of an op message; 4.x wrote one, without a comma. Parts that are not numbers are
     skipped."""
@@ -86,8 +69,7 @@ def ended_in(op: StoredMessage) -> list[int]:
 
 def check_times(properties: dict[str, str]) -> int:
     """How often the producer was asked; 0 for a message that was never put back."""
-    text = properties.get(props.TRANSACTION_CHECK_TIMES, "0")
-    return _number(text, 0)
+    return _number(properties.get(props.TRANSACTION_CHECK_TIMES, "0"), 0)
 
 
 def immunity_ms(properties: dict[str, str], timeout_ms: int) -> int | None:
@@ -140,7 +122,18 @@ class OpMessages:
             self._write(queue_id, gathered)
 
     def _write(self, queue_id: int, gathered: _Gathered) -> None:
-        message = op_message(queue_id, gathered.half_offsets, self._clock_ms(), gathered.own_host)
+        message = NewMessage(
+            topic=TRANSACTION_OP_TOPIC,
+            queue_id=queue_id,
+            flag=0,
+            sys_flag=0,
+            born_timestamp_ms=self._clock_ms(),
+            born_host=gathered.own_host,
+            store_host=gathered.own_host,
+            reconsume_times=0,
+            body="".join(f"{half_offset}{OP_SEPARATOR}" for half_offset in gathered.half_offsets).encode(),
+            properties={props.WAIT: "true", props.TAGS: OP_TAG},
+        )
         try:
             self._put.put_through(message)
         except (MessageRefused, Refused) as refused:

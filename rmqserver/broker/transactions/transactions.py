@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -35,11 +36,12 @@ class Transactions:
 
     async def run(self) -> None:
         """Runs the tasks until cancelled."""
+        config, metrics = self._config, self._metrics
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.checks.run)
-            nursery.start_soon(self._write_op_messages)
-            nursery.start_soon(self._save_progress)
-            nursery.start_soon(self._save_metrics)
+            nursery.start_soon(self._every, lambda: config.transaction_op_batch_interval_ms / 1000, self._write_now)
+            nursery.start_soon(self._every, lambda: SAVE_EVERY_S, self.state.save_when_kept)
+            nursery.start_soon(self._every, lambda: config.transaction_metric_flush_interval_ms / 1000, metrics.save)
 
     def write_op_messages(self) -> None:
         """Puts the gathered op messages into this round."""
@@ -49,18 +51,11 @@ class Transactions:
         self.state.save()
         self._metrics.save()
 
-    async def _write_op_messages(self) -> None:
-        while True:
-            await trio.sleep(self._config.transaction_op_batch_interval_ms / 1000)
-            self.write_op_messages()
-            self._pending.end_round()
+    def _write_now(self) -> None:
+        self.write_op_messages()
+        self._pending.end_round()
 
-    async def _save_progress(self) -> None:
+    async def _every(self, interval_s: Callable[[], float], act: Callable[[], None]) -> None:
         while True:
-            await trio.sleep(SAVE_EVERY_S)
-            self.state.save_when_kept()
-
-    async def _save_metrics(self) -> None:
-        while True:
-            await trio.sleep(self._config.transaction_metric_flush_interval_ms / 1000)
-            self._metrics.save()
+            await trio.sleep(interval_s())
+            act()

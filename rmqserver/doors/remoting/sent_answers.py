@@ -4,6 +4,7 @@ Requests with a header codec other than JSON, which are rare, are answered the o
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 STORE_HOSTS_MAX = 64
 """How many of our addresses are remembered as hex. A machine has only a handful."""
 
-
 _NO_FIELDS = NoFields()
+_Make = Callable[[str, str, bytes], bytes]
 
 
 class RefusedSendAnswer(Header, kw_only=True):
@@ -49,7 +50,7 @@ class SentAnswers:
         message went (Appended), queue id, unique key (alphanumeric bytes)."""
         _, connection, opaque, store_host, appended, queue_id, unique_key = put
         if outcome is STORED:
-            template = self._templates.get(store_host) or self._template(store_host)
+            template = self._templates.get(store_host) or self._made(self._templates, answer_templates.sent, store_host)
             header = template % (appended.log_offset, queue_id, appended.queue_offset, unique_key, opaque)
             size = len(header)
             connection.send((HEADS[size] if size < HEADS_COUNT else HEAD.pack(4 + size, size)) + header)
@@ -62,7 +63,9 @@ class SentAnswers:
         """As ``plain``; ``put`` ends with the recall handle (ASCII bytes)."""
         _, connection, opaque, store_host, appended, queue_id, unique_key, handle = put
         if outcome is STORED:
-            template = self._timer_templates.get(store_host) or self._timer_template(store_host)
+            template = self._timer_templates.get(store_host) or self._made(
+                self._timer_templates, answer_templates.sent_timer, store_host
+            )
             header = template % (appended.log_offset, queue_id, appended.queue_offset, handle, unique_key, opaque)
             connection.send(HEAD.pack(4 + len(header), len(header)) + header)
         else:
@@ -96,18 +99,11 @@ class SentAnswers:
             recall_handle=sent.recall_handle,
         )
 
-    def _template(self, store_host: bytes) -> bytes:
-        if len(self._templates) >= STORE_HOSTS_MAX:
-            self._templates.clear()
-        found = self._templates[store_host] = answer_templates.sent(self._region, self._trace_on, store_host)
-        return found
-
-    def _timer_template(self, store_host: bytes) -> bytes:
-        if len(self._timer_templates) >= STORE_HOSTS_MAX:
-            self._timer_templates.clear()
-        found = answer_templates.sent_timer(self._region, self._trace_on, store_host)
-        self._timer_templates[store_host] = found
-        return found
+    def _made(self, templates: dict[bytes, bytes], make: _Make, store_host: bytes) -> bytes:
+        if len(templates) >= STORE_HOSTS_MAX:
+            templates.clear()
+        made = templates[store_host] = make(self._region, self._trace_on, store_host)
+        return made
 
 
 def without_content(request: Request[Any]) -> Request[Any]:
