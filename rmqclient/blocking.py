@@ -26,6 +26,7 @@ from rmqclient.remoting.requests import (
     refusal,
     request_label,
 )
+from rmqclient.tls import shake_hands
 from rmqproto.codes import SUCCESS_ALONE
 from rmqproto.errors import ConnectError, NotConnectedError, ProtocolError, RequestTimeoutError
 from rmqproto.wire.command import Command, FrameReader
@@ -272,8 +273,6 @@ class _Line:
 
     def _secured(self, plain: socket.socket, tls: ssl.SSLContext, deadline_s: float) -> socket.socket:
         """The socket after its TLS handshake. Errors as for ``shake_hands``."""
-        from rmqclient.remoting.handshake import shake_hands  # ssl takes 10 ms, not needed for a plain connection
-
         plain.settimeout(_left_s(deadline_s))
         self._socket = secured = tls.wrap_socket(plain, server_hostname=self._host, do_handshake_on_connect=False)
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqclient.blocking import BlockingClient
-from rmqclient.tls_files import tls_context
+from rmqclient.tls import tls_context
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.sql92 import compile_sql92_for_records
 from rmqreplay.source.live import LivePart, PullRules, pull_range

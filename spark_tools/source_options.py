@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, split_rules
-from rmqclient.tls_files import TlsFiles
+from rmqclient.tls import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.times import time_range
 from rmqproto.wire.credentials import Credentials

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.recording.recording_file import RecordingWriter
-    from rmqclient.tls_files import TlsFiles
+    from rmqclient.tls import TlsFiles
     from rmqproto.wire.credentials import Credentials
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from rmqclient.addresses import NO_MAP, AddressMap
-from rmqclient.tls_files import TlsFiles
+from rmqclient.tls import TlsFiles
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.ledger.letters import Place, Runs, Witness, marked_runs, unmarked
 from rmqreplay.plans.plan import TargetRule, Transform

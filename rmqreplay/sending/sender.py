@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.sending import BUSY_CODES, COMPRESS_LEVEL, COMPRESSED_ZLIB, NEVER_CODES, STORED_CODES
-from rmqclient.tls_files import TlsFiles, tls_context
+from rmqclient.tls import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.codes import ResponseCode as Code

@@ -9,7 +9,7 @@ from functools import partial
 
 from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.blocking import BlockingClient
-from rmqclient.tls_files import TlsFiles, tls_context
+from rmqclient.tls import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, StorageError
 from rmqproto.message.record import decode_records_untrusted

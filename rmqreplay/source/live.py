@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
-from rmqclient.tls_files import TlsFiles, tls_context
+from rmqclient.tls import TlsFiles, tls_context
 from rmqclient.unread_queues import pull_unread, queues_past_unknown
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData

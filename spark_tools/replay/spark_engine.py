@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from rmqclient.addresses import NO_MAP, AddressMap
-from rmqclient.tls_files import TlsFiles
+from rmqclient.tls import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.filters.json_path import has_texts, parse_values

@@ -26,7 +26,7 @@ from rmqadmin.core.contexts.defaults import (
 )
 from rmqadmin.core.own_files import config_dir
 from rmqclient.addresses import AddressMap, parse_address_map, split_rules
-from rmqclient.tls_files import TlsFiles, tls_context
+from rmqclient.tls import TlsFiles, tls_context
 from rmqproto.errors import UsageError
 from rmqproto.wire.credentials import Credentials
 

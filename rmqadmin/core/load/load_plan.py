@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from rmqclient.addresses import NO_MAP, AddressMap
-from rmqclient.tls_files import TlsFiles
+from rmqclient.tls import TlsFiles
 from rmqproto.wire.credentials import Credentials
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import ssl
 
-from rmqclient.remoting.handshake import shake_hands
+from rmqclient.tls import shake_hands
 
 
 class SecureSocket:

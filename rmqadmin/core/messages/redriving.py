@@ -19,7 +19,7 @@ from rmqproto.names import dlq_topic
 
 if TYPE_CHECKING:
     from rmqclient.addresses import AddressMap
-    from rmqclient.tls_files import TlsFiles
+    from rmqclient.tls import TlsFiles
     from rmqproto.wire.credentials import Credentials
     from rmqreplay.plans.request import ReplayRequest
     from rmqreplay.run.entry import ReplayOutcome

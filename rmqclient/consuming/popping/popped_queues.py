@@ -35,6 +35,17 @@ from rmqproto.errors import RocketMQError
 from rmqproto.headers.base import Header
 from rmqproto.wire.command import Command
 
+log = logging.getLogger(__name__)
+
+POLL_MS = 15_000
+"""How long a broker may hold a pop while it has no messages."""
+
+ANSWER_TIMEOUT_S = 15.0
+"""Time for the answer beyond that."""
+
+SOON_S = 1.0
+"""A broker that answers an empty pop sooner cannot hold it: too many pops wait, or its clock differs from ours."""
+
 IN_FLIGHT_MAX_COUNT = 96
 """``popThresholdForQueue``."""
 
@@ -81,18 +92,6 @@ class PoppedQueues:
     async def close(self) -> None:
         """Messages that the listener has not begun are given back as not tried."""
         await self._shared.held.close(self.deliveries.waiting)
-
-
-log = logging.getLogger(__name__)
-
-POLL_MS = 15_000
-"""How long a broker may hold a pop while it has no messages."""
-
-ANSWER_TIMEOUT_S = 15.0
-"""Time for the answer beyond that."""
-
-SOON_S = 1.0
-"""A broker that answers an empty pop sooner cannot hold it: too many pops wait, or its clock differs from ours."""
 
 
 @dataclass(frozen=True, slots=True)

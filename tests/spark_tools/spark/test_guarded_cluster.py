@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqclient.tls_files import TlsFiles
+from rmqclient.tls import TlsFiles
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig

@@ -17,7 +17,7 @@ from rmqclient.addresses import split_address
 from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient
 from rmqclient.message import Message
-from rmqclient.tls_files import TlsFiles
+from rmqclient.tls import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
