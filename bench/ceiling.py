@@ -175,10 +175,10 @@ def handle(view: memoryview, length: int, born_host: bytes, out: list[bytes]) ->
             x = request.extFields
             topic = topics.get(x.b) or topics.setdefault(x.b, Topic(x.b))
             if code == b"310,":
-                at, offset = append(
+                appended = append(
                     topic, x.e, x.h, x.f, x.g, born_host, now, x.j, bytes(view[body_at:end]), x.i.encode()
                 )
-                reply = SENT % (x.e, at, offset, request.opaque)
+                reply = SENT % (x.e, *appended, request.opaque)
             else:
                 batch, p, first = bytes(view[body_at:end]), 0, None
                 while p < len(batch):

@@ -28,7 +28,7 @@ class ChannelSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]):
         super().__init__(dict(options))
-        self.options = parse_read_options({"path": options["path"]})
+        self.read_options = parse_read_options({"path": options["path"]})
         self.row_count = int(options["count"])
 
     @classmethod
@@ -39,7 +39,7 @@ class ChannelSource(DataSource):
         return ddl()
 
     def reader(self, schema: object) -> ChannelReader:
-        return ChannelReader(self.options, self.row_count)
+        return ChannelReader(self.read_options, self.row_count)
 
 
 class ChannelReader(DataSourceReader):

@@ -344,7 +344,8 @@ def started(measure: Measure) -> tuple[int, int, int]:
 class MeasuredApp(DashboardApp):
     """Notes when the first frame of a new screen has been written to the terminal."""
 
-    CSS_PATH = Path(app_module.__file__).with_name("style.tcss")  # Textual would look for it beside this file
+    # Textual would look for them beside this file.
+    CSS_PATH = [Path(app_module.__file__).with_name(str(name)) for name in DashboardApp.CSS_PATH]
 
     def expect_frame(self) -> None:
         """Waits from now on for the first frame of a screen other than the top one."""

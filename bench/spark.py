@@ -188,7 +188,7 @@ def parse_one_by_one(store: Store) -> None:
     assert left == 0
 
 
-def best(rounds: int, actions: dict[str, Callable[[], None]], before: Callable[[], None] = int) -> list[Figure]:
+def best(rounds: int, actions: dict[str, Callable[[], None]], before: Callable[[], object] = int) -> list[Figure]:
     found: dict[str, Figure] = {}
     for _ in range(rounds):
         for name, action in actions.items():

@@ -19,7 +19,8 @@ from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.needs import nothing
 from rmqserver.remoting.answer import Request, success
-from rmqserver.remoting.service import GatePlace, Service
+from rmqserver.remoting.gate import GatePlace
+from rmqserver.remoting.service import Service
 from rmqserver.request_table import SERVED
 
 USER, MINE = "alice", "mine"
