@@ -6,20 +6,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
 from rmqproto.errors import StorageError
-from rmqserver.broker.held_answers import answering
 from rmqserver.operation import Guarded
-from rmqserver.remoting.answer import Request, send_answer
 from rmqserver.store.disk.cached_reads import NotCached, Place, cached_only
 from rmqserver.store.disk.disk import storage_error
 from rmqserver.store.results import GetResult
 
 if TYPE_CHECKING:
-    from rmqserver.remoting.connection import Connection
     from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -58,38 +55,14 @@ class Reads:
         self._nursery = None
         self.is_free = False
 
-    def read(
-        self, request: Request[Any], connection: Connection, fn: Callable[[], T], then: Callable[[T], bytes | None]
-    ) -> bytes | None:
-        """The answer that ``then`` makes of what ``fn`` reads. None if ``then`` has none, or if it comes later: when
-        ``fn`` would wait for the device, a thread loads what it lacks, and it is called again. So ``fn`` decides and
-        changes nothing that matters; it may keep what it has found so far. What it raises becomes the answer."""
-        if not self.is_free:
-            return then(fn())
-
-        def send(found: T) -> None:
-            answer = then(found)
-            if answer is not None:
-                send_answer(request, connection, answer)
-
-        loaded: dict[Place, bytes] = {}
-        try:
-            found = cached_only(fn, loaded)
-        except NotCached as error:
-            self._load(error, loaded, partial(self._again, fn, send, partial(answering, request, connection), loaded))
-            return None
-        return then(found)
-
-    def when_read(self, fn: Callable[[], T], then: Callable[[T], None], guarded: Guarded) -> None:
-        """As ``read``, for an operation: ``then`` takes what ``fn`` reads."""
+    def read(self, fn: Callable[[], T], then: Callable[[T], None], guarded: Guarded) -> None:
+        """``then`` takes what ``fn`` reads, now or later: when ``fn`` would wait for the device, a thread loads what it
+        lacks, and it is called again, ``guarded``. So ``fn`` decides and changes nothing that matters; it may keep what
+        it has found so far."""
         if self.is_free:
             self._when_cached(fn, then, guarded, {})
         else:
             then(fn())
-
-    def answer(self, request: Request[Any], connection: Connection, fn: Callable[[], bytes]) -> bytes | None:
-        """As ``read``, if ``fn`` also makes the answer."""
-        return self.read(request, connection, fn, _itself)
 
     def _when_cached(
         self, fn: Callable[[], T], then: Callable[[T], None], guarded: Guarded, loaded: dict[Place, bytes]
@@ -164,7 +137,3 @@ async def read_in_task(fn: Callable[[], T]) -> T:
             return cached_only(fn, loaded)
         except NotCached as error:
             await trio.to_thread.run_sync(error.load_into, loaded)
-
-
-def _itself(frame: bytes) -> bytes:
-    return frame

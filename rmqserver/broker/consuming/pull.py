@@ -152,7 +152,7 @@ class Pulls:
         """As ``serve``, with what ``pull`` has returned; None: it has raised NotCached."""
         if pulled is None:
             opened = partial(self._store.queue, asked.header.topic, asked.header.queue_id)
-            self._reads.when_read(opened, lambda _: self.serve(asked, is_first), asked.guarded)
+            self._reads.read(opened, lambda _: self.serve(asked, is_first), asked.guarded)
         elif pulled.result.chunks:
             self._found(asked, pulled)
         elif not pulled.result.is_loaded:

@@ -16,6 +16,7 @@ from rmqproto.headers.statistics import BrokerConfigAnswer, ViewStatsHeader
 from rmqproto.headers.tables import ExportConfigHeader, ReadModeHeader
 from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.admin.auth_admin import Asker
+from rmqserver.doors.remoting.held_answers import answer_read
 from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.remoting.answer import Request, refusal, success
 
@@ -55,11 +56,11 @@ class BrokerRequests:
         version = dumps(self._admin.data_version).decode()
         return success(request, BrokerConfigAnswer(version=version), self._admin.config_text().encode())
 
-    def _state(self, request: Request[Any], connection: Connection) -> bytes | None:
+    def _state(self, request: Request[Any], connection: Connection) -> None:
         def then(found: KvTable) -> bytes:
             return success(request, body=dumps(found))
 
-        return self._reads.read(request, connection, self._admin.state, then)
+        answer_read(self._reads, request, connection, self._admin.state, then)
 
     def _stats(self, request: Request[ViewStatsHeader], connection: Connection) -> bytes:
         return success(request, body=dumps(self._admin.stats(request.header.stats_name, request.header.stats_key)))

@@ -21,6 +21,7 @@ from rmqproto.headers.statistics import CloneGroupOffsetHeader, CorrectionOffset
 from rmqproto.headers.tables import GroupHeader, SubscriptionQueryHeader, SwitchTimerEngineHeader, TopicHeader
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.clients.clients import language_name
+from rmqserver.doors.remoting.held_answers import answer_read
 from rmqserver.operation import UNSET_REMARK
 from rmqserver.remoting.answer import Request, success
 
@@ -46,9 +47,9 @@ class ConsumerOffsetRequests:
     def handlers(self) -> dict[int, Handler]:
         return {R.QUERY_CONSUMER_OFFSET: self._query, R.UPDATE_CONSUMER_OFFSET: self._commit}
 
-    def _query(self, request: Request[QueryConsumerOffsetHeader], connection: Connection) -> bytes | None:
+    def _query(self, request: Request[QueryConsumerOffsetHeader], connection: Connection) -> None:
         query = partial(self._offsets.query, request.header)
-        return self._reads.read(request, connection, query, lambda found: success(request, OffsetAnswer(offset=found)))
+        answer_read(self._reads, request, connection, query, lambda found: success(request, OffsetAnswer(offset=found)))
 
     def _commit(self, request: Request[UpdateConsumerOffsetHeader], connection: Connection) -> bytes:
         if not self._offsets.commit(request.header):
@@ -73,26 +74,26 @@ class QueueEndRequests:
 
     def _offset(
         self, request: Request[H], connection: Connection, *, read: Callable[[H], int], remark: str | None = None
-    ) -> bytes | None:
+    ) -> None:
         def then(found: int) -> bytes:
             return success(request, OffsetAnswer(offset=found), remark=remark)
 
-        return self._reads.read(request, connection, partial(read, request.header), then)
+        answer_read(self._reads, request, connection, partial(read, request.header), then)
 
-    def _earliest_time(self, request: Request[QueueHeader], connection: Connection) -> bytes | None:
+    def _earliest_time(self, request: Request[QueueHeader], connection: Connection) -> None:
         def then(found: int) -> bytes:
             return success(request, TimestampAnswer(timestamp=found))
 
-        return self._reads.read(request, connection, partial(self._ends.earliest_time, request.header), then)
+        answer_read(self._reads, request, connection, partial(self._ends.earliest_time, request.header), then)
 
-    def _reset(self, request: Request[ResetOffsetHeader], connection: Connection) -> bytes | None:
+    def _reset(self, request: Request[ResetOffsetHeader], connection: Connection) -> None:
         header, remark = request.header, None if self._resets.moves_itself else UNSET_REMARK
 
         def then(wanted: dict[int, int]) -> bytes:
             told = self._resets.reset(header, wanted, language_name(request.language))
             return success(request, body=dumps(told), remark=remark)
 
-        return self._reads.read(request, connection, self._resets.wanted(header), then)
+        answer_read(self._reads, request, connection, self._resets.wanted(header), then)
 
 
 class OffsetRequests:

@@ -19,6 +19,7 @@ from rmqproto.headers.consuming import (
     UnregisterClientHeader,
 )
 from rmqproto.wire.fastjson import dumps, loads_untrusted
+from rmqserver.doors.remoting.held_answers import answer_read
 from rmqserver.operation import UNSET_REMARK, PeerAnswer
 from rmqserver.remoting.answer import Request, answer_frame, refusal, send_answer, success
 
@@ -99,11 +100,11 @@ class ClientRequests:
     def _running_info(self, request: Request[RunningInfoHeader], connection: Connection) -> None:
         self._admin.running_info(request.header, _relayed(request, connection))
 
-    def _consume_directly(self, request: Request[ConsumeDirectlyHeader], connection: Connection) -> bytes | None:
+    def _consume_directly(self, request: Request[ConsumeDirectlyHeader], connection: Connection) -> None:
         def then(record: bytes | None) -> None:
             self._admin.consume_directly(request.header, record, _relayed(request, connection))
 
-        return self._reads.read(request, connection, partial(self._admin.record, request.header), then)
+        answer_read(self._reads, request, connection, partial(self._admin.record, request.header), then)
 
     def _consumer_status(self, request: Request[ConsumerStatusHeader], connection: Connection) -> None:
         def then(status: ConsumerStatus) -> None:

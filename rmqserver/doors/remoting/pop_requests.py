@@ -19,8 +19,8 @@ from rmqproto.headers.popping import (
     PopHeader,
 )
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, msg_offset_info, order_count_info, start_offset_info
-from rmqserver.broker.answer_templates import HEAD, POP_FOUND
-from rmqserver.broker.held_answers import answering
+from rmqserver.doors.remoting.answer_templates import HEAD, POP_FOUND
+from rmqserver.doors.remoting.held_answers import answer_read, answering
 from rmqserver.operation import UNSET_REMARK
 from rmqserver.remoting.answer import Request, answer_frame, send_answer, success
 from rmqserver.store.results import GetStatus
@@ -61,9 +61,9 @@ class PopRequests:
         then = partial(_answer_lite, request, connection)
         self._lite_pops.pop(request.header, connection, then, partial(answering, request, connection))
 
-    def _peek(self, request: Request[PeekHeader], connection: Connection) -> bytes | None:
+    def _peek(self, request: Request[PeekHeader], connection: Connection) -> None:
         look = self._looks.peek(request.header, connection)
-        return self._reads.read(request, connection, look, partial(_peeked, request))
+        answer_read(self._reads, request, connection, look, partial(_peeked, request))
 
     def _notify(self, request: Request[NotificationHeader], connection: Connection) -> None:
         def then(answer: NotificationAnswer) -> None:

@@ -12,9 +12,9 @@ from rmqproto.headers.client_calls import TopicGroupHeader
 from rmqproto.headers.consuming import QueryMessageAnswer, QueryMessageHeader, ViewMessageHeader
 from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader, QueryConsumeQueueHeader
 from rmqproto.wire.fastjson import dumps
-from rmqserver.broker.held_answers import put_off
+from rmqserver.doors.remoting.held_answers import answer_read, put_off
 from rmqserver.operation import UNSET_REMARK
-from rmqserver.remoting.answer import Request, send_answer, success
+from rmqserver.remoting.answer import Request, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
@@ -43,20 +43,14 @@ class QueryRequests:
             R.QUERY_CONSUME_TIME_SPAN: self._time_span,
         }
 
-    def by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> bytes | None:
+    def by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> None:
         """Soon after kill -9 the answer waits until the index has caught up with the log."""
         if self._store.has_whole_index:
-            return self._by_key(request, connection)
+            self._by_key(request, connection)
+        else:
+            put_off(self._store, request, connection, partial(self._by_key, request, connection))
 
-        def answer() -> None:
-            frame = self._by_key(request, connection)
-            if frame is not None:
-                send_answer(request, connection, frame)
-
-        put_off(self._store, request, connection, answer)
-        return None
-
-    def _by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> bytes | None:
+    def _by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> None:
         def then(found: QueryResult) -> bytes:
             header = QueryMessageAnswer(
                 index_last_update_timestamp=found.last_update_timestamp_ms,
@@ -64,13 +58,13 @@ class QueryRequests:
             )
             return success(request, header, b"".join(found.records))
 
-        return self._reads.read(request, connection, partial(self._query.by_key, request.header), then)
+        answer_read(self._reads, request, connection, partial(self._query.by_key, request.header), then)
 
-    def _by_log_offset(self, request: Request[ViewMessageHeader], connection: Connection) -> bytes | None:
+    def _by_log_offset(self, request: Request[ViewMessageHeader], connection: Connection) -> None:
         read = partial(self._query.by_log_offset, request.header.offset)
-        return self._reads.read(request, connection, read, lambda record: success(request, body=record))
+        answer_read(self._reads, request, connection, read, lambda record: success(request, body=record))
 
-    def _consume_queue(self, request: Request[QueryConsumeQueueHeader], connection: Connection) -> bytes | None:
+    def _consume_queue(self, request: Request[QueryConsumeQueueHeader], connection: Connection) -> None:
         """Where there is no such unit, the answer is success without a body, as in Apache's broker."""
         header = request.header
 
@@ -80,20 +74,20 @@ class QueryRequests:
                 return success(request, remark=f"Index {header.index} of {where} is not exist!")
             return success(request, body=dumps(found), remark=UNSET_REMARK)
 
-        return self._reads.read(request, connection, partial(self._query.consume_queue, header), then)
+        answer_read(self._reads, request, connection, partial(self._query.consume_queue, header), then)
 
-    def _consume_stats(self, request: Request[ConsumeStatsHeader], connection: Connection) -> bytes | None:
-        return self._reads.read(
-            request, connection, self._stats.consume_stats(request.header), partial(_with_body, request)
+    def _consume_stats(self, request: Request[ConsumeStatsHeader], connection: Connection) -> None:
+        answer_read(
+            self._reads, request, connection, self._stats.consume_stats(request.header), partial(_with_body, request)
         )
 
-    def _broker_consume_stats(self, request: Request[BrokerConsumeStatsHeader], connection: Connection) -> bytes | None:
+    def _broker_consume_stats(self, request: Request[BrokerConsumeStatsHeader], connection: Connection) -> None:
         read = self._stats.broker_consume_stats(request.header, connection)
-        return self._reads.read(request, connection, read, partial(_with_body, request))
+        answer_read(self._reads, request, connection, read, partial(_with_body, request))
 
-    def _time_span(self, request: Request[TopicGroupHeader], connection: Connection) -> bytes | None:
+    def _time_span(self, request: Request[TopicGroupHeader], connection: Connection) -> None:
         read = self._stats.time_span(request.header.topic, request.header.group)
-        return self._reads.read(request, connection, read, partial(_with_body, request))
+        answer_read(self._reads, request, connection, read, partial(_with_body, request))
 
 
 def _with_body(request: Request[Any], found: object) -> bytes:

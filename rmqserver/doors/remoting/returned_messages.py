@@ -11,6 +11,7 @@ from rmqproto.codes import REPLY_CODES, RequestCode, ResponseCode
 from rmqproto.headers.sending import RecallAnswer, RecallHeader, SendAnswer, SendBackHeader, SendHeader
 from rmqproto.message import properties as props
 from rmqserver.broker.sending.properties import added_by_broker
+from rmqserver.doors.remoting.held_answers import answer_read
 from rmqserver.doors.remoting.sent_answers import RefusedSendAnswer, telling, without_content
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, answer_frame, send_answer, success
@@ -41,7 +42,7 @@ class ReturnRequests:
             **dict.fromkeys(REPLY_CODES, self._reply),
         }
 
-    def _send_back(self, request: Request[SendBackHeader], connection: Connection) -> bytes | None:
+    def _send_back(self, request: Request[SendBackHeader], connection: Connection) -> None:
         header, version, on_done = request.header, request.version, telling(request, connection)
 
         def then(returned: Returned | None) -> bytes | None:
@@ -50,7 +51,7 @@ class ReturnRequests:
             self._send_backs.put(header, returned, version, connection, on_done)
             return None
 
-        return self._reads.read(request, connection, partial(self._send_backs.load, header, connection), then)
+        answer_read(self._reads, request, connection, partial(self._send_backs.load, header, connection), then)
 
     def _recall(self, request: Request[RecallHeader], connection: Connection) -> None:
         kept, region = without_content(request), self._config.region_id

@@ -11,10 +11,10 @@ import msgspec
 
 from rmqproto.headers.base import Header, NoFields
 from rmqproto.headers.sending import SendAnswer
-from rmqserver.broker import answer_templates
-from rmqserver.broker.answer_templates import HEAD, HEADS, HEADS_COUNT
 from rmqserver.broker.sending.pending import STORED, OnDone, Outcome, PendingPut
 from rmqserver.broker.sending.send import SendOutcome
+from rmqserver.doors.remoting import answer_templates
+from rmqserver.doors.remoting.answer_templates import HEAD, HEADS, HEADS_COUNT
 from rmqserver.remoting.answer import Request, answer_frame
 
 if TYPE_CHECKING:

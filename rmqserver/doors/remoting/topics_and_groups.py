@@ -21,6 +21,7 @@ from rmqproto.headers.tables import (
     TopicHeader,
 )
 from rmqproto.wire.fastjson import dumps, loads_untrusted
+from rmqserver.doors.remoting.held_answers import answer_read
 from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.remoting.answer import Request, send_answer, success
 
@@ -76,9 +77,9 @@ class TopicRequests:
         body = self._topics.get_all(request.header)
         return success(request, AllTopicsAnswer(total_topic_num=self._topics.count), dumps(body))
 
-    def _stats(self, request: Request[TopicHeader], connection: Connection) -> bytes | None:
+    def _stats(self, request: Request[TopicHeader], connection: Connection) -> None:
         read = self._topics.topic_stats(request.header.topic)
-        return self._reads.read(request, connection, read, lambda found: success(request, body=dumps(found)))
+        answer_read(self._reads, request, connection, read, lambda found: success(request, body=dumps(found)))
 
 
 class GroupRequests:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqproto.codes import RequestCode
 from rmqproto.headers.transactions import UNKNOWN, EndTransactionHeader, ResumeCheckHeader
-from rmqserver.broker.held_answers import put_off
+from rmqserver.doors.remoting.held_answers import answer_read, put_off
 from rmqserver.doors.remoting.sent_answers import telling
 from rmqserver.remoting.answer import Request, success
 
@@ -43,7 +43,7 @@ class TransactionRequests:
         def then(record: bytes | None) -> None:
             self._ends.end(header, record, on_done)
 
-        self._reads.read(request, connection, partial(self._ends.record, header.commit_log_offset), then)
+        answer_read(self._reads, request, connection, partial(self._ends.record, header.commit_log_offset), then)
 
     def _end_later(self, request: Request[EndTransactionHeader], connection: Connection) -> None:
         try:
@@ -51,9 +51,9 @@ class TransactionRequests:
         finally:
             self._pending.end_round()
 
-    def _resume(self, request: Request[ResumeCheckHeader], connection: Connection) -> bytes | None:
+    def _resume(self, request: Request[ResumeCheckHeader], connection: Connection) -> None:
         def then(record: bytes | None) -> bytes:
             self._ends.resume(record)
             return success(request)
 
-        return self._reads.read(request, connection, partial(self._ends.named, request.header.msg_id), then)
+        answer_read(self._reads, request, connection, partial(self._ends.named, request.header.msg_id), then)

@@ -80,7 +80,7 @@ class LitePops:
                 self._ready.offer(queue, header.consumer_group)
 
         def look() -> None:
-            self._parts.reads.when_read(partial(self._pop, header), popped, guarded)
+            self._parts.reads.read(partial(self._pop, header), popped, guarded)
 
         def popped(found: LitePopped) -> None:
             code = self._after(header, peer, found, partial(guarded, look))

@@ -93,7 +93,7 @@ class Looks:
         deadline_ms, seen = header.born_time + header.poll_time - EARLY_MS, Seen()
 
         def look() -> None:
-            self._reads.when_read(partial(self._has_message, header, wanted, seen), looked, guarded)
+            self._reads.read(partial(self._has_message, header, wanted, seen), looked, guarded)
 
         def looked(has_message: bool | None) -> None:
             is_full = False

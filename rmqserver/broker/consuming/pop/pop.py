@@ -68,7 +68,7 @@ class Pops:
             header.consumer_group, header.topic, header.queue_id, with_retries=not header.order
         )
         find = partial(self._popping.find, header, asked.wanted, sources)
-        self._parts.reads.when_read(find, partial(self._take, asked), asked.guarded)
+        self._parts.reads.read(find, partial(self._take, asked), asked.guarded)
 
     def _take(self, asked: _Asked, found: FoundPops) -> None:
         parts, header = self._parts, asked.header

@@ -1,11 +1,11 @@
-"""How a held request goes on outside of its service's own handling."""
+"""How a request that waits goes on outside of its service's own handling."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqproto.codes import ResponseCode
 from rmqserver.broker.errors import as_refused
@@ -13,8 +13,11 @@ from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, refusal, send_answer
 
 if TYPE_CHECKING:
+    from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
     from rmqserver.store.message_store import MessageStore
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +36,19 @@ def answering(request: Request[Any], connection: Connection, go_on: Callable[[],
         else:
             frame = refusal(request, refused.code, refused.remark, refused.header)
         send_answer(request, connection, frame)
+
+
+def answer_read(
+    reads: Reads, request: Request[Any], connection: Connection, fn: Callable[[], T], then: Callable[[T], bytes | None]
+) -> None:
+    """Sends the answer that ``then`` makes of what ``fn`` reads (see ``Reads.read``). None if ``then`` has none yet."""
+
+    def send(found: T) -> None:
+        answer = then(found)
+        if answer is not None:
+            send_answer(request, connection, answer)
+
+    reads.read(fn, send, partial(answering, request, connection))
 
 
 def put_off(store: MessageStore, request: Request[Any], connection: Connection, go_on: Callable[[], None]) -> None:
