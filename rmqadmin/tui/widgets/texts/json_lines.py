@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
-from rich.cells import cell_len
 
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import size
@@ -20,8 +19,7 @@ NODES_MAX = 1000
 """How many values below the root are shown. The tree says how many it leaves out."""
 
 DEPTH_MAX = 100
-"""How many levels below the root are shown. Python allows a thousand calls, and each line begins with the guides of all
-levels above it."""
+"""How many levels below the root are shown. Python allows a thousand calls."""
 
 SIZE_MAX_BYTES = 1024 * 1024
 """Larger bodies are shown as text and hex only: parsing them would delay keys."""
@@ -31,9 +29,6 @@ _LENGTH_MAX = 500
 
 NAME, NUMBER, STRING, OTHER, MORE = "name", "number", "string", "other", "more"
 """The styles of pieces of a label."""
-
-_BLANK, _VERTICAL, _CROSS, _CORNER = "    ", "│   ", "├── ", "└── "
-GUIDE_WIDTH = len(_BLANK)
 
 
 class _Number(str):
@@ -58,13 +53,11 @@ class _Object(list[_Member]):
 
 
 class BranchLine(msgspec.Struct, frozen=True, gc=False):
-    """One value with its name, or how many are left out. ``depth``: levels below the root. ``guides`` lead from them to
-    the label, GUIDE_WIDTH cells a level. ``label``: texts, each with the name of its style. ``width``: its cells."""
+    """One value with its name, or how many are left out. ``depth``: levels below the root. ``label``: texts, each with
+    the name of its style."""
 
     depth: int
-    guides: str
     label: tuple[tuple[str, str], ...]
-    width: int
     has_members: bool
 
     @property
@@ -121,29 +114,25 @@ class _Pruner:
         self._lines: list[BranchLine] = []
 
     def lines(self, root: Any) -> Sequence[BranchLine]:
-        self._add_line(0, "", _label("", root), has_members=isinstance(root, list) and bool(root))
-        self._add_members(0, "", root)
+        self._add_line(0, _label("", root), has_members=isinstance(root, list) and bool(root))
+        self._add_members(0, root)
         return self._lines
 
-    def _add_members(self, depth: int, guides: str, value: Any) -> None:
-        """Adds the values inside a value, and those inside them, as many as there is room for. ``guides`` are those
-        above its members."""
+    def _add_members(self, depth: int, value: Any) -> None:
+        """Adds the values inside a value, and those inside them, as many as there is room for."""
         member_count = len(value) if isinstance(value, list) else 0
         for at, (name, member) in enumerate(_members(value), 1):
             if self._left_count <= 0 or depth >= DEPTH_MAX:
                 label = ((f"… {member_count - at + 1} more", MORE),)
-                self._add_line(depth + 1, guides + _CORNER, label, has_members=False)
+                self._add_line(depth + 1, label, has_members=False)
                 break
             self._left_count -= 1
-            is_last = at == member_count
             has_members = isinstance(member, list) and bool(member)
-            own_guides = guides + (_CORNER if is_last else _CROSS)
-            self._add_line(depth + 1, own_guides, _label(name, member), has_members=has_members)
-            self._add_members(depth + 1, guides + (_BLANK if is_last else _VERTICAL), member)
+            self._add_line(depth + 1, _label(name, member), has_members=has_members)
+            self._add_members(depth + 1, member)
 
-    def _add_line(self, depth: int, guides: str, label: tuple[tuple[str, str], ...], *, has_members: bool) -> None:
-        width = sum(cell_len(text) for text, _ in label)
-        self._lines.append(BranchLine(depth, guides, label, width, has_members))
+    def _add_line(self, depth: int, label: tuple[tuple[str, str], ...], *, has_members: bool) -> None:
+        self._lines.append(BranchLine(depth, label, has_members))
 
 
 def _members(value: Any) -> Iterator[_Member]:
