@@ -15,7 +15,7 @@ def test_depth_and_age_of_each_group(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("d")
         await put_cursor(driver, world.group)
-        line = lambda: next(line for line in driver.text.splitlines() if world.group in line)  # noqa: E731
+        line = lambda: next(line for line in driver.lines if world.group in line)  # noqa: E731
         await driver.until(lambda: line().split()[1:3] == ["1", "1"])
         assert line().split()[3] == "now" or line().split()[3].endswith("s"), "the oldest is as old as this test"
 

@@ -206,7 +206,7 @@ def test_what_producer_and_consumers_traced_of_a_message(traced: servers.Server)
         await at_message(driver, "Traced", "traced-key")
         await driver.press("7")
         await driver.until_shown("TOOLS_PRODUCER", "payers", "[/red]")
-        rows = [line for line in driver.text.splitlines() if line.strip().startswith("20")]
+        rows = [line for line in driver.lines if line.strip().startswith("20")]
         assert [row.split()[2] for row in rows] == ["sent", "consumed", "delivered"]
         assert "exception" in rows[1]
         assert "7 ms" in rows[1]
