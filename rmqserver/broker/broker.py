@@ -19,28 +19,17 @@ from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.plain_acl.migration import migrate
 from rmqserver.auth.plain_acl.plain_gate import PlainGate
-from rmqserver.broker.admin.auth_admin import AuthAdmin
-from rmqserver.broker.admin.broker_admin import BrokerAdmin
-from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
 from rmqserver.broker.admin.group_admin import GroupAdmin
-from rmqserver.broker.admin.master_admin import MasterAdmin
-from rmqserver.broker.admin.message_query import MessageQuery
-from rmqserver.broker.admin.offset_admin import OffsetAdmin
-from rmqserver.broker.admin.runtime_info import RuntimeInfo
-from rmqserver.broker.admin.timer_admin import TimerAdmin
 from rmqserver.broker.admin.topic_admin import TopicAdmin
-from rmqserver.broker.clients.client_admin import ClientAdmin
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.clients.locks import QueueLocks
-from rmqserver.broker.clients.membership import MemberNotices, Membership
+from rmqserver.broker.clients.membership import MemberNotices
 from rmqserver.broker.consuming.committed_offsets import CommittedOffsets
 from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.consuming.pop.assembly import Pop
 from rmqserver.broker.consuming.pop.assignment import AskRoute
 from rmqserver.broker.consuming.pull import Pulls
-from rmqserver.broker.consuming.queue_ends import QueueEnds
-from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.errors import as_refused
@@ -69,22 +58,6 @@ from rmqserver.broker.tables.topics import TopicTable, tell_static_topics
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.doors.remoting.broker_and_users import BrokerRequests, MasterRequests, UserRequests
-from rmqserver.doors.remoting.offsets_and_timers import (
-    ConsumerOffsetRequests,
-    OffsetRequests,
-    QueueEndRequests,
-    TimerRequests,
-)
-from rmqserver.doors.remoting.online_clients import ClientRequests
-from rmqserver.doors.remoting.pop_requests import PopRequests
-from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
-from rmqserver.doors.remoting.pulls import PullRequests
-from rmqserver.doors.remoting.queries import QueryRequests
-from rmqserver.doors.remoting.returned_messages import ReturnRequests
-from rmqserver.doors.remoting.sends import SendHandlers
-from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
-from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.operation import Refused
@@ -123,17 +96,18 @@ class Broker(Service):
         self,
         config: BrokerConfig,
         loop: Loop,
+        handlers_of: Callable[[Broker], dict[int, Handler]],
         nameservers: Nameservers | None = None,
         clock_ms: Callable[[], int] = now_ms,
         auth: AuthSettings = AuthSettings(),  # noqa: B008 - it is frozen
         set_state: SetState | None = None,
     ):
-        """``nameservers`` is told of every change of a topic; ``set_state`` is what controllers have decided on this
-        broker."""
+        """``handlers_of`` a broker are those of its remoting door. ``nameservers`` is told of every change of a topic;
+        ``set_state`` is what controllers have decided on this broker."""
         self.config = config
         self.loop = loop
         self.clock_ms = clock_ms
-        self._auth_settings = auth
+        self.auth_settings = auth
         self._set_state = set_state
         self._is_open = False
         self._is_all_saved = True
@@ -148,7 +122,7 @@ class Broker(Service):
         self._make_services(nameservers.ask_route if nameservers is not None else _knows_no_route)
         if nameservers is not None:
             self.topics.on_change.append(nameservers.changed)
-        self.role = Role(self.parts, loop, nameservers, set_state, self._table())
+        self.role = Role(self.parts, loop, nameservers, set_state, handlers_of(self))
         self.slave = self.role.slave
         self.table_watch = self.role.table_watch
         if isinstance(self.replicas, SetMaster):
@@ -254,38 +228,9 @@ class Broker(Service):
         self.sequences.on_behind = lambda: self._has_news.set()
         return self.sequences
 
-    def _following_problem(self) -> str:
+    def following_problem(self) -> str:
+        """Why a slave cannot follow its master; empty if it can, or is none."""
         return "" if self.slave is None else self.slave.log.problem
-
-    def _table(self) -> dict[int, Handler]:
-        """The handler of every request code that the broker serves."""
-        parts = self.parts
-        runtime = RuntimeInfo(parts, self.delays, self.timers.counts, self._following_problem)
-        services = (
-            SendHandlers(self.sends, parts),
-            PullRequests(self.pulls),
-            ReturnRequests(self.send_backs, self.recalls, self.replies, self.config, self.reads),
-            TransactionRequests(self.transactions.ends, self.store, self.reads, self.pending),
-            TimerRequests(TimerAdmin(parts, self.timers.counts)),
-            ClientRequests(Membership(parts), self.locks, ClientAdmin(parts), self.reads),
-            ConsumerOffsetRequests(self.committed_offsets, self.reads),
-            QueueEndRequests(QueueEnds(parts), ResetOffset(parts), self.reads),
-            PopRequests(self.pop, self.reads),
-            AckRequests(self.pop.acks),
-            AssignmentRequests(self.pop.assigning),
-            LiteRequests(self.pop.lite.subscriptions, self.pop.lite.infos),
-            TopicRequests(self.topic_admin, self.reads),
-            GroupRequests(self.group_admin),
-            OffsetRequests(OffsetAdmin(parts, self.delays)),
-            QueryRequests(MessageQuery(parts), ConsumeStatsAdmin(parts), self.store, self.reads),
-            MasterRequests(MasterAdmin(parts)),
-            BrokerRequests(BrokerAdmin(parts, runtime, self.settings_changed), self.reads),
-            UserRequests(AuthAdmin(self.auth, self._auth_settings)),
-        )
-        table: dict[int, Handler] = {}
-        for service in services:
-            table.update(service.handlers())
-        return table
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -294,8 +239,8 @@ class Broker(Service):
         that records name; None: the address on which each message came. Raises StorageError if the store cannot be
         used, UsageError if the files of ACL 1.0 cannot; nothing stays open then."""
         self.address.advertised_host = advertised_host
-        if self._auth_settings.enforces_plain:
-            self._plain_gate = PlainGate(self._auth_settings.plain_home, self.config.broker_cluster_name, self.handlers)
+        if self.auth_settings.enforces_plain:
+            self._plain_gate = PlainGate(self.auth_settings.plain_home, self.config.broker_cluster_name, self.handlers)
             self.use_gate(GatePlace.USERS, self._plain_gate)
         recovered = self.store.open()
         try:
@@ -315,7 +260,7 @@ class Broker(Service):
         return recovered
 
     def _load_users(self) -> None:
-        settings = self._auth_settings
+        settings = self.auth_settings
         self.auth.load()
         self.auth.init_super_user(settings.init_user)
         self.auth.init_super_user(settings.inner_client)

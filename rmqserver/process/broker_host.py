@@ -20,6 +20,7 @@ from rmqserver.broker.replicas.ha_listener import open_ha_listener
 from rmqserver.command_line import ServerPlan, store_paths
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
+from rmqserver.doors.remoting.broker_handlers import broker_handlers
 from rmqserver.process.entrance import Entrance
 from rmqserver.process.failing import Fail
 from rmqserver.remoting.loop import Loop
@@ -99,7 +100,9 @@ class BrokerHost:
 
     def _make_broker(self) -> Broker:
         state = self._member.state if self._member is not None else None
-        return Broker(self._config, self._loop, self._registration, auth=self._plan.auth, set_state=state)
+        return Broker(
+            self._config, self._loop, broker_handlers, self._registration, auth=self._plan.auth, set_state=state
+        )
 
     def _make_member(self) -> SetMember:
         """The member starts as a slave without a master. StorageError."""

@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from rmqserver.broker.broker import Broker
 from rmqserver.command_line import store_paths
 from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.doors.remoting.broker_handlers import broker_handlers
 from rmqserver.remoting.loop import Loop
 
 HOST = bytes([127, 0, 0, 1]) + (10911).to_bytes(4, "big")
@@ -22,7 +23,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     config = BrokerConfig()
     config.record({**store_paths(str(tmp_path)), "flushDiskType": "ASYNC_FLUSH"})
     loop = Loop()
-    made = Broker(config, loop)
+    made = Broker(config, loop, broker_handlers)
     made.open(HOST)
     yield made
     made.close()
