@@ -61,8 +61,8 @@ class Role:
             self._follow(set_state)
         else:
             self.table_watch = TableWatch(parts, loop)
-            handler = self.table_watch.by(self.handlers[RequestCode.EXCHANGE_BROKER_HA_INFO])
-            self.handlers[RequestCode.EXCHANGE_BROKER_HA_INFO] = handler
+            if (answers := self.handlers.get(RequestCode.EXCHANGE_BROKER_HA_INFO)) is not None:
+                self.handlers[RequestCode.EXCHANGE_BROKER_HA_INFO] = self.table_watch.by(answers)
         if set_state is not None and isinstance(parts.replicas, SetMaster):
             self.handlers |= MemberHandlers(set_state, parts.replicas).handlers(self.handlers)
 
