@@ -32,13 +32,13 @@ TIMESTAMP_MAX_MS = 253_402_300_799_999
 _SPELLINGS = "Write 1h (an hour ago), 09:30, 2026-01-31 12:00, 2026-01-31T12:00:00Z, @1676730526212 or now."
 _RANGES = "Write A..B, A.. or ..B, for example 2h..1h."
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_DURATION = re.compile(r"([+-]?)((?:\d{1,15}(?:ms|[smhdw]))+)")
-_DURATION_PART = re.compile(r"(\d+)(ms|[smhdw])")
+_DURATION = re.compile(r"([+-]?)((?:[0-9]{1,15}(?:ms|[smhdw]))+)")
+_DURATION_PART = re.compile(r"([0-9]+)(ms|[smhdw])")
 _AGE = re.compile(r"(.+?)\s+ago")
-_CLOCK = re.compile(r"\d{1,2}:\d{2}.*")
-_EPOCH = re.compile(r"@(\d{1,19})")
-_BARE = re.compile(r"-?\d{1,99}")
-_MQADMIN = re.compile(r"(\d{4})-(\d{2})-(\d{2})#(\d{2}):(\d{2}):(\d{2}):(\d{1,3})")
+_CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}.*")
+_EPOCH = re.compile(r"@([0-9]{1,19})")
+_BARE = re.compile(r"-?[0-9]{1,99}")
+_MQADMIN = re.compile(r"(\d{4})-(\d{2})-(\d{2})#(\d{2}):(\d{2}):(\d{2}):(\d{1,3})", re.ASCII)
 _DIGITS_MAX_BY_UNIT = ((10, 1000, 1), (15, 1, 1), (17, 1, 1000), (19, 1, 1_000_000))
 """How many digits an epoch in s, ms, us and ns has, and what makes it ms: a factor and a divisor."""
 _SECONDS_OF_NOWADAYS = range(1_000_000_000, 4_100_000_000)
@@ -241,7 +241,7 @@ def _parse_iso(text: str) -> datetime:
     if text[:1] in _NO_MINUS and text:
         hint = f"Its first character is U+{ord(text[0]):04X}; write a minus: -{text[1:]}"
         raise UsageError(f"{text!r} is not a time", hint=hint)
-    if not re.match(r"\d{4}-", text):
+    if not re.match(r"[0-9]{4}-", text):
         raise UsageError(f"{text!r} is not a time", hint=_SPELLINGS)
     try:
         return datetime.fromisoformat(text)

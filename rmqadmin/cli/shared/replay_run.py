@@ -229,7 +229,7 @@ def _failures_max(text: str | None) -> tuple[int | None, float | None]:
     if count is not None:
         return count, None
     percent = text.removesuffix("%")
-    if percent == text or not re.fullmatch(r"\d+(\.\d+)?", percent) or float(percent) > 100:
+    if percent == text or not re.fullmatch(r"[0-9]+(\.[0-9]+)?", percent) or float(percent) > 100:
         raise UsageError(f"--max-failures {text} is neither a number of messages nor a percentage")
     return None, float(percent) / 100
 

@@ -150,6 +150,8 @@ def _import(call: Call, asked: _Asked) -> ImportedMessages:
     namesrv_addrs = list(call.admin.namesrv_addrs)
     path = progress_file.progress_path(digest, namesrv_addrs, sorted(checked.topics))
     finished = None if asked.restart else _finished(call, path, asked, queues)
+    if not checked.count:
+        call.notice(f"there is no message in {asked.name}")
     if call.dry_run or (checked.refused_count and not asked.skip_refused):
         if finished is not None:
             call.notice(finished)

@@ -11,9 +11,9 @@ from enum import Enum
 from rmqproto.errors import UsageError
 from rmqproto.times import parse_duration
 
-_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([kMG]?)")
-_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%")
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT])iB")
+_NUMBER = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([kMG]?)")
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%")
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGT])iB")
 _MULTIPLES = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _SIZE_POWERS = "KMGT"
 _DURATION_LENGTH_MAX = 40

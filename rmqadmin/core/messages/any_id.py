@@ -27,8 +27,8 @@ from rmqproto.names import TIMER_TOPIC, is_system_topic
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
-_QUEUE_PLACE = re.compile(r"([%|a-zA-Z0-9_-]+)@(?:([^@:]+):)?(\d{1,9}):(\d{1,18})")
-_LOG_PLACE = re.compile(r"(.+)@(\d{1,18})")
+_QUEUE_PLACE = re.compile(r"([%|a-zA-Z0-9_-]+)@(?:([^@:]+):)?([0-9]{1,9}):([0-9]{1,18})")
+_LOG_PLACE = re.compile(r"(.+)@([0-9]{1,18})")
 
 A = TypeVar("A")
 Told = Callable[[int, int], None]

@@ -185,11 +185,11 @@ def parse_destination(text: str, now_ms: int) -> Destination:
     has a unit. UsageError for anything else."""
     if text.lower() in (BEGIN, END):
         return Destination(Goal(edge=text.lower()), f"to the {text.lower()} of every queue")
-    if re.fullmatch(r"\d{1,18}", text):
+    if re.fullmatch(r"[0-9]{1,18}", text):
         if len(text) >= _EPOCH_MS_DIGITS:
             raise UsageError(f"{text} is too large for a queue offset", hint=f"As a time it is @{text}.")
         return Destination(Goal(queue_offset=int(text)), f"to queue offset {text}")
-    if re.fullmatch(r"[+-]\d{1,18}", text):
+    if re.fullmatch(r"[+-][0-9]{1,18}", text):
         way = "back" if text[0] == "-" else "forward"
         return Destination(Goal(by_count=int(text)), f"{way} by {counted(abs(int(text)), 'message')} in each queue")
     try:

@@ -521,3 +521,11 @@ def test_what_was_stored_behind_a_message_without_an_answer_is_not_sent_again(
     assert (resumed.status, resumed.document["summary"]["present"]) == (0, 3)
     stored = [body for queue_id in range(4) for body in store.bodies(copy, queue_id)]
     assert sorted(stored) == [b"%d" % at for at in range(8)]
+
+
+def test_a_file_without_messages_is_told(rmqadmin: Rmqadmin, tmp_path: Path) -> None:
+    """It was imported, and nothing said that nothing was sent."""
+    empty = tmp_path / "empty.jsonl"
+    empty.write_bytes(b"")
+    ran = rmqadmin("msg", "import", str(empty), "--yes")
+    assert (ran.status, f"there is no message in {empty}" in ran.err) == (0, True)
