@@ -64,10 +64,10 @@ def test_a_time_without_a_zone_is_local(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "\u0661h", "yesterday", "10", "1676730526212", "20260131", "-10", "10x", "@", "@-5", "-4m ago", "ago", "1h ago ago",
+    ["", "yesterday", "10", "1676730526212", "20260131", "-10", "10x", "@", "@-5", "-4m ago", "ago", "1h ago ago",
      "25:00", "9:5", "12:00:99", "1.5h", "1 h", "1H","\N{EN DASH}1h", "2026-13-01 10:00", "2026/01/31", "2026-01-01#",
      "5min", "999999999999999w", "@99999999999999999999", "2026-13-01#00:00:00:000", "2026-02-30T00:00:00Z", "-100000w",
-     "-1h.5m", "9999-12-31T23:59:59-12:00"],
+     "-1h.5m", "9999-12-31T23:59:59-12:00", "\u0661h"],
 )  # fmt: skip
 def test_what_could_mean_two_things_or_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
