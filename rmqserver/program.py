@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.hosts import PORT_MAX
-from rmqproto.java.whole_numbers import whole_number
 from rmqserver.environment import VARIABLE_PREFIX, EnvironmentParser
 from rmqserver.version import VERSION
 
@@ -133,15 +132,20 @@ def _add_port(parser: argparse.ArgumentParser, name: str, help: str) -> None:
 
 
 def _port(text: str) -> int:
-    port = whole_number(text, PORT_MAX)
-    if port is None:
+    port = _number(text)
+    if port is None or port > PORT_MAX:
         raise argparse.ArgumentTypeError(f"{text} is not a port from 0 to {PORT_MAX}")
     return port
 
 
+def _number(text: str) -> int | None:
+    """As ``whole_number``, whose imports `--version` does not wait for."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
 def _replicas(text: str) -> int:
-    count = whole_number(text, REPLICAS_MAX)
-    if count is None or count < 2:
+    count = _number(text)
+    if count is None or not 2 <= count <= REPLICAS_MAX:
         raise argparse.ArgumentTypeError(f"{text} is not a number of brokers from 2 to {REPLICAS_MAX}")
     return count
 

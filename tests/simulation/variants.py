@@ -47,6 +47,9 @@ def takes_the_end_of_a_connection_for_death(product: Product) -> None:
 def elects_before_the_lease_is_back(product: Product) -> None:
     """Like Apache's controller, which carries out a planned handover at once."""
     product.controller.Controller._leased_set = lambda controller, wanted: None
+    product.controller.Controller._elect_unleased = lambda controller, now, wanted: product.elections.elect_master(
+        now, wanted
+    )
 
 
 def keeps_the_lease_that_it_gives_back(product: Product) -> None:
