@@ -222,6 +222,12 @@ def two_in_sync(tmp_path: Path) -> Iterator[tuple[ScriptedController, BrokerSet]
             stack.enter_context(two.start(number, **FORWARDING, **PATIENT))
             until(lambda: number in controller.members or two.takes(number))  # noqa: B023
         until(lambda: controller.members == {1, 2})
+        until(lambda: two.takes(1))
+        until(
+            lambda: all(
+                "Kept" in admin.all_topics(two.brokers[number].broker_addr).topic_config_table for number in (1, 2)
+            )
+        )
         yield controller, two
 
 
