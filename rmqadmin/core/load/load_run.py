@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 import subprocess
@@ -196,7 +197,13 @@ class LoadRun:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Makes the first Ctrl-C end the load, so that the results so far are shown."""
+        """Makes the first Ctrl-C end the load, so that the results so far are shown. Other signals that end the process
+        do so once the load has ended, and the topic made for it is removed."""
+        ended_by: list[int] = []
+
+        def end(number: int, frame: FrameType | None) -> None:
+            ended_by.append(number)
+            raise KeyboardInterrupt
 
         def stop(number: int, frame: FrameType | None) -> None:
             if self.is_stopped or not self._is_under_way:
@@ -207,8 +214,14 @@ class LoadRun:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGINT, stop)
+        before = {signal.SIGINT: signal.signal(signal.SIGINT, stop)}
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it stays ignored
+                before[number] = signal.signal(number, end)
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            for number in ended_by[:1]:
+                os.kill(os.getpid(), number)

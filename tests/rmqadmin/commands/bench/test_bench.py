@@ -185,6 +185,30 @@ def test_what_an_interrupted_load_counts_is_stored(server: Server, admin: AdminC
     assert sum(int(row["error_count"]) for row in rows) == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_load_that_a_signal_ends_removes_its_topic(
+    server: Server, admin: AdminClient, fresh: Callable[[str], str], number: signal.Signals
+) -> None:
+    name = fresh("BenchEnded")
+    command = [
+        sys.executable,
+        "-m",
+        "rmqadmin",
+        "bench",
+        "send",
+        name,
+        "-n",
+        server.namesrv_addr,
+        "--create",
+        "--remove",
+    ]
+    with subprocess.Popen([*command, "--duration", "60"], stdout=subprocess.PIPE, text=True) as load:
+        until(lambda: name in admin.topic_list())
+        load.send_signal(number)
+        assert load.wait(60) == -number
+    until(lambda: name not in admin.topic_list())
+
+
 def test_a_load_is_interrupted_before_it_is_under_way() -> None:
     """Its processes end at once, and what was made for it is undone."""
     broker = Closing()
