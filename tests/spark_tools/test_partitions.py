@@ -16,7 +16,6 @@ from rmqproto.errors import RefusedError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.partitions import plan_live
-from spark_tools.source import plan_read
 from spark_tools.source_options import parse_read_options
 from tests.support.servers import Server, until
 
@@ -43,6 +42,8 @@ def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word
 def test_queues_that_a_broker_does_not_tell_are_named(
     server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    source = pytest.importorskip("spark_tools.source", reason="it needs PySpark", exc_type=ImportError)
+
     def refuse(*_: object) -> None:
         raise RefusedError(ResponseCode.NO_PERMISSION, "not for you")
 
@@ -51,7 +52,7 @@ def test_queues_that_a_broker_does_not_tell_are_named(
         admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=2))
         until(lambda: topic in admin.topic_list())
     monkeypatch.setattr(AdminClient, "queues_past", refuse)
-    planned = plan_read(parse_read_options({"nameServer": server.namesrv_addr, "subscribe": topic}))
+    planned = source.plan_read(parse_read_options({"nameServer": server.namesrv_addr, "subscribe": topic}))
     assert [text.partition(": ")[0] for text in planned.not_searched] == [
         f"queues of {topic} past its 2 are not known on broker-a"
     ]

@@ -92,7 +92,7 @@ def state_home(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def line_of(driver: Driver, *texts: str) -> str:
-    return next((line for line in driver.text.splitlines() if all(text in line for text in texts)), "")
+    return next((line for line in driver.lines if all(text in line for text in texts)), "")
 
 
 async def at_row(driver: Driver, screen_key: str, row: str) -> None:

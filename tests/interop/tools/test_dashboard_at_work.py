@@ -88,7 +88,7 @@ def work(cluster: Cluster, fresh: Callable[[str], str], monkeypatch: pytest.Monk
 
 
 def line_of(driver: Driver, *texts: str) -> str:
-    return next((line for line in driver.text.splitlines() if all(text in line for text in texts)), "")
+    return next((line for line in driver.lines if all(text in line for text in texts)), "")
 
 
 def test_marked_dead_letters_are_redriven_once(work: Work) -> None:
