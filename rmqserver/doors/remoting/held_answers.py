@@ -41,7 +41,8 @@ def answering(request: Request[Any], connection: Connection, go_on: Callable[[],
 def answer_read(
     reads: Reads, request: Request[Any], connection: Connection, fn: Callable[[], T], then: Callable[[T], bytes | None]
 ) -> None:
-    """Sends the answer that ``then`` makes of what ``fn`` reads (see ``Reads.read``). None if ``then`` has none yet."""
+    """Sends the answer that ``then`` makes of what ``fn`` reads (see ``Reads.read``). If ``then`` returns None, it
+    answers later itself, or not at all."""
 
     def send(found: T) -> None:
         answer = then(found)

@@ -81,7 +81,6 @@ class Rows:
         self._now_ms = now_ms
         self._ageing = {column.part for column in columns if column.is_time or column.described}
         """Parts whose text changes even if they do not."""
-        self._ages_of = list({(column.part, column.every) for column in columns})
 
     # --- filling -----------------------------------------------------------------------------------------------------
 
@@ -229,22 +228,3 @@ class Rows:
         if asked_s is None or self.stale_after_s is None:
             return False
         return monotonic() - asked_s > self.stale_after_s * every
-
-    def stale_parts(self, line: Line) -> list[bool]:
-        """Which of its parts are stale, in an order that is always the same."""
-        return [self.is_stale(line, part, every) for part, every in self._ages_of]
-
-    def is_any_stale(self, line: Line) -> bool:
-        return any(self.is_stale(line, part) for part in line.parts)
-
-    def oldest_s(self, line: Line) -> float | None:
-        """The age of the oldest stale cell; None if none is stale."""
-        now_s = monotonic()
-        if self.stale_after_s is None or now_s - min(line.asked_s.values(), default=now_s) <= self.stale_after_s:
-            return None  # the usual case: hundreds of rows are checked each second, and hardly any is stale
-        ages_s = [
-            now_s - line.asked_s[column.part]
-            for column in self.columns
-            if column.part in line.parts and self.is_stale(line, column.part, column.every)
-        ]
-        return max(ages_s, default=None)
