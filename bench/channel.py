@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from rmqreplay.source.live import LivePart
+from rmqreplay.source.offset_ranges import OffsetRange
 from spark_tools.part_reader import read_any
 from spark_tools.schema import NAMES, ddl
 from spark_tools.source import plan_read
@@ -19,7 +19,7 @@ from spark_tools.store_files import Part
 
 @dataclass
 class Share(InputPartition):
-    part: Part | LivePart
+    part: Part | OffsetRange
     row_count: int
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqclient.blocking import BlockingClient
-from rmqclient.tls import tls_context
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.sql92 import compile_sql92_for_records
-from rmqreplay.source.live import LivePart, PullRules, pull_range
+from rmqreplay.source.offset_ranges import OffsetRange, queue_text
+from rmqreplay.source.pulling import PullRules, pull_range
 from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.hints import hints_in_text
 from spark_tools.located import locate_untrusted
+from spark_tools.partitions import cluster_of
 from spark_tools.record_scan import record_starts
 from spark_tools.row_filter import RowFilter
 from spark_tools.source_options import ReadOptions
@@ -26,16 +26,16 @@ from spark_tools.store_reader import ReadRules, read_part
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS_PER_BATCH = 4096
-"""Pull answers have at most 32 messages. If each were a batch for Spark, the batches would cost more than their
-content."""
+BATCH_SIZE_BYTES = 4 << 20
+"""Pull answers of many brokers have at most 32 messages. If each were a batch for Spark, the batches would cost more
+than their content."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartReader:
     """A step of a query: takes the numbers of parts, and yields their records."""
 
-    parts: Sequence[Part | LivePart]
+    parts: Sequence[Part | OffsetRange]
     options: ReadOptions
     columns: list[str]
     row_filters: Sequence[RowFilter]
@@ -47,22 +47,20 @@ class PartReader:
 
 
 def read_any(
-    part: Part | LivePart, options: ReadOptions, columns: list[str], row_filters: Sequence[RowFilter] = ()
+    part: Part | OffsetRange, options: ReadOptions, columns: list[str], row_filters: Sequence[RowFilter] = ()
 ) -> Iterator[pa.RecordBatch]:
-    broker_name = part.range.queue.broker_name if isinstance(part, LivePart) else part.broker_name
+    broker_name = part.queue.broker_name if isinstance(part, OffsetRange) else part.broker_name
     maker = BatchMaker(BatchOptions(
         columns=columns, broker_name=broker_name, properties=options.properties, decompress=options.decompress,
         verify_crc=options.verify_crc,
     ))  # fmt: skip
-    is_live = isinstance(part, LivePart)
-    accepts = (
-        None if options.sql92 is None or is_live else compile_sql92_for_records(options.sql92)
-    )  # a broker filters by itself
+    is_live = isinstance(part, OffsetRange)  # then the broker applies sql92
+    accepts = None if options.sql92 is None or is_live else compile_sql92_for_records(options.sql92)
     rules = ReadRules(
         maker, options.tags, options.transaction_state, options.on_corrupt, row_filters, accepts,
         fail_on_data_loss=options.fail_on_data_loss,
     )  # fmt: skip
-    batches = _read_live(part, rules, options) if isinstance(part, LivePart) else read_part(part, rules)
+    batches = _read_live(part, rules, options) if isinstance(part, OffsetRange) else read_part(part, rules)
     with hints_in_text():
         yield from batches
     for place in rules.skipped:
@@ -71,34 +69,38 @@ def read_any(
         print(f"rocketmq: {path} is gone, and the messages in it", file=sys.stderr)  # noqa: T201 - as above
 
 
-def _read_live(part: LivePart, rules: ReadRules, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def _read_live(part: OffsetRange, rules: ReadRules, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     pulling = PullRules(
         batch_size=options.pull_batch_size,
         timeout_s=options.pull_timeout_ms / 1000,
+        read_timeout_s=options.read_timeout_ms / 1000,
         expression=options.sql92 or options.tags,
         expression_type="SQL92" if options.sql92 else "TAG",
         fail_on_data_loss=options.fail_on_data_loss,
     )
-    tls = tls_context(options.tls)
-    with BlockingClient(options.credentials, tls=tls, address_map=options.address_map) as client:
+
+    def tell(gap: OffsetRange) -> None:
+        rules.gone[f"{queue_text(gap.queue)} from {gap.start} to {gap.end}"] = None
+
+    with cluster_of(options) as cluster:
         waiting: list[bytes] = []
-        count = 0
-        for body in pull_range(client, part, pulling):
+        size_bytes = 0
+        for body in pull_range(cluster, part, pulling, tell):
             waiting.append(body)
-            count += options.pull_batch_size
-            if count >= ROWS_PER_BATCH:
+            size_bytes += len(body)
+            if size_bytes >= BATCH_SIZE_BYTES:
                 yield from _batch(b"".join(waiting), part, rules)
-                waiting, count = [], 0
+                waiting, size_bytes = [], 0
         yield from _batch(b"".join(waiting), part, rules)
 
 
-def _batch(body: bytes, part: LivePart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
+def _batch(body: bytes, part: OffsetRange, rules: ReadRules) -> Iterator[pa.RecordBatch]:
     data = np.frombuffer(body, np.uint8)
     starts, end = record_starts(data)
     if end != len(data):
-        raise ProtocolError(f"a pull answer of {part.address} holds something else than a record at byte {end}")
+        raise ProtocolError(f"a pull answer of {queue_text(part.queue)} holds no record at byte {end}")
     located = locate_untrusted(data, starts)
     offsets = located.heads["queueOffset"]
-    batch = rules.batch(located.select((offsets >= part.range.start) & (offsets < part.range.end)))
+    batch = rules.batch(located.select((offsets >= part.start) & (offsets < part.end)))
     if batch is not None:
         yield batch

@@ -6,24 +6,32 @@ import itertools
 from collections.abc import Iterable
 
 from rmqproto.perm import PERM_READ
-from rmqreplay.source.live import LiveCluster, LivePart
+from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import DataLossError, resolve
 from spark_tools.source_options import ReadOptions
 
 
-def plan_live(cluster: LiveCluster, options: ReadOptions) -> tuple[list[LivePart], list[OffsetRange]]:
+def cluster_of(options: ReadOptions) -> LiveCluster:
+    """The cluster of a live read; close it."""
+    assert options.name_server is not None
+    return LiveCluster(
+        options.name_server,
+        options.credentials,
+        tls=options.tls,
+        address_map=options.address_map,
+        read_from=options.read_from,
+    )
+
+
+def plan_live(cluster: LiveCluster, options: ReadOptions) -> tuple[list[OffsetRange], list[OffsetRange]]:
     """The partitions, and the requested ranges that are gone."""
     resolved = resolve(options, cluster)
     if options.fail_on_data_loss:
         _check_readable(cluster, {each.queue.topic for each in resolved.ranges})
     if options.sql92 is not None:
         cluster.check_sql92(resolved.ranges, options.sql92)
-    parts = [
-        LivePart(cluster.reading_address(piece.queue), piece)
-        for each in resolved.ranges
-        for piece in cut_range(each, options, len(resolved.ranges))
-    ]
+    parts = [piece for each in resolved.ranges for piece in cut_range(each, options, len(resolved.ranges))]
     return parts, resolved.gaps
 
 

@@ -10,22 +10,21 @@ from typing import Any
 
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
-from rmqreplay.source.live import LivePart
 from rmqreplay.source.offset_ranges import OffsetRange
 from spark_tools.row_filter import NUMBERS, TEXTS, RowFilter
 from spark_tools.store_files import Part, ScanPart
 
 
-def keep_range(part: Part | LivePart, filters: Sequence[Filter]) -> Part | LivePart | None:
+def keep_range(part: Part | OffsetRange, filters: Sequence[Filter]) -> Part | OffsetRange | None:
     """The part, or the piece of it in which the filters can hold; None if there is none."""
     if isinstance(part, ScanPart):
         return _keep_scan(part, filters)
-    wanted: OffsetRange | None = part.range
+    wanted: OffsetRange | None = part if isinstance(part, OffsetRange) else part.range
     for each in filters:
         wanted = _narrow(wanted, each) if wanted is not None else None
     if wanted is None or wanted.count <= 0:
         return None
-    return replace(part, range=wanted)
+    return wanted if isinstance(part, OffsetRange) else replace(part, range=wanted)
 
 
 def _keep_scan(part: ScanPart, filters: Sequence[Filter]) -> ScanPart | None:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from rmqproto.errors import UsageError
-from rmqreplay.source.live import LiveCluster, LivePart
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.store_view import StoreView
 from spark_tools.hints import hints_in_text
-from spark_tools.partitions import plan_live
+from spark_tools.partitions import cluster_of, plan_live
 from spark_tools.schema import check_columns, ddl
 from spark_tools.source_options import ReadOptions, parse_read_options, parse_write_options
 from spark_tools.store_files import Part, plan_store
@@ -40,9 +39,9 @@ _READ_MARKS = frozenset({"path", "subscribe", "subscribepattern", "assign"})
 class PlannedPart(InputPartition):
     """One partition: a piece of a store, or of a queue of a live cluster."""
 
-    part: Part | LivePart
+    part: Part | OffsetRange
 
-    def __init__(self, part: Part | LivePart):
+    def __init__(self, part: Part | OffsetRange):
         super().__init__(None)
         self.part = part
 
@@ -51,7 +50,7 @@ class PlannedPart(InputPartition):
 class Planned:
     """The resolved source: numbers only."""
 
-    parts: list[Part | LivePart] = field(default_factory=list)
+    parts: list[Part | OffsetRange] = field(default_factory=list)
     gaps: list[OffsetRange] = field(default_factory=list)
     broker_names: dict[str, str] = field(default_factory=dict)
     """Store root -> broker name."""
@@ -106,13 +105,7 @@ def plan_read(options: ReadOptions) -> Planned:
     """Resolves the options once, by asking the cluster or reading the stores."""
     planned = Planned()
     if options.name_server is not None:
-        with LiveCluster(
-            options.name_server,
-            options.credentials,
-            tls=options.tls,
-            address_map=options.address_map,
-            read_from=options.read_from,
-        ) as cluster:
+        with cluster_of(options) as cluster:
             parts, planned.gaps = plan_live(cluster, options)
             planned.parts += parts
             planned.not_searched = cluster.not_searched

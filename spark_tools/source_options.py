@@ -23,16 +23,18 @@ from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedR
 T = TypeVar("T")
 
 SPLIT_SIZE_BYTES_DEFAULT = 256 << 20
-PULL_BATCH_SIZE_DEFAULT = 32
+PULL_BATCH_SIZE_DEFAULT = 256
+"""Twice as fast as 32 where a broker allows so many; others answer with what they allow."""
 PULL_TIMEOUT_MS_DEFAULT = 10_000
+READ_TIMEOUT_MS_DEFAULT = 120_000
 
 READ_OPTIONS = (
     "path", "brokerName", "nameServer", "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets",
     "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "splitSize",
     "mode", "tags", "sql92", "properties", "includeBody", "decompress", "verifyCrc", "includeInternalTopics",
-    "transactionState", "onCorrupt", "pushFilters", "pullBatchSize", "pullTimeoutMs", "readFrom", "accessKey",
-    "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure", "addressMap",
+    "transactionState", "onCorrupt", "pushFilters", "pullBatchSize", "pullTimeoutMs", "readTimeoutMs", "readFrom",
+    "accessKey", "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure", "addressMap",
 )  # fmt: skip
 WRITE_OPTIONS = (
     "nameServer", "topic", "producerGroup", "sendTimeoutMs", "batchSize", "maxInFlight", "compressOver",
@@ -64,6 +66,8 @@ class ReadOptions(WantedRanges):
     push_filters: bool = False
     pull_batch_size: int = PULL_BATCH_SIZE_DEFAULT
     pull_timeout_ms: int = PULL_TIMEOUT_MS_DEFAULT
+    read_timeout_ms: int = READ_TIMEOUT_MS_DEFAULT
+    """How long one pull of a task goes on trying while its broker is away."""
     read_from: str = "master"
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
@@ -229,6 +233,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         push_filters=options.flag("pushFilters", False),
         pull_batch_size=options.number("pullBatchSize", PULL_BATCH_SIZE_DEFAULT, at_least=1),
         pull_timeout_ms=options.number("pullTimeoutMs", PULL_TIMEOUT_MS_DEFAULT, at_least=1),
+        read_timeout_ms=options.number("readTimeoutMs", READ_TIMEOUT_MS_DEFAULT),
         read_from=options.one_of("readFrom", "master", "slave"),
         credentials=options.credentials(),
         tls=options.tls(),

@@ -16,8 +16,9 @@ from rmqreplay.ledger.ledger import Fence
 from rmqreplay.ledger.letters import BrokerSeen, Letter, Place, letter_of
 from rmqreplay.plans.plan import Plan
 from rmqreplay.sending.replay_ids import REPLAY_ID
-from rmqreplay.source.live import LivePart, OpenCluster, PullRules, pull_range, queue_bounds
+from rmqreplay.source.live import OpenCluster, queue_bounds
 from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.pulling import OneBroker, PullRules, pull_range
 from rmqreplay.source.queue_ranges import DataLossError
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 LOOK_PULLS_MAX = 64
 """How far beyond a fence the messages of a job are looked for. The first ones follow it closely."""
+LOOK_TIMEOUT_S = 5.0
+"""How long this look goes on trying: a person waits for it."""
 
 
 class LetterSource(Protocol):
@@ -94,10 +97,11 @@ class LiveLetters:
             return False
         if last <= fence.queue_offset:
             return True
-        part = LivePart(broker.master_addr, OffsetRange(queue, fence.queue_offset, last))
+        broker_alone = OneBroker(self._admin.connections, broker.master_addr)
+        wanted, rules = OffsetRange(queue, fence.queue_offset, last), PullRules(read_timeout_s=LOOK_TIMEOUT_S)
         mark, looked_count = f"{REPLAY_ID}\x01{job}:".encode(), 0
         try:
-            for body in islice(pull_range(self._admin.connections, part, PullRules()), LOOK_PULLS_MAX):
+            for body in islice(pull_range(broker_alone, wanted, rules), LOOK_PULLS_MAX):
                 looked_count += 1
                 if mark in body:
                     return False

@@ -20,8 +20,9 @@ from rmqreplay.plans.plan import Plan
 from rmqreplay.run.wave_spec import TaskReport, WaveSpec
 from rmqreplay.run.wave_task import WaveTask, deliver
 from rmqreplay.sending.redrive import Original, origin_topic_of
-from rmqreplay.source.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range
+from rmqreplay.source.live import LiveCluster, OpenCluster
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
+from rmqreplay.source.pulling import PullRules, pull_range
 
 PARTITION, ATTEMPT = 0, 1
 """There is one task, which ends with its driver. A resumed job has a new driver."""
@@ -128,8 +129,7 @@ class LocalEngine:
         name_server = plan.source.name_server or ""
         with self.open_cluster(name_server) as cluster:
             for each in hulls(ranges):
-                part = LivePart(cluster.reading_address(each.queue), each)
-                for body in pull_range(cluster.connections, part, rules):
+                for body in pull_range(cluster, each, rules):
                     records = decode_records_untrusted(body)
                     self._on_read(len(records))
                     for stored in records:

@@ -19,8 +19,9 @@ from rmqreplay.ledger.ledger import Fence
 from rmqreplay.sending.delivery import Batch, BatchOutcome, DeliveryError
 from rmqreplay.sending.replay_ids import REPLAY_ID
 from rmqreplay.sending.sender import BatchSender, by_source_queue, round_robin
-from rmqreplay.source.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range, queue_bounds
+from rmqreplay.source.live import LiveCluster, OpenCluster, queue_bounds
 from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.pulling import OneBroker, PullRules, pull_range
 
 PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 
@@ -111,8 +112,8 @@ def replay_ids_since(
                 f"the target's retention has passed the fence at {fence.queue_offset} of {fence.topic}",
                 hint="what was sent cannot be found any more; raise the target's fileReservedTime",
             )
-        part = LivePart(address, OffsetRange(queue, fence.queue_offset, last))
-        for body in pull_range(client, part, PullRules()):
+        wanted = OffsetRange(queue, fence.queue_offset, last)
+        for body in pull_range(OneBroker(client, address), wanted, PullRules()):
             if mark in body:
                 yield from _ids(body, job)
 

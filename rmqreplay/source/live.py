@@ -1,51 +1,32 @@
-"""A live cluster as a source: routes, the ends of queues, and pulls that leave no trace. Such pulls commit no offset,
-are not held, and use no consumer's group."""
+"""A live cluster as a source: routes, and the ends of queues."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.admin import AdminClient
-from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
 from rmqclient.tls import TlsFiles, tls_context
-from rmqclient.unread_queues import pull_unread, queues_past_unknown
+from rmqclient.unread_queues import queues_past_unknown
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError, UsageError
+from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.filters.sql92 import Sql92Error, compile_sql92
 from rmqproto.filters.subscription import SQL92, subscription_data
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, PullHeader, QueueHeader
+from rmqproto.headers.consuming import OffsetAnswer, QueueHeader
 from rmqproto.perm import PERM_READ
 from rmqproto.wire.credentials import Credentials
-from rmqreplay.source.offset_ranges import OffsetRange, queue_text
-from rmqreplay.source.queue_ranges import DataLossError
+from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.pulling import READER_GROUP
 
 if TYPE_CHECKING:
     from rmqclient.blocking import BlockingClient
-
-READER_GROUP = "TOOLS_CONSUMER"
-"""A group that every broker has from its start and no consumer uses."""
-
-PULL_TRIES_MAX = 5
-EMPTY_PULLS_MAX = 100
-"""The limit for pulls in a row that return no messages and do not advance although the queue has more. Beyond it the
-broker is faulty."""
-
-
-@dataclass(frozen=True, slots=True)
-class LivePart:
-    """A range of one queue, and the broker to pull it from."""
-
-    address: str
-    range: OffsetRange
 
 
 class LiveCluster:
@@ -155,6 +136,17 @@ class LiveCluster:
             return slaves[0]
         return self.master(queue.topic, queue.broker_name)
 
+    def pulling_address(self, queue: MessageQueue) -> str:
+        """As ``reading_address``; where no name server knows the topic there, the master of that broker, which can say
+        whether it is gone."""
+        try:
+            return self.reading_address(queue)
+        except NotFoundError:
+            broker = self.admin.cluster_info().broker_addr_table.get(queue.broker_name)
+            if broker is None or broker.master_addr is None:
+                raise
+            return broker.master_addr
+
     def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         address = self.reading_address(queue)
         first = self.admin.min_offset(address, queue.topic, queue.queue_id)
@@ -212,68 +204,3 @@ def queue_bounds(client: BlockingClient, address: str, queue: MessageQueue) -> t
     codes = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
     first, last = (from_ext(client.request(address, code, header).ext, OffsetAnswer).offset for code in codes)
     return max(0, first), max(0, last)
-
-
-@dataclass(frozen=True, slots=True)
-class PullRules:
-    """How to pull. ``expression`` of type SQL92 or TAG is evaluated by the broker."""
-
-    batch_size: int = 32
-    timeout_s: float = 10.0
-    expression: str = "*"
-    expression_type: str = "TAG"
-    fail_on_data_loss: bool = True
-
-
-def pull_range(client: BlockingClient, part: LivePart, rules: PullRules) -> Iterator[bytes]:
-    """The bodies of pull answers, each with whole records, until the range is read. The last may contain records beyond
-    the range.
-
-    DataLossError if the broker has deleted part of the range meanwhile, unless the rules allow it."""
-    queue, at, idle = part.range.queue, part.range.start, 0
-    while at < part.range.end:
-        code, offsets, body = _pull(client, part.address, queue, at, rules)
-        if code == PullStatus.FOUND.value:
-            yield body
-        elif code == PullStatus.OFFSET_ILLEGAL.value:
-            if rules.fail_on_data_loss:
-                raise DataLossError(
-                    f"{queue_text(queue)}: offset {at} is gone, the queue now holds {offsets.min_offset} "
-                    f"to {offsets.max_offset}",
-                    hint="failOnDataLoss=false reads what is left",
-                )
-            if offsets.next_begin_offset <= at:
-                return
-        idle = idle + 1 if offsets.next_begin_offset <= at else 0
-        if idle and (at >= offsets.max_offset or idle > EMPTY_PULLS_MAX):
-            raise DataLossError(f"{queue_text(queue)} ends at {offsets.max_offset}, before {part.range.end}")
-        at = max(at, offsets.next_begin_offset)
-
-
-def _pull(
-    client: BlockingClient, address: str, queue: MessageQueue, at: int, rules: PullRules
-) -> tuple[int, PullAnswer, bytes]:
-    header = pull_header(
-        READER_GROUP, queue, at, max_count=rules.batch_size, expression=rules.expression,
-        expression_type=rules.expression_type,
-    )  # fmt: skip
-    for attempt in range(PULL_TRIES_MAX):
-        try:
-            return _pull_once(client, address, queue, header, rules)
-        except (ConnectError, RequestTimeoutError):
-            if attempt == PULL_TRIES_MAX - 1:  # a pull changes nothing, so it may be repeated
-                raise
-    raise AssertionError
-
-
-def _pull_once(
-    client: BlockingClient, address: str, queue: MessageQueue, header: PullHeader, rules: PullRules
-) -> tuple[int, PullAnswer, bytes]:
-    ask = partial(client.request, address, timeout_s=rules.timeout_s)
-    try:
-        answer = ask(RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
-    except RefusedError as error:
-        return pull_unread(
-            ask, error, queue, header.queue_offset, rules.batch_size, rules.expression, rules.expression_type
-        )
-    return answer.code, from_ext(answer.ext, PullAnswer), answer.body

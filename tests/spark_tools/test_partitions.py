@@ -36,7 +36,7 @@ def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word
         with pytest.raises(DataLossError, match=f"nobody may read {topic} on broker-b"):
             plan_live(cluster, parse_read_options(options))
         parts, _ = plan_live(cluster, parse_read_options({**options, "failOnDataLoss": "false"}))
-        assert [part.range.queue.broker_name for part in parts] == ["broker-a"]
+        assert [part.queue.broker_name for part in parts] == ["broker-a"]
 
 
 def test_queues_that_a_broker_does_not_tell_are_named(

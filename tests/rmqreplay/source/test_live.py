@@ -12,8 +12,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
 from rmqproto.message.record import decode_records_untrusted
-from rmqreplay.source.live import LiveCluster, LivePart, PullRules, pull_range
+from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.pulling import PullRules, pull_range
 from tests.support.servers import Server, until
 
 QUEUES = 6
@@ -39,8 +40,7 @@ def shrunk(server: Server, fresh: Callable[[str], str], request: pytest.FixtureR
 
 
 def read(cluster: LiveCluster, queue: MessageQueue, rules: PullRules) -> list[bytes]:
-    part = LivePart(cluster.master(queue.topic, queue.broker_name), OffsetRange(queue, *cluster.bounds(queue)))
-    parts = pull_range(cluster.connections, part, rules)
+    parts = pull_range(cluster, OffsetRange(queue, *cluster.bounds(queue)), rules)
     return [record.body for body in parts for record in decode_records_untrusted(body)]
 
 
@@ -66,6 +66,5 @@ def test_queues_that_consumers_do_not_read_are_read(
 def test_a_queue_that_never_was_is_refused(server: Server, shrunk: str) -> None:
     with LiveCluster(server.namesrv_addr) as cluster:
         queue = MessageQueue(shrunk, "broker-a", 50)
-        part = LivePart(cluster.master(shrunk, "broker-a"), OffsetRange(queue, 0, 3))
         with pytest.raises(RefusedError, match="queueId"):
-            list(pull_range(cluster.connections, part, PullRules()))
+            list(pull_range(cluster, OffsetRange(queue, 0, 3), PullRules()))

@@ -1,0 +1,171 @@
+"""Pulls that leave no trace and survive. They commit no offset, are not held, and use no consumer's group. A broker
+that restarts, or hands over to another of its set, is waited for, and the route is asked for again. Only a broker can
+say that a topic is gone, because a name server also forgets the topics of one that is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
+from rmqclient.unread_queues import pull_unread
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError, RocketMQError
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.consuming import PullAnswer
+from rmqreplay.source.offset_ranges import OffsetRange, queue_text
+from rmqreplay.source.queue_ranges import DataLossError
+
+if TYPE_CHECKING:
+    from rmqclient.blocking import BlockingClient
+
+T = TypeVar("T")
+
+READER_GROUP = "TOOLS_CONSUMER"
+"""A group that every broker has from its start and no consumer uses."""
+
+READ_TIMEOUT_S = 120.0
+"""How long one pull goes on trying. A broker with a large log to recover, or an election, takes less."""
+
+PAUSE_S, PAUSE_MAX_S = 0.1, 5.0
+"""The pause before the second try, and the longest: each is twice as long as the one before."""
+
+EMPTY_PULLS_MAX = 100
+"""The limit for pulls in a row that return no messages and do not advance although the queue has more. Beyond it the
+broker is faulty."""
+
+_PASSING_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL)
+
+
+class Readable(Protocol):
+    """Where pulls go."""
+
+    @property
+    def connections(self) -> BlockingClient: ...
+
+    def pulling_address(self, queue: MessageQueue) -> str:
+        """The broker to pull from. NotFoundError if none is known now."""
+
+    def forget_route(self, topic: str) -> None:
+        """Has the next ``pulling_address`` ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneBroker:
+    """Pulls from one address, whatever the route says."""
+
+    connections: BlockingClient
+    address: str
+
+    def pulling_address(self, queue: MessageQueue) -> str:
+        return self.address
+
+    def forget_route(self, topic: str) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class PullRules:
+    """How to pull. ``expression`` of type SQL92 or TAG is evaluated by the broker."""
+
+    batch_size: int = 32
+    timeout_s: float = 10.0
+    read_timeout_s: float = READ_TIMEOUT_S
+    expression: str = "*"
+    expression_type: str = "TAG"
+    fail_on_data_loss: bool = True
+    group: str = READER_GROUP
+
+
+def is_passing(error: RocketMQError) -> bool:
+    """Whether the same question may be answered later: a broker is away, has no master, or is busy."""
+    if isinstance(error, RefusedError):
+        return error.code in _PASSING_CODES
+    return isinstance(error, ConnectError | RequestTimeoutError | NotFoundError)
+
+
+def persist(
+    ask: Callable[[], T],
+    forget: Callable[[], None],
+    timeout_s: float,
+    *,
+    now_s: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """The answer of ``ask``, which is called until then, with growing pauses and ``forget`` between; the error of the
+    last try once ``timeout_s`` is over, and at once an error that does not pass. ``ask`` must change nothing."""
+    deadline_s, pause_s = now_s() + timeout_s, PAUSE_S
+    while True:
+        try:
+            return ask()
+        except RocketMQError as error:
+            left_s = deadline_s - now_s()
+            if left_s <= 0 or not is_passing(error):
+                raise
+        sleep(min(pause_s, left_s))
+        pause_s = min(2 * pause_s, PAUSE_MAX_S)
+        forget()
+
+
+class _EndsEarlyError(ConnectError):
+    """A queue that ends before the wanted range does: that of a replica which has yet to catch up."""
+
+
+def pull_range(
+    source: Readable, wanted: OffsetRange, rules: PullRules, on_gap: Callable[[OffsetRange], None] = lambda gap: None
+) -> Iterator[bytes]:
+    """The bodies of pull answers, each with whole records, until the range is read. The last may contain records beyond
+    the range.
+
+    DataLossError if part of the range is gone, at once where a broker says so; unless the rules allow it: then what is
+    gone is given to ``on_gap``. ConnectError and its like if no broker has answered for the rules' ``read_timeout_s``.
+    """
+    queue, at, idle = wanted.queue, wanted.start, 0
+
+    def lost(start: int, end: int, text: str) -> None:
+        if rules.fail_on_data_loss:
+            raise DataLossError(f"{queue_text(queue)}: {text}", hint="failOnDataLoss=false reads what is left")
+        on_gap(OffsetRange(queue, start, end))
+
+    forget = partial(source.forget_route, queue.topic)
+    while at < wanted.end:
+        try:
+            code, offsets, body = persist(partial(_pull, source, queue, at, rules), forget, rules.read_timeout_s)
+        except _EndsEarlyError as error:
+            return lost(at, wanted.end, f"{error}, before {wanted.end}")
+        except RefusedError as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            return lost(at, wanted.end, f"the topic is gone: {error}")
+        if code == PullStatus.FOUND.value:
+            yield body
+        elif code == PullStatus.OFFSET_ILLEGAL.value and at < offsets.min_offset:
+            kept = f"offset {at} is gone, the queue now holds {offsets.min_offset} to {offsets.max_offset}"
+            lost(at, min(offsets.min_offset, wanted.end), kept)
+        idle = idle + 1 if offsets.next_begin_offset <= at else 0
+        if idle > EMPTY_PULLS_MAX:
+            return lost(at, wanted.end, f"{idle} pulls at {at} brought nothing")
+        at = max(at, offsets.next_begin_offset)
+
+
+def _pull(source: Readable, queue: MessageQueue, at: int, rules: PullRules) -> tuple[int, PullAnswer, bytes]:
+    """One pull that brings records or a later offset, or may the next time. _EndsEarlyError if the queue ends here."""
+    ask = partial(source.connections.request, source.pulling_address(queue), timeout_s=rules.timeout_s)
+    header = pull_header(
+        rules.group, queue, at, max_count=rules.batch_size, expression=rules.expression,
+        expression_type=rules.expression_type,
+    )  # fmt: skip
+    try:
+        answer = ask(RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
+        code, offsets, body = answer.code, from_ext(answer.ext, PullAnswer), answer.body
+    except RefusedError as error:
+        code, offsets, body = pull_unread(
+            ask, error, queue, at, rules.batch_size, rules.expression, rules.expression_type
+        )
+    if offsets.next_begin_offset <= at and at >= offsets.max_offset and code != PullStatus.FOUND.value:
+        raise _EndsEarlyError(f"the queue ends at {offsets.max_offset}")
+    return code, offsets, body

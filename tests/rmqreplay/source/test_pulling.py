@@ -1,0 +1,167 @@
+"""A read goes on over what happens to brokers in its middle."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
+from rmqproto.message.record import decode_records_untrusted
+from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.pulling import PAUSE_MAX_S, PullRules, persist, pull_range
+from rmqreplay.source.queue_ranges import DataLossError
+from tests.support import servers
+from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
+from tests.support.processes import free_ports
+from tests.support.servers import Server, until
+
+COUNT = 60
+RULES = PullRules(batch_size=10, timeout_s=5.0)
+Act = Callable[[], object]
+
+
+class Watched(LiveCluster):
+    """Tells when a read has met a broker that is away."""
+
+    def __init__(self, name_server: str):
+        super().__init__(name_server)
+        self.met = threading.Event()
+
+    def forget_route(self, topic: str) -> None:
+        super().forget_route(topic)
+        self.met.set()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def read_over(cluster: Watched, wanted: OffsetRange, break_it: Act, mend: Act) -> None:
+    """Reads the range, of which the first pull is answered before ``break_it`` and the next is tried before ``mend``;
+    every message must come once."""
+    pulls = pull_range(cluster, wanted, RULES)
+    first = next(pulls)
+    break_it()
+    with ThreadPoolExecutor(1) as threads:
+        rest = threads.submit(list, pulls)
+        assert cluster.met.wait(60)
+        mend()
+        bodies = [first, *rest.result(timeout=100)]
+    found = [record.body for body in bodies for record in decode_records_untrusted(body)]
+    assert found[: wanted.count] == [b"%d" % number for number in range(wanted.count)]
+
+
+def fill(admin: AdminClient, address: str, queue: MessageQueue) -> OffsetRange:
+    config = TopicConfig(topic_name=queue.topic, read_queue_nums=1, write_queue_nums=1, perm=6)
+    admin.create_topic(address, config)
+    for number in range(COUNT):
+        admin.send_message(address, queue, Message(queue.topic, b"%d" % number))
+    until(lambda: queue.topic in admin.topic_list())
+    return OffsetRange(queue, 0, COUNT)
+
+
+def test_a_broker_that_restarts_is_waited_for(tmp_path: Path, stack: ExitStack) -> None:
+    """While it was away the name server had forgotten its topics: they were not gone."""
+    namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
+    admin = stack.enter_context(AdminClient(namesrv.namesrv_addr))
+    cluster = stack.enter_context(Watched(namesrv.namesrv_addr))
+    port, running = str(free_ports()[1]), list[Server]()
+
+    def start() -> None:
+        running.append(servers.broker(tmp_path / "broker", namesrv.namesrv_addr, "broker-a", "--port", port))
+
+    start()
+    stack.callback(lambda: running[-1].stop())
+    wanted = fill(admin, running[0].broker_addr, MessageQueue("Kept", "broker-a", 0))
+
+    def break_it() -> None:
+        running[0].stop()
+        until(lambda: "Kept" not in admin.topic_list())
+
+    read_over(cluster, wanted, break_it, start)
+
+
+@pytest.mark.slow
+def test_a_read_goes_on_at_the_new_master(tmp_path: Path, stack: ExitStack) -> None:
+    controller = stack.enter_context(servers.controller(tmp_path / "controller"))
+    namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
+    admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
+    made = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
+    stack.callback(lambda: [server.stop() for server in made.brokers.values()])
+    for number in (1, 2):
+        made.start(number, **PATIENT)
+        until(lambda number=number: made.brokers[number].broker_addr in made.in_sync_addrs())
+    wanted = fill(admin, made.brokers[1].broker_addr, MessageQueue("Kept", BROKER_NAME, 0))
+    until(lambda: "Kept" in admin.all_topics(made.brokers[2].broker_addr).topic_config_table)
+    until(lambda: len(made.bodies(2)) == COUNT)
+    cluster = stack.enter_context(Watched(namesrv.namesrv_addr))
+    read_over(cluster, wanted, lambda: made.brokers[1].stop(signal.SIGKILL), lambda: None)
+
+
+def test_a_topic_that_is_gone_ends_the_read_at_once(server: Server, fresh: Callable[[str], str]) -> None:
+    queue = MessageQueue(fresh("GoneTopic"), "broker-a", 0)
+    with AdminClient(server.namesrv_addr) as admin, LiveCluster(server.namesrv_addr) as cluster:
+        wanted = fill(admin, server.broker_addr, queue)
+        strict, lenient, gaps = pull_range(cluster, wanted, RULES), PullRules(fail_on_data_loss=False), []
+        next(strict)
+        admin.delete_topic_in_broker(server.broker_addr, queue.topic)
+        admin.delete_topic_in_namesrv(server.namesrv_addr, queue.topic)
+        with pytest.raises(DataLossError, match=f"{queue.topic}/broker-a/0: the topic is gone"):
+            list(strict)
+        cluster.forget_route(queue.topic)
+        assert list(pull_range(cluster, wanted, lenient, gaps.append)) == []
+        assert gaps == [wanted]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.pauses: list[float] = []
+
+    def sleep(self, pause_s: float) -> None:
+        self.pauses.append(pause_s)
+        self.now_s += pause_s
+
+
+def raising(*errors: RocketMQError) -> Callable[[], str]:
+    left = list(errors)
+
+    def ask() -> str:
+        if left:
+            raise left.pop(0)
+        return "answered"
+
+    return ask
+
+
+def test_pauses_grow_to_a_limit_and_end_in_time() -> None:
+    clock, forgotten = Clock(), []
+
+    def tried(timeout_s: float, *errors: RocketMQError) -> str:
+        ask, forget = raising(*errors), lambda: forgotten.append(clock.now_s)
+        return persist(ask, forget, timeout_s, now_s=lambda: clock.now_s, sleep=clock.sleep)
+
+    busy = RefusedError(ResponseCode.SYSTEM_BUSY, "later")
+    assert tried(9.0, ConnectError("away"), NotFoundError("no master"), busy) == "answered"
+    assert clock.pauses == [0.1, 0.2, 0.4]
+    assert len(forgotten) == 3
+    with pytest.raises(ConnectError):
+        tried(60.0, *[ConnectError("away")] * 1000)
+    assert max(clock.pauses) == PAUSE_MAX_S
+    assert 60.0 <= clock.now_s - sum(clock.pauses[:3]) < 60.1, "the last try comes when the time is over"
+    with pytest.raises(RefusedError, match="not for you"):
+        tried(60.0, RefusedError(ResponseCode.NO_PERMISSION, "not for you"))
