@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
     from rmqadmin.core.health.finding import Subject
-    from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked
+    from rmqadmin.tui.command_line.places import PlaceAsked
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.recording.replay import Replay
@@ -92,7 +92,6 @@ _MODULES_LATE = (
     "rmqadmin.tui.dialogs.keys",
     "rmqadmin.tui.dialogs.jump",
     "rmqadmin.tui.command_line.line_screen",
-    "rmqadmin.tui.command_line.output_screen",
     "rmqadmin.tui.command_line.palette",
     "rmqadmin.tui.widgets.tables.filter_input",
     "rmqadmin.tui.widgets.plot",
@@ -188,8 +187,6 @@ class DashboardApp(App[None]):
         self._context_lock = asyncio.Lock()
         self._settings_before: DashboardSettings | None = None
         """Of the context that was shown before this one."""
-        self._command_lines: list[str] = []
-        """Command lines that were run, the latest last."""
         self.sampler: Sampler | None = None
         self._touched_ms = self._away_since_ms = self.now_ms()
         self.typed_ahead = TypedAhead(self)
@@ -485,21 +482,13 @@ class DashboardApp(App[None]):
     def open_command_line(self, text: str) -> None:
         from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 
-        self.push_screen(CommandLineScreen(text, self._command_lines), self._line_asked)
+        self.push_screen(CommandLineScreen(text), self._place_asked)
 
-    def _line_asked(self, asked: PlaceAsked | CommandAsked | None) -> None:
-        if asked is not None:
-            self.run_worker(self.typed_ahead.opening(partial(self._follow, asked)))
-
-    async def _follow(self, asked: PlaceAsked | CommandAsked) -> None:
-        from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
+    def _place_asked(self, asked: PlaceAsked | None) -> None:
         from rmqadmin.tui.command_line.places import open_place
-        from rmqadmin.tui.command_line.understood import CommandAsked
 
-        if isinstance(asked, CommandAsked):
-            await self.push_screen(CommandOutputScreen(asked))
-        else:
-            await open_place(self, asked)
+        if asked is not None:
+            self.run_worker(self.typed_ahead.opening(partial(open_place, self, asked)))
 
     # --- what is remembered ------------------------------------------------------------------------------------------
 

@@ -1,1 +1,1 @@
-"""The line that ``:`` opens, its completion and commands, and the palette of commands for the selected row."""
+"""The line that ``:`` opens for a place, and the palette, which runs commands for the selected row."""

@@ -1,188 +1,150 @@
-"""The line that ``:`` opens over the screen below, with its candidates."""
+"""The line that ``:`` opens over the screen below, with the names that may follow."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
-from rmqadmin.cli.prompt.candidates import LineSoFar, Offer
-from rmqadmin.core.contexts.context_store import PREVIOUS
+from rmqadmin.cli.prompt.candidates import LineSoFar
+from rmqadmin.cli.prompt.live_names import WAIT_S, OnceAsked, read_names
+from rmqadmin.core.contexts.context_store import PREVIOUS, ContextStore
 from rmqadmin.core.near_names import did_you_mean
-from rmqadmin.tui.command_line.completion import KnownNames, offered
-from rmqadmin.tui.command_line.understood import PLACES, CommandAsked, PlaceAsked, understand
+from rmqadmin.tui.command_line.places import FILE_NAMES, PLACES, PlaceAsked, understand
 from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.until_closed import until_closed
+from rmqadmin.tui.until_closed import while_open
 from rmqadmin.tui.widgets.compact_input import CompactInput
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
+    from rmqadmin.tui.dashboard_client import DashboardClient
 
 SHOWN_MAX = 8
-_NAME_WIDTH = 30
-_COMPLETION = "completion"
-_HINT = "topics, group NAME, or any command of rmqadmin"
+_WORD_WIDTH = 30
+_HINT = "topics, group NAME, save FILE"
+
+
+class KnownNames:
+    """Names of the cluster, asked for once; none if the servers do not answer. It blocks."""
+
+    def __init__(self, make_client: Callable[[], DashboardClient]):
+        self._make_client = make_client
+        self._asked = OnceAsked()
+
+    def of(self, kind: str) -> list[str]:
+        if kind == FILE_NAMES:
+            return []
+        if kind == "context":
+            return ContextStore().names()
+        return self._asked.of((kind,), lambda: self._read(kind)) or []
+
+    def _read(self, kind: str) -> list[str]:
+        with self._make_client() as client:
+            client.begin(WAIT_S)
+            return read_names(client, kind, LineSoFar())
+
+
+def offered(text: str, names: KnownNames) -> list[tuple[str, str]]:
+    """Whole lines that begin with ``text``, and what is told beside each. Blocks. Names of the system are offered only
+    after ``%``."""
+    word, blank, begun = text.partition(" ")
+    if not blank:
+        found = [(f"{each} " if place.names else each, place.help) for each, place in PLACES.items()]
+        return [(line, told) for line, told in found if line.startswith(word.lower())]
+    place = PLACES.get(word.lower())
+    known = [] if place is None or place.names is None else names.of(place.names)
+    return [
+        (f"{word} {name}", "")
+        for name in known
+        if name.lower().startswith(begun.lower()) and (begun.startswith("%") or not name.startswith("%"))
+    ]
+
+
+class PlaceSuggester(Suggester):
+    """Suggests the first of the offered lines, and has ``show`` show them all."""
+
+    def __init__(self, names: KnownNames, show: Callable[[str, list[tuple[str, str]]], None]):
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._names, self._show = names, show
+
+    async def get_suggestion(self, value: str) -> str | None:
+        found = await asyncio.to_thread(offered, value, self._names)
+        self._show(value, found)
+        return next((line for line, _ in found if line.startswith(value)), None)
 
 
 class CommandInput(CompactInput):
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Run")]
-
-
-class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
-    """Returns the place or command that was asked for, or None. ``lines_before`` are the earlier lines, the latest
-    last; this screen adds to them."""
-
-    AUTO_FOCUS = "#command"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "complete(1)", "Complete", priority=True),
-        Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, priority=True),
-        Binding("up", "before(-1)", "Earlier", priority=True),  # or the box around the line would take it
-        Binding("down", "before(1)", "Later", show=False),
-        Binding("ctrl+y", "copy_line", "Copy the line"),
-        Binding("escape", "give_up", "Close"),
-        PICTURE_KEY,
+        Binding("enter", "submit", "Go"),
+        Binding("tab", "cursor_right", "Complete"),  # Textual's way to take the suggestion
     ]
 
-    def __init__(self, text: str, lines_before: list[str]):
+
+class CommandLineScreen(Dialog[PlaceAsked | None]):
+    """Returns the place that was asked for, or None."""
+
+    AUTO_FOCUS = "#command"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "Close"), PICTURE_KEY]
+
+    def __init__(self, text: str):
         super().__init__()
         self._text = text
-        self._lines_before = lines_before
-        self._at = len(lines_before)
-        self._offer = Offer(0)
-        self._chosen: int | None = None
-        self._completed: str | None = None
-        """The line after the last completion, which is not completed again."""
+        self._names = KnownNames(lambda: self.dashboard.make_client(read_only=True))
 
     @property
     def dashboard(self) -> Dashboard:
         return cast("Dashboard", self.app)
 
     def compose(self) -> ComposeResult:
+        suggester = PlaceSuggester(self._names, self._show)
         with Vertical(id="command-box"):
             yield Static("", id="candidates")
-            yield CommandInput(self._text, _HINT, id="command", select_on_focus=False)
+            yield CommandInput(self._text, _HINT, id="command", select_on_focus=False, suggester=suggester)
         yield KeyLine()
 
-    def on_mount(self) -> None:
-        self._names = KnownNames(lambda: self.dashboard.make_client(read_only=True))
-        self._look()
-
-    @property
-    def _reach(self) -> list[str] | None:
-        reach = self.dashboard.settings.reach
-        return None if reach is None else reach.words
-
-    @property
-    def _input(self) -> Input:
-        return self.query_one("#command", Input)
-
-    # --- completion --------------------------------------------------------------------------------------------------
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        if event.value != self._completed:
-            self._look()
-
-    def _look(self) -> None:
-        self._completed, self._chosen = None, None
-        look = partial(self._complete, self._input.value)
-        work: Callable[[], Awaitable[None]] = partial(until_closed, self, look)
-        self.run_worker(work, group=_COMPLETION, exclusive=True)  # no coroutine: fast typing begins few
-
-    async def _complete(self, text: str) -> None:
-        found = await asyncio.to_thread(offered, text, self._names)
-        if text != self._input.value:  # more was typed meanwhile
-            return
-        self._offer = found
-        self._before_completion = text
-        self._show()
-
-    def action_complete(self, step: int) -> None:
-        """Puts the next candidate into the line. A single candidate counts as typed."""
-        candidates = self._offer.candidates
-        if not candidates:
-            return
-        at = -1 if self._chosen is None and step > 0 else self._chosen or 0
-        self._chosen = (at + step) % len(candidates)
-        chosen = candidates[self._chosen]
-        text = self._before_completion[: self._offer.start] + chosen.text + chosen.behind
-        self._completed = None if len(candidates) == 1 else text
-        self._input.value = text
-        self._input.cursor_position = len(text)
-        self._show()
-
-    def _show(self) -> None:
-        """Shows some candidates with their descriptions, including the chosen one."""
-        candidates, chosen = self._offer.candidates, self._chosen
-        first = max(0, (chosen or 0) - SHOWN_MAX + 1)
-        lines = []
-        for at, one in enumerate(candidates[first : first + SHOWN_MAX], first):
-            mark, style = ("›", "bold") if at == chosen else (" ", "")
-            lines.append(
-                Content.assemble(literal(f"{mark} {one.text:{_NAME_WIDTH}} ", style), literal(one.told, "$text-muted"))
-            )
-        more = len(candidates) - first - SHOWN_MAX
-        if more > 0:
-            lines.append(literal(f"  {more:,} more", "$text-muted"))
-        self._tell(Content("\n").join(lines))
+    def _show(self, text: str, found: list[tuple[str, str]]) -> None:
+        """Shows what is offered for ``text``, unless more was typed meanwhile."""
+        with while_open(self):
+            if text == self.query_one(Input).value:
+                lines = [
+                    Content.assemble(literal(f"{line:{_WORD_WIDTH}} "), literal(told, "$text-muted"))
+                    for line, told in found[:SHOWN_MAX]
+                ]
+                more = [literal(f"{len(found) - SHOWN_MAX:,} more", "$text-muted")] if len(found) > SHOWN_MAX else []
+                self._tell(Content("\n").join([*lines, *more]))
 
     def _tell(self, content: Content) -> None:
         self.query_one("#candidates", Static).update(content)
 
-    # --- typed lines -------------------------------------------------------------------------------------------------
-
-    def action_before(self, step: int) -> None:
-        """Shows an earlier line, or the empty line after the last one."""
-        self._at = max(0, min(self._at + step, len(self._lines_before)))
-        text = self._lines_before[self._at] if self._at < len(self._lines_before) else ""
-        self._input.value = text
-        self._input.cursor_position = len(text)
-
-    def action_copy_line(self) -> None:
-        """Copies the line as it would be typed into a shell."""
-        try:
-            asked = understand(self._input.value, self._reach)
-        except UsageError as error:
-            self._refuse(error)
-            return
-        line = asked.line if isinstance(asked, CommandAsked) else self._input.value
-        self.app.copy_to_clipboard(line)
-        self.dashboard.say(f"copied {line}")
-
     async def on_input_submitted(self, event: Input.Submitted) -> None:
         try:
-            asked = understand(event.value, self._reach)
-            if isinstance(asked, PlaceAsked) and asked.name:
-                asked = await self._known_place(asked)
+            asked = understand(event.value)
+            if asked.name:
+                await self._check_name(asked)
         except UsageError as error:
-            self._refuse(error)
+            with while_open(self):
+                self._tell(literal(f"{error}. {error.hint or ''}".strip(), "$text-error"))
             return
-        if event.value not in self._lines_before[-1:]:
-            self._lines_before.append(event.value)
         self.dismiss(asked)
 
-    async def _known_place(self, asked: PlaceAsked) -> PlaceAsked:
-        """Returns ``asked`` if its name exists or cannot be checked. UsageError otherwise, because an empty screen
-        would look like an answer."""
+    async def _check_name(self, asked: PlaceAsked) -> None:
+        """UsageError for a name that does not exist, because an empty screen would look like an answer. One that cannot
+        be checked passes."""
         kind = PLACES[asked.word].names
         assert kind is not None
-        names = await asyncio.to_thread(self._names.of, kind, LineSoFar())
+        names = await asyncio.to_thread(self._names.of, kind)
         if names and asked.name not in names and (asked.word, asked.name) != ("ctx", PREVIOUS):
             raise UsageError(f"there is no {kind} {asked.name}", hint=did_you_mean(asked.name, names))
-        return asked
-
-    def _refuse(self, error: UsageError) -> None:
-        self.workers.cancel_group(self, _COMPLETION)  # it would overwrite this text
-        self._tell(literal(f"{error}. {error.hint or ''}".strip(), "$text-error"))
 
     def action_give_up(self) -> None:
         self.dismiss(None)

@@ -1,55 +1,120 @@
-"""The output of a command line of rmqadmin, as it comes."""
+"""The output of a command of rmqadmin, as it comes. The command is a process of its own, which cannot block the
+dashboard or write over it. It has a terminal as wide as the screen, and no input."""
 
 from __future__ import annotations
 
-import asyncio
-import time
+import codecs
+import os
+import pty
+import signal
+import subprocess
+import sys
 from collections.abc import Iterable
-from itertools import takewhile
+from contextlib import suppress
 from typing import ClassVar
 
+from rich.text import Text
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import RichLog, Static
 
-from rmqadmin.core.messages.body_text import text_lines
-from rmqadmin.core.units import elapsed
-from rmqadmin.tui.command_line.program_run import OUTPUT_MAX_BYTES, ProgramRun
-from rmqadmin.tui.command_line.understood import CommandAsked
+from rmqadmin.core.terminal_text import printable
+from rmqadmin.tui.command_line.row_command import RowCommand
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.screens.base import DashboardScreen
-from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.texts.lines import Text, TextLines
 
-_LOOK_S = 0.2
-_LINES_HEIGHT_MIN = 10
+OUTPUT_MAX_BYTES = 1024 * 1024
+"""The most output that is shown; then the program is stopped."""
+
+_READ_BYTES = 65536
+_PLAIN = {"NO_COLOR": "1", "RMQADMIN_PAGER": "cat", "TERM": "dumb"}
+_SCROLL_BAR_WIDTH = 2
+
+
+class ProgramRun:
+    """One run of rmqadmin with these words. Any thread may call ``stop``."""
+
+    def __init__(self, words: list[str], environment: dict[str, str]):
+        """OSError if it cannot be started."""
+        self._terminal, inside = pty.openpty()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "rmqadmin", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=inside,
+                stderr=inside,
+                env={**os.environ, **_PLAIN, **environment},
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(self._terminal)
+            raise
+        finally:
+            os.close(inside)
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+
+    def lines(self) -> Iterable[list[str]]:
+        """Yields whole lines as they come, until the program has ended or written too much. Blocks."""
+        decoder, rest, size_bytes = codecs.getincrementaldecoder("utf-8")("replace"), "", 0
+        with os.fdopen(self._terminal, "rb", buffering=0) as terminal:
+            while size_bytes < OUTPUT_MAX_BYTES:
+                try:
+                    data = terminal.read(_READ_BYTES)
+                except OSError:  # the terminal has no writer left
+                    break
+                size_bytes += len(data)
+                *lines, rest = (rest + decoder.decode(data)).split("\n")
+                if lines:
+                    yield [printable(line.removesuffix("\r")) for line in lines]
+        if size_bytes >= OUTPUT_MAX_BYTES:
+            self.stop()
+            rest = f"stopped after {OUTPUT_MAX_BYTES >> 20} MiB"
+        if rest:
+            yield [printable(rest)]
+
+    def wait(self) -> int:
+        """The exit status, which is negative after a signal."""
+        return self._process.wait()
 
 
 class CommandOutputScreen(DashboardScreen):
     """Runs the command when opened, and again on refresh. Closing the screen ends the command."""
 
     file_name = "output"
-    AUTO_FOCUS = "#output"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "copy_line", "Copy the line", id="output.copy"),
-        Binding("w", "wrap", "Wrap", id="output.wrap"),
-    ]
+    AUTO_FOCUS = "RichLog"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "copy_line", "Copy the line", id="output.copy")]
 
-    def __init__(self, asked: CommandAsked):
+    class Came(Message):
+        """Lines came, or, with ``status``, the program has ended."""
+
+        def __init__(self, run: ProgramRun, lines: list[str], status: int | None = None):
+            super().__init__()
+            self.program, self.lines, self.status = run, lines, status
+
+    def __init__(self, command: RowCommand):
         super().__init__()
-        self._asked = asked
-        self.step = " ".join(takewhile(lambda word: not word.startswith("-"), asked.words[:2]))
-        self._run: ProgramRun | None = None
-        self._begun_s = time.monotonic()
-        self._ended_s: float | None = None
-        self._output = TextLines(Text.of([]), id="output")
+        self._command = command
+        self.step = command.name
+        self._program: ProgramRun | None = None
+        self._status: int | None = None
 
     def body(self) -> Iterable[Widget]:
-        yield Static(literal(self._asked.line, "bold"), classes="facts")
-        if self._asked.is_dry_run:
+        yield Static(literal(self._line, "bold"), classes="facts")
+        if self._command.is_dry_run:
             told = "A dry run: nothing was changed. In a shell, the line above does it; y copies it."
             yield Static(literal(told, "$text-warning"), classes="facts")
-        yield self._output
+        yield RichLog(id="output", wrap=True, min_width=0, auto_scroll=False)
+
+    @property
+    def _line(self) -> str:
+        """What does the same in a shell, but without a dry run."""
+        reach = self.dashboard.settings.reach
+        return self._command.line([] if reach is None else reach.words)
 
     def on_mount(self) -> None:
         self.call_after_refresh(self.action_refresh_now)
@@ -58,68 +123,48 @@ class CommandOutputScreen(DashboardScreen):
         self._stop()
 
     def _stop(self) -> None:
-        if self._run is not None:
-            self._run.stop()
+        if self._program is not None:
+            self._program.stop()
 
     def action_refresh_now(self) -> None:
         self._stop()
-        self.run_worker(until_closed(self, self._work), group="program")
-
-    async def _work(self) -> None:
-        size, reach = self._output.size, self.dashboard.settings.reach
-        self._run = run = ProgramRun(
-            self._asked.words,
-            reach.environment if reach is not None else {},
-            max(1, size.width - self._output.gutter.width),
-            max(_LINES_HEIGHT_MIN, size.height),
-        )
-        self._begun_s, self._ended_s = time.monotonic(), None
-        ending = asyncio.create_task(asyncio.to_thread(run.run))
-        shown = None
+        output, reach = self.query_one(RichLog).clear(), self.dashboard.settings.reach
+        words, environment = ([], {}) if reach is None else (reach.words, reach.environment)
+        self._status = None
+        width = max(1, output.size.width - _SCROLL_BAR_WIDTH)
         try:
-            while not ending.done():
-                await asyncio.wait({ending}, timeout=_LOOK_S)
-                if run is not self._run:  # it was started again
-                    return
-                if run.text != shown:
-                    shown = run.text
-                    await self._show(shown)
-                self.show_status()
-        finally:
-            run.stop()
-        self._ended_s = time.monotonic()
-        if error := ending.exception():
-            await self._show(str(error))
-        if error or run.status:  # the reason for a failure must be visible without a key
-            await self._output.wrap(True)
+            self._program = ProgramRun(self._command.run_words(words), {**environment, "COLUMNS": str(width)})
+        except OSError as error:
+            self.dashboard.say(str(error), is_error=True)
+            return
+        program = self._program
+        self.run_worker(lambda: self._read(program), thread=True, group="program")
         self.show_status()
 
-    async def _show(self, text: str) -> None:
-        self._output.show(await asyncio.to_thread(_text_of, text), keeps_place=True)
+    def _read(self, program: ProgramRun) -> None:
+        """Called in a thread."""
+        for lines in program.lines():
+            self.post_message(self.Came(program, lines))
+        self.post_message(self.Came(program, [], program.wait()))
+
+    def on_command_output_screen_came(self, event: Came) -> None:
+        if event.program is not self._program:  # it was started again
+            return
+        if event.lines:
+            self.query_one(RichLog).write(Text("\n".join(event.lines)))
+        self._status = event.status
+        self.show_status()
 
     def rows_text(self) -> str:
-        run = self._run
-        took = elapsed(((self._ended_s or time.monotonic()) - self._begun_s) * 1000)
-        if run is None or run.status is None or self._ended_s is None:
-            return f"running, {took}"
-        cut = f", stopped after {OUTPUT_MAX_BYTES >> 20} MiB" if run.was_cut else ""
-        return f"status {run.status}, {took}{cut}"
+        return "running" if self._status is None else f"status {self._status}"
 
     def interval_s(self) -> None:
         """None: the command only runs on request."""
 
-    async def action_wrap(self) -> None:
-        await self._output.wrap(not self._output.is_wrapped)
-
     def action_copy_line(self) -> None:
         """Copies the line to the terminal's clipboard, if programs may write to it."""
-        self.app.copy_to_clipboard(self._asked.line)
-        self.dashboard.say(f"copied {self._asked.line}")
+        self.app.copy_to_clipboard(self._line)
+        self.dashboard.say(f"copied {self._line}")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return False if action == "filter" else super().check_action(action, parameters)
-
-
-def _text_of(text: str) -> Text:
-    """The output as lines. Called in a thread."""
-    return Text.of(text_lines(text.rstrip("\n").encode()))

@@ -1,12 +1,14 @@
-"""Goes to a place that was typed after ``:``."""
+"""The places that can be typed after ``:``, and the way there."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.own_files import expanded
-from rmqadmin.tui.command_line.understood import PlaceAsked
 from rmqadmin.tui.sources.found import read_askable
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.names import dlq_topic
@@ -16,27 +18,68 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
     from rmqadmin.tui.screens.base import DashboardScreen
 
-_NOUNS = {
-    "pulse": "pulse",
-    "cluster": "cluster",
-    "masters": "cluster",
-    "topics": "topics",
-    "groups": "groups",
-    "letters": "dead_letters",
-    "search": "search",
-    "topic": "topics",
-    "messages": "topics",
-    "group": "groups",
-    "dlq": "dead_letters",
+FILE_NAMES = "file"
+"""The kind of names that cannot be completed."""
+
+_RUNS_COMMANDS = "Commands are run by the palette (ctrl+p) and by `rmqadmin shell`."
+
+
+class PlaceKind(msgspec.Struct, frozen=True):
+    """``names`` is the kind of name that follows; None if none does. ``noun``: the noun that the place belongs to; None
+    for what is done where one is."""
+
+    help: str
+    names: str | None = None
+    noun: str | None = None
+
+
+PLACES = {
+    "pulse": PlaceKind("Is all well?", noun="pulse"),
+    "cluster": PlaceKind("The brokers.", noun="cluster"),
+    "masters": PlaceKind("Masters, slaves and controllers.", noun="cluster"),
+    "topics": PlaceKind("All topics.", noun="topics"),
+    "groups": PlaceKind("All groups.", noun="groups"),
+    "letters": PlaceKind("Dead letters of all groups.", noun="dead_letters"),
+    "search": PlaceKind("Look messages up.", noun="search"),
+    "topic": PlaceKind("The queues of a topic.", "topic", "topics"),
+    "messages": PlaceKind("The messages of a topic.", "topic", "topics"),
+    "group": PlaceKind("Offsets and members of a group.", "group", "groups"),
+    "dlq": PlaceKind("The dead letters of a group.", "group", "dead_letters"),
+    "ctx": PlaceKind("Another context; - is the one before.", "context"),
+    "unlock": PlaceKind("Permit changes in a read-only or protected context."),
+    "lock": PlaceKind("Forbid them again."),
+    "save": PlaceKind("The rows of the table into a new file: NAME.csv or NAME.jsonl.", FILE_NAMES),
+    "q": PlaceKind("Leave."),
 }
-"""The noun that each place belongs to."""
+
+
+class PlaceAsked(msgspec.Struct, frozen=True):
+    """``name`` is empty for a place that takes none."""
+
+    word: str
+    name: str = ""
+
+
+def understand(text: str) -> PlaceAsked:
+    """Parses a typed line. UsageError if it is no place."""
+    word, _, name = text.strip().partition(" ")
+    word, name = word.lower(), name.strip()
+    if not word:
+        raise UsageError("the line is empty")
+    place = PLACES.get(word)
+    if place is None:
+        raise UsageError(f"there is no place {word}", hint=did_you_mean(word, PLACES) or _RUNS_COMMANDS)
+    if bool(name) is not (place.names is not None):
+        takes = f"a {place.names}" if place.names else "nothing"
+        raise UsageError(f"{word} is followed by {takes}", hint=_RUNS_COMMANDS if name else None)
+    return PlaceAsked(word, name)
 
 
 async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
     """Goes to a place, or shows why that is impossible. Does neither if another context was opened meanwhile."""
     settings = dashboard.settings
     try:
-        if asked.word == "ctx" and dashboard.settings.open_context is None:
+        if asked.word == "ctx" and settings.open_context is None:
             dashboard.say("a recording is shown, and has no context to leave", is_error=True)
         elif asked.word == "ctx":
             await dashboard.open_context(asked.name)
@@ -47,9 +90,11 @@ async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
         elif asked.word in ("unlock", "lock"):
             dashboard.ask_to_unlock() if asked.word == "unlock" else dashboard.set_read_only(True)
         else:
+            noun = PLACES[asked.word].noun
+            assert noun is not None
             screen = await _screen_of(dashboard, asked) if asked.name or asked.word == "masters" else None
             if dashboard.settings is settings:
-                await dashboard.go_into(_NOUNS[asked.word], screen)
+                await dashboard.go_into(noun, screen)
     except RocketMQError as error:
         if dashboard.settings is settings:
             dashboard.say(f"{error}. {error.hint or ''}".rstrip(), is_error=True)

@@ -25,6 +25,7 @@ import pytest
 
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.screens.pulse import PulseScreen
+from rmqadmin.tui.settings import Reach
 from rmqadmin.tui.widgets.tables.columns import NUMBERS
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
@@ -62,7 +63,7 @@ class Scene:
     python_client_id: str
 
     def drive(self, test: Driven) -> None:
-        drive(clients_of(self.cluster.namesrv_addr), test, size=WIDE)
+        drive(clients_of(self.cluster.namesrv_addr), test, size=WIDE, reach=Reach(["-n", self.cluster.namesrv_addr]))
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.widgets import Input
 
 from rmqadmin.core.alerts.alert_rules import parse_alert_rules
 from rmqadmin.tui.app import DashboardApp
-from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.recording.recording_client import RecordingClient
 from rmqadmin.tui.recording.recording_file import Head, RecordingReader, RecordingWriter
@@ -34,7 +32,7 @@ from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
 from tests.support.python_member import PythonMember
 
-from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
+from ..cluster import BROKER_NAME, Cluster
 
 pytestmark = pytest.mark.interop
 
@@ -178,17 +176,21 @@ def test_an_alert_keeps_on_between_its_thresholds(work: Work, monkeypatch: pytes
     work.drive(test, alerts=rules)
 
 
-def test_a_command_is_run_and_a_row_is_plotted(work: Work) -> None:
-    async def line(driver: Driver, text: str) -> None:
-        await driver.press("colon")
-        await driver.until(lambda: isinstance(driver.app.screen, CommandLineScreen))
-        driver.app.screen.query_one("#command", Input).value = text
+def test_commands_of_a_row_are_run_and_it_is_plotted(work: Work) -> None:
+    async def run(driver: Driver, command: str) -> None:
+        await driver.press("ctrl+p")
+        await driver.until_shown(f"topicStatus -t {work.topic}")
+        await driver.press(*command)
+        await driver.until(lambda: f"{command} -t {work.topic}" in driver.text and "topicRoute" not in driver.text)
         await driver.press("enter")
 
     async def test(driver: Driver) -> None:
-        await line(driver, f"topicStatus -t {work.topic}")
+        await driver.press("t")
+        await put_cursor(driver, work.topic)
+        await run(driver, "topicStatus")
         await driver.until_shown("status 0", "Messages: 4", BROKER_NAME)
-        await line(driver, f"deleteTopic -t {work.topic} -c {CLUSTER_NAME}")
+        await driver.press("escape")
+        await run(driver, "deleteTopic")
         await driver.until_shown("A dry run: nothing was changed", "status 0", "delete")
         assert work.topic in work.admin.topic_list()
         await driver.press("g")

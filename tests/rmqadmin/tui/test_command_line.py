@@ -1,4 +1,4 @@
-"""The line behind ``:`` and the palette: places, reading commands, previews of changes, refusals."""
+"""The line behind ``:``, which opens places, and the palette, which runs commands for the selected row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from threading import Event
 
 import pexpect
 import pytest
-from textual.css.query import NoMatches
 from textual.widgets import Input
 
 from rmqadmin.cli import registry
@@ -15,18 +14,16 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.parsing.command_tree import CommandInfo, describe
-from rmqadmin.cli.prompt.candidates import Candidate, LineSoFar, Offer
 from rmqadmin.cli.prompt.live_names import WAIT_S
-from rmqadmin.cli.registry import Effect
-from rmqadmin.tui.command_line.completion import KnownNames, offered
-from rmqadmin.tui.command_line.line_screen import CommandLineScreen
+from rmqadmin.cli.registry import CHANGING, Effect
+from rmqadmin.tui.command_line import output_screen
+from rmqadmin.tui.command_line.line_screen import CommandLineScreen, KnownNames, offered
 from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
-from rmqadmin.tui.command_line.palette import line_for
-from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked, understand
+from rmqadmin.tui.command_line.palette import commands_for
+from rmqadmin.tui.command_line.places import PlaceAsked, understand
+from rmqadmin.tui.command_line.row_command import RowCommand, row_command
 from rmqadmin.tui.screens.base import DashboardScreen
-from rmqadmin.tui.screens.topics import TopicsScreen
 from rmqadmin.tui.settings import Reach
-from rmqadmin.tui.until_closed import until_closed
 from rmqproto.errors import NotFoundError, UsageError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, FixedClient
@@ -37,28 +34,9 @@ REACH = ["-n", "127.0.0.1:9876"]
 
 
 def test_what_a_line_means() -> None:
-    assert understand("topics", REACH) == PlaceAsked("topics")
-    assert understand(" group 'a b' ", REACH) == PlaceAsked("group", "a b")
-    assert understand("rmqadmin topicstatus -t x", REACH) == CommandAsked(
-        ["topicstatus", *REACH, "-t", "x"], "rmqadmin topicstatus -n 127.0.0.1:9876 -t x", False
-    )
-    assert understand("group lag billing", ["--context", "prod"]) == CommandAsked(
-        ["group", "lag", "--context", "prod", "billing"], "rmqadmin group lag --context prod billing", False
-    )
-    assert understand("explain 17", REACH) == CommandAsked(["explain", "17"], "rmqadmin explain 17", False)
-    assert understand("topicList -n here:1", REACH).words == ["topicList", "-n", "here:1"]  # type: ignore[union-attr]
-
-
-def test_no_line_can_change_anything() -> None:
-    """Whatever the command and its arguments, its client refuses every change, or the command is not run."""
-    for name in ("topicList", "deleteTopic", "sendMessage", "updateOrderConf", "check lag", "msg cat", "dlq redrive"):
-        entry = registry.find(name)
-        assert entry is not None
-        asked = understand(f"{name} -t x -p", REACH)
-        assert isinstance(asked, CommandAsked)
-        reads = entry.effect in (Effect.LOCAL, Effect.READ, Effect.STREAM, Effect.CHECK)
-        assert (asked.words[len(name.split())] == "--dry-run") is not reads, name
-        assert asked.is_dry_run is not reads, name
+    assert understand("topics") == PlaceAsked("topics")
+    assert understand(" Group billing ") == PlaceAsked("group", "billing")
+    assert understand("save two words.csv") == PlaceAsked("save", "two words.csv")
 
 
 @pytest.mark.parametrize(
@@ -66,19 +44,35 @@ def test_no_line_can_change_anything() -> None:
     [
         ("", "empty"),
         ("topcis", "Did you mean topics?"),
-        ("topicStats", "Did you mean topicStatus?"),
-        ("group", "takes one name"),
-        ("topics x", "takes no name"),
-        ("topicList | wc", "does not work in the dashboard"),
-        ("tui", "takes the terminal"),
-        ("context use x", "changes settings"),
-        ("topicStatus -t 'x", "not closed"),
+        ("resetOffset", "the palette (ctrl+p) and by `rmqadmin shell`"),
+        ("group", "group is followed by a group"),
+        ("group lag billing", None),
+        ("topics x", "topics is followed by nothing"),
     ],
 )
-def test_what_is_no_line_is_said(line: str, said: str) -> None:
+def test_what_is_no_place_is_said(line: str, said: str | None) -> None:
+    if said is None:
+        assert understand(line) == PlaceAsked("group", "lag billing")  # no group of this name is there
+        return
     with pytest.raises(UsageError) as caught:
-        understand(line, REACH)
+        understand(line)
     assert said in f"{caught.value} {caught.value.hint or ''}"
+
+
+def test_no_command_of_the_palette_can_change_anything() -> None:
+    """Whatever the command, its client refuses every change, or the command is not offered."""
+    selected = dict.fromkeys(("TOPIC", "GROUP", "HOST:PORT", "ID", "USER", "QUEUE", "BROKER", "CLIENT"), "x")
+    effects = {}
+    for command in commands_for(selected, {"CLUSTER": "C", "CLUSTERS": "C"}):
+        entry = registry.find(command.name)
+        assert entry is not None
+        effects[command.name] = entry.effect
+        words, name = command.run_words(REACH), command.name.split()
+        assert (words[len(name)] == "--dry-run") is (entry.effect in CHANGING), command.name
+        assert "--dry-run" not in command.line(REACH)
+    assert {Effect.READ, Effect.CHANGE, Effect.DESTROY, Effect.PROBE} <= set(effects.values())
+    assert {"deleteTopic", "sendMessage", "dlq redrive", "topicStatus"} <= effects.keys()
+    assert not {Effect.SCREEN, Effect.SETTINGS} & set(effects.values())
 
 
 def test_a_command_reaches_the_same_servers_without_keys_in_its_line() -> None:
@@ -92,14 +86,10 @@ def test_a_command_reaches_the_same_servers_without_keys_in_its_line() -> None:
     in_context = Call("tui", CommonOptions(context="prod"), Format.TABLE)
     with pytest.raises(NotFoundError):
         in_context.reach()
-
-
-def test_without_servers_only_what_asks_none_is_run() -> None:
-    """This is so while a recording is shown."""
-    assert isinstance(understand("explain 17", None), CommandAsked)
-    assert understand("topics", None) == PlaceAsked("topics")
-    with pytest.raises(UsageError, match="no servers"):
-        understand("topicList", None)
+    command = row_command(info("topicStatus"), {"TOPIC": "my orders"}, {})
+    assert command is not None
+    assert command.line(REACH) == "rmqadmin topicStatus -n 127.0.0.1:9876 -t 'my orders'"
+    assert command.run_words(REACH) == ["topicStatus", *REACH, "-t", "my orders"]
 
 
 def info(name: str) -> CommandInfo:
@@ -108,48 +98,55 @@ def info(name: str) -> CommandInfo:
     return describe(entry)
 
 
+def line_for(command: CommandInfo, selected: dict[str, str], known: dict[str, str]) -> str | None:
+    found = row_command(command, selected, known)
+    return None if found is None else found.text
+
+
 def test_lines_for_what_is_selected() -> None:
     topic, known = {"TOPIC": "my orders"}, {"CLUSTER": "C"}
     assert line_for(info("topicStatus"), topic, known) == "topicStatus -t 'my orders'"
     assert line_for(info("deleteTopic"), topic, known) == "deleteTopic -t 'my orders'"
     assert line_for(info("consumerProgress"), {"GROUP": "g", "TOPIC": "t"}, known) == "consumerProgress -g g"
     assert line_for(info("dlq show"), {"GROUP": "g"}, known) == "dlq show g"
-    assert line_for(info("resetOffsetByTime"), {"GROUP": "g", "TOPIC": "t"}, known) == "resetOffsetByTime -g g -t t -s "
+    assert (
+        line_for(info("resetOffsetByTime"), {"GROUP": "g", "TOPIC": "t"}, known) == "resetOffsetByTime -g g -t t -s …"
+    )
     assert line_for(info("clusterList"), topic, known) is None
 
 
 def test_lines_that_need_more_than_what_is_selected() -> None:
-    """Where a value is missing the line ends with a blank, to type it. No value stands where another kind belongs."""
+    """The line ends with what must be added. No value stands where another kind belongs."""
     queue = {"GROUP": "g", "TOPIC": "t", "BROKER": "b", "QUEUE": "3"}
     letter = {"TOPIC": "%DLQ%g", "GROUP": "g", "ID": "I"}
     broker = {"HOST:PORT": "h:1", "BROKER": "b", "CLUSTER": "C"}
     user = {**broker, "USER": "ann", "User:NAME": "User:ann"}
     member, known = {"GROUP": "g", "CLIENT": "c"}, {"CLUSTER": "C", "CLUSTERS": "C"}
     for name, selected, line in (
-        ("queryCq", queue, "queryCq -t t -q 3 -i "),
-        ("queryCq", letter, "queryCq -t %DLQ%g -q "),
-        ("queryMsgByOffset", queue, "queryMsgByOffset -t t -b b -i 3 -o "),
-        ("resetOffset", queue, "resetOffset -g g -t t --to "),
-        ("cloneGroupOffset", queue, "cloneGroupOffset -s g -t t -d "),
+        ("queryCq", queue, "queryCq -t t -q 3 -i …"),
+        ("queryCq", letter, "queryCq -t %DLQ%g -q …"),
+        ("queryMsgByOffset", queue, "queryMsgByOffset -t t -b b -i 3 -o …"),
+        ("resetOffset", queue, "resetOffset -g g -t t --to …"),
+        ("cloneGroupOffset", queue, "cloneGroupOffset -s g -t t -d …"),
         ("updateTopic", queue, "updateTopic -t t -c C"),
-        ("updateStaticTopic", queue, "updateStaticTopic -t t -c C -qn "),
+        ("updateStaticTopic", queue, "updateStaticTopic -t t -c C -qn …"),
         ("msg import", queue, None),
         ("dlq redrive", queue, "dlq redrive g"),
-        ("dlq redrive", {"TOPIC": "t", "ID": "I"}, "dlq redrive --id I "),
+        ("dlq redrive", {"TOPIC": "t", "ID": "I"}, "dlq redrive --id I GROUP …"),
         ("dlq redrive", letter, "dlq redrive --id I g"),
         ("consumerStatus", member, "consumerStatus -g g -i c"),
-        ("copyUser", broker, "copyUser -f h:1 -t "),
+        ("copyUser", broker, "copyUser -f h:1 -t …"),
         ("spark-replay", broker, None),
         ("context add", broker, None),
-        ("user edit", broker, "user edit -b h:1 "),
+        ("user edit", broker, "user edit -b h:1 USER …"),
         ("user edit", user, "user edit -b h:1 ann"),
-        ("acl can", user, "acl can -b h:1 ann "),
+        ("acl can", user, "acl can -b h:1 ann ACTION …"),
         ("getUser", user, "getUser -u ann -b h:1"),
         ("getAcl", user, "getAcl -s User:ann -b h:1"),
-        ("updateBrokerConfig", {**broker, "PROPERTY": "k"}, "updateBrokerConfig -k k -b h:1 -v "),
+        ("updateBrokerConfig", {**broker, "PROPERTY": "k"}, "updateBrokerConfig -k k -b h:1 -v …"),
     ):
         assert line_for(info(name), selected, known) == line, name
-    assert line_for(info("updateTopic"), queue, {}) == "updateTopic -t t -c "
+    assert line_for(info("updateTopic"), queue, {}) == "updateTopic -t t -c …"
 
 
 def test_every_screen_tells_what_its_row_is_about() -> None:
@@ -218,11 +215,12 @@ def reach(world: World) -> Reach:
 def test_to_places_with_names_that_are_there(world: World) -> None:
     async def test(driver: Driver) -> None:
         await typed_line(driver, f"group {world.group[:-1]}")
-        await driver.until_shown(f"  {world.group}")
-        driver.app.screen.query_one("#command", Input).value = f"group {world.group}x"
+        await driver.until_shown(f" group {world.group}")
+        line = driver.app.screen.query_one("#command", Input)
+        line.value = f"group {world.group}x"
         await driver.press("enter")
         await driver.until_shown(f"there is no group {world.group}x", "Did you mean")
-        driver.app.screen.query_one("#command", Input).value = f"group {world.group}"
+        line.value = f"group {world.group}"
         await driver.press("enter")
         await driver.until_shown("lag 4", f"Groups › {world.group}")
         await typed_line(driver, f"messages {world.topic}")
@@ -232,119 +230,106 @@ def test_to_places_with_names_that_are_there(world: World) -> None:
         await driver.press("enter")
         await driver.until_shown("with dead letters")
         assert driver.app.way == ["Dead letters"]
-        await typed_line(driver, "")
-        await driver.press("up", "up")
-        assert driver.app.screen.query_one("#command", Input).value == f"messages {world.topic}"
+        await driver.press("colon")
+        await driver.until_shown("⏎ Go", "tab Complete", "esc Close")
         await driver.press("escape")
         await driver.until(lambda: not isinstance(driver.app.screen, CommandLineScreen))
 
-    drive(world.make_client, test, reach=reach(world))
+    drive(world.make_client, test)
 
 
-def test_a_refusal_stays_although_a_completion_is_still_on_its_way(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    is_refused, is_over = Event(), Event()
-
-    def late(_text: str, _names: KnownNames) -> Offer:
-        is_refused.wait(30)
-        is_over.set()
-        return Offer(0, [Candidate("late", "")])
+def test_tab_completes_words_and_live_names(world: World) -> None:
+    names = KnownNames(lambda: world.make_client(read_only=True))
 
     async def test(driver: Driver) -> None:
-        await typed_line(driver, "topcis")
+        await driver.press("colon")
+        await driver.type("mes", into="command")
+        await driver.until(lambda: driver.text.count("messages") == 3)  # two of them are the offer, one the suggestion
+        await driver.press("tab")
+        line = driver.app.screen.query_one("#command", Input)
+        await driver.until(lambda: line.value == "messages ")
+        await driver.type(world.topic[:-1], into="command")
+        await driver.until(lambda: driver.text.count(f"messages {world.topic[:-1]}") > len(offered(line.value, names)))
+        await driver.press("tab")
+        await driver.until(lambda: line.value in [text for text, _ in offered("messages ", names)])
+
+    drive(world.make_client, test)
+
+
+def test_a_suggestion_that_comes_while_the_line_is_closed_is_no_defect(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The widget was gone, which used to end the dashboard."""
+    is_closed, is_over = Event(), Event()
+
+    def late(_text: str, _names: KnownNames) -> list[tuple[str, str]]:
+        is_closed.wait(30)
+        is_over.set()
+        return [("topics", "")]
+
+    async def test(driver: Driver) -> None:
+        await typed_line(driver, "topics")
         await driver.press("enter")
-        await driver.until_shown("Did you mean topics?")
-        is_refused.set()
+        await driver.until(lambda: driver.app.way == ["Topics"])
+        is_closed.set()
         await driver.until(is_over.is_set)
-        await driver.pilot.pause()
-        assert "Did you mean topics?" in driver.text
+        await driver.until_shown(world.topic)
 
     monkeypatch.setattr("rmqadmin.tui.command_line.line_screen.offered", late)
-    drive(world.make_client, test, reach=reach(world))
+    drive(world.make_client, test)
 
 
 class SomeNames(KnownNames):
     def __init__(self) -> None:
-        self.names = {"context": ["dev", "prod"], "topic": ["producers"], "group": ["lagging"]}
+        self.names = {"context": ["dev", "prod"], "topic": ["%RETRY%prod", "producers"], "group": ["lagging"]}
 
-    def of(self, kind: str, line: LineSoFar) -> list[str]:
+    def of(self, kind: str) -> list[str]:
         return self.names.get(kind, [])
 
 
 @pytest.mark.parametrize(
-    ("text", "candidates"),
+    ("text", "lines"),
     [
-        ("ctx prod", ["prod"]),
-        ("ctx x", []),
-        ("messages prod", ["producers"]),
+        ("Top", ["topics", "topic "]),
+        ("ctx prod", ["ctx prod"]),
+        ("messages ", ["messages producers"]),
+        ("messages %", ["messages %RETRY%prod"]),
         ("save prod", []),
-        ("group lag", ["lagging", "lag"]),
+        ("topics x", []),
+        ("nowhere x", []),
     ],
 )
-def test_behind_a_place_stands_no_command(text: str, candidates: list[str]) -> None:
-    """``ctx prod`` used to offer producerConnection too. ``group`` also begins commands."""
-    assert [one.text for one in offered(text, SomeNames()).candidates] == candidates
-
-
-def test_a_completion_that_comes_while_the_line_is_closed_is_no_defect(world: World) -> None:
-    """The widget was gone, which used to end the dashboard."""
-
-    async def test(driver: Driver) -> None:
-        await typed_line(driver, "topics")
-        line = driver.app.screen
-        assert isinstance(line, CommandLineScreen)
-        await driver.press("enter")
-        await driver.until(lambda: driver.app.way == ["Topics"] and not line.query("*"))
-        await until_closed(line, lambda: line._complete("topics"))
-        with pytest.raises(NoMatches):
-            await until_closed(driver.app.screen, missing)
-
-    async def missing() -> None:
-        raise NoMatches
-
-    drive(world.make_client, test, reach=reach(world))
+def test_what_may_follow(text: str, lines: list[str]) -> None:
+    assert [line for line, _ in offered(text, SomeNames())] == lines
 
 
 def test_names_that_nobody_told_are_asked_for_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     makers = [clients_of("127.0.0.1:1"), world.make_client]
     names = KnownNames(lambda: makers.pop(0)(read_only=True))
     monkeypatch.setattr("rmqadmin.cli.prompt.live_names.monotonic", lambda: 1000.0)
-    assert names.of("topic", LineSoFar()) == []
-    assert names.of("topic", LineSoFar()) == []
+    assert names.of("topic") == []
+    assert names.of("topic") == []
     assert len(makers) == 1  # not asked again at once
     monkeypatch.setattr("rmqadmin.cli.prompt.live_names.monotonic", lambda: 1000.0 + WAIT_S)
-    assert world.topic in names.of("topic", LineSoFar())
+    assert world.topic in names.of("topic")
 
 
-def test_tab_completes_commands_and_live_names(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await typed_line(driver, "topicsta")
-        await driver.until_shown("topicStatus")
-        await driver.press("tab")
-        line = driver.app.screen.query_one("#command", Input)
-        assert line.value == "topicStatus "
-        line.value += f"-t {world.topic[:-1]}"
-        await driver.until_shown(f"  {world.topic}")
-        await driver.press("tab")
-        assert line.value.startswith(f"topicStatus -t {world.topic[:-1]}")
-
-    drive(world.make_client, test, reach=reach(world))
+def command_of(name: str, *args: str, is_dry_run: bool = False) -> RowCommand:
+    return RowCommand(name, "", list(args), "", is_dry_run)
 
 
 def test_a_command_that_reads_is_run_and_one_that_changes_is_shown_and_copied(world: World) -> None:
     perm = lambda: world.admin.topic_config(world.server.broker_addr, world.topic).perm  # noqa: E731
 
     async def test(driver: Driver) -> None:
-        await typed_line(driver, f"topicStatus -t {world.topic}")
-        await driver.press("enter")
+        await driver.app.push_screen(CommandOutputScreen(command_of("topicStatus", "-t", world.topic)))
         await driver.until_shown("status 0", "broker-a", "rmqadmin topicStatus -n")
         assert "dry run" not in driver.text
         assert driver.app.way == ["Pulse", "topicStatus"]
         await driver.press("escape")
         await driver.until(lambda: driver.app.way == ["Pulse"])
-        await typed_line(driver, f"updateTopicPerm -b {world.server.broker_addr} -t {world.topic} -p 4")
-        await driver.press("enter")
+        args = ["-b", world.server.broker_addr, "-t", world.topic, "-p", "4"]
+        await driver.app.push_screen(CommandOutputScreen(command_of("updateTopicPerm", *args, is_dry_run=True)))
         await driver.until_shown("A dry run: nothing was changed", "status 0", "perm RW")
         assert perm() == 6
         await driver.press("y")
@@ -359,47 +344,53 @@ def test_a_command_that_reads_is_run_and_one_that_changes_is_shown_and_copied(wo
 
 def test_why_a_command_failed_can_be_read_whole(world: World) -> None:
     async def test(driver: Driver) -> None:
-        await typed_line(driver, "topicStatus -t nowhere")
-        await driver.press("enter")
+        await driver.app.push_screen(CommandOutputScreen(command_of("topicStatus", "-t", "nowhere")))
         await driver.until_shown("status 5", "topic: nowhere (17 TOPIC_NOT_EXIST)")
 
     drive(world.make_client, test, size=(80, 24), reach=reach(world))
 
 
 @pytest.mark.slow
-def test_a_command_without_end_ends_with_its_screen(world: World) -> None:
+@pytest.mark.parametrize("leave", ["escape", "q"])
+def test_a_command_without_end_ends_with_its_screen_or_at_a_limit(
+    world: World, monkeypatch: pytest.MonkeyPatch, leave: str
+) -> None:
     async def test(driver: Driver) -> None:
-        await typed_line(driver, f"topicStatus -t {world.topic} --watch 1")
-        await driver.press("enter")
+        screen = CommandOutputScreen(command_of("topicStatus", "-t", world.topic, "--watch", "1"))
+        await driver.app.push_screen(screen)
         await driver.until_shown("running", "broker-a")
-        screen = driver.app.screen
-        assert isinstance(screen, CommandOutputScreen)
-        run = screen._run
+        run = screen._program
         assert run is not None
-        await driver.press("escape")
-        await driver.until(lambda: run.status is not None)
-        assert run.status in (-15, 130)
+        runs.append(run)
+        await driver.press(leave)
+        if leave == "escape":
+            monkeypatch.setattr(output_screen, "OUTPUT_MAX_BYTES", 100)
+            await driver.app.push_screen(CommandOutputScreen(command_of("topicStatus", "-t", world.topic)))
+            await driver.until_shown("stopped after")
 
+    runs: list[output_screen.ProgramRun] = []
     drive(world.make_client, test, reach=reach(world))
+    assert [run.wait() in (-15, 130) for run in runs] == [True]
 
 
 @pytest.mark.slow
-def test_the_palette_has_the_commands_of_the_selected_row(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
+def test_the_palette_runs_the_commands_of_the_selected_row(world: World) -> None:
+    async def found(driver: Driver, text: str) -> None:
         await driver.press("ctrl+p")
         await driver.until(lambda: "Search for commands" in driver.text)
         await driver.until_shown(f"topicRoute -t {world.topic}")  # above places and themes, even on 24 lines
-        await driver.press(*"topicRoute")
-        await driver.until(lambda: "topicRoute -t" in driver.text and "topicStatus" not in driver.text)
+        await driver.press(*text)
+        await driver.until(lambda: f"{text} -t" in driver.text and "topicStatus" not in driver.text)
         await driver.press("enter")
-        await driver.until(lambda: isinstance(driver.app.screen, CommandLineScreen))
-        assert driver.app.screen.query_one("#command", Input).value == f"topicRoute -t {world.topic}"
-        await driver.press("ctrl+y")
-        await driver.until_shown("copied rmqadmin topicRoute")
-        await driver.press("enter")
-        await driver.until_shown("status 0", "broker-a")
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await found(driver, "topicRoute")
+        await driver.until_shown("status 0", "broker-a", f"rmqadmin topicRoute -n {world.server.namesrv_addr}")
+        await driver.press("escape")
+        await found(driver, "sendMessage")
+        await driver.until_shown(f"sendMessage -n {world.server.namesrv_addr} -t", "in a shell, add -p")
 
     drive(world.make_client, test, reach=reach(world))
 
@@ -409,11 +400,11 @@ def test_who_types_before_the_palette_knows_its_commands_finds_them_too(monkeypa
     loading with it, so the palette stayed empty."""
     is_loaded = Event()
 
-    def lines_for(selected: object, known: object) -> list[tuple[str, str]]:
+    def load(selected: object, known: object) -> list[RowCommand]:
         is_loaded.wait()
-        return [("resetOffset -g arrivals", "Moves it.")]
+        return [command_of("resetOffset", "-g", "arrivals")]
 
-    monkeypatch.setattr("rmqadmin.tui.command_line.palette.lines_for", lines_for)
+    monkeypatch.setattr("rmqadmin.tui.command_line.palette.commands_for", load)
 
     async def test(driver: Driver) -> None:
         await driver.press("g")
@@ -427,7 +418,7 @@ def test_who_types_before_the_palette_knows_its_commands_finds_them_too(monkeypa
             is_loaded.set()
         await driver.until_shown("resetOffset -g arrivals")
 
-    drive(FixedClient, test)
+    drive(FixedClient, test, reach=Reach(REACH))
 
 
 @pytest.mark.slow
@@ -436,26 +427,11 @@ def test_from_the_shell(world: World, tmp_path: Path) -> None:
     program.expect("broker-a")
     program.send(":")
     program.expect("Complete")
-    program.send(f"topicStatus -t {world.topic}\r")
-    expect_all(program, "status 0", "rmqadmin topicStatus -n")
-    program.send("\x1b")
-    program.expect("broker-a")
+    program.send(f"messages {world.topic}\r")
+    expect_all(program, "4 messages of 4")
     program.send(":")
     program.expect("Complete")
     program.send("q\r")
     program.expect(pexpect.EOF)
     program.close()
     assert program.exitstatus == 0, program.before
-
-
-def test_the_line_says_how_it_is_run_and_how_earlier_ones_come_back(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("colon")
-        await driver.type("topics", into="command")
-        await driver.until_shown("⏎ Run", "↑ Earlier", "esc Close")
-        await driver.press("enter")
-        await driver.until(lambda: isinstance(driver.app.screen, TopicsScreen))
-        await driver.press("colon", "up")
-        await driver.until(lambda: driver.app.screen.query_one("#command", Input).value == "topics")
-
-    drive(world.make_client, test)

@@ -12,8 +12,7 @@ import pytest
 
 from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.tui.command_line.places import open_place
-from rmqadmin.tui.command_line.understood import PlaceAsked
+from rmqadmin.tui.command_line.places import PlaceAsked, open_place
 from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.remembered import read_remembered

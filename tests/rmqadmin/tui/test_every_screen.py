@@ -297,7 +297,7 @@ def test_a_key_of_the_user_for_an_action_that_is_not_there_is_told(said: list[st
             lambda: said == ["tui.toml: the action screen.fliter is unknown. Did you mean screen.filter?"]
         )
 
-    keys = {"output.wrap": "f2", "broker.edit": "f3", "screen.fliter": "f4", "client.stack": "f5"}
+    keys = {"output.copy": "f2", "broker.edit": "f3", "screen.fliter": "f4", "client.stack": "f5"}
     drive(FixedClient, test, keys=keys)
 
 

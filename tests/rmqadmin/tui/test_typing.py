@@ -13,7 +13,7 @@ from tests.rmqadmin.tui.opened import Driver, drive
 @pytest.mark.parametrize(
     ("key", "shown"),
     [
-        ("：", "topics, group NAME, or any command"),
+        ("：", "topics, group NAME, save FILE"),
         ("？", "Command line"),
         ("／", "regular expression"),
         ("、", "regular expression"),
