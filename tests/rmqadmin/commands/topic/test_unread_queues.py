@@ -139,7 +139,7 @@ def test_the_status_of_a_topic_shows_them(rmqadmin: Rmqadmin, shrunk: str) -> No
     ("method", "words"),
     [
         ("queues_past", "topicStatus -t TOPIC"), ("queues_past", "msg cat TOPIC"),
-        ("queues_past", "spark-replay --topic TOPIC --to file:DIR/found.jsonl"),
+        pytest.param("queues_past", "spark-replay --topic TOPIC --to file:DIR/found.jsonl", marks=pytest.mark.spark),
         ("all_consumer_offsets", "consumerProgress -g GROUP"), ("all_consumer_offsets", "consumerProgress"),
     ],
 )  # fmt: skip
