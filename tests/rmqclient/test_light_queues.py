@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -21,10 +21,7 @@ from tests.support.servers import Server
 LIGHT = ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("light"), *LIGHT) as running:
-        yield running
+server = servers.of_module(*LIGHT)
 
 
 @pytest.mark.trio

@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -30,10 +30,7 @@ pytestmark = pytest.mark.trio
 LIGHT = ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true", "--test-requests", "on")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("lite"), *LIGHT) as running:
-        yield running
+server = servers.of_module(*LIGHT)
 
 
 @pytest.fixture

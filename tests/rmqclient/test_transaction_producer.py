@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -73,10 +73,7 @@ class PlainListener:
         return COMMIT
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("transactions"), *OFTEN) as running:
-        yield running
+server = servers.of_module(*OFTEN)
 
 
 async def delivered(server: Server, topic: str, count: int) -> list[ReceivedMessage]:

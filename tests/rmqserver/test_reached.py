@@ -3,7 +3,7 @@ test uses a real producer and a real consumer, because their connections are wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,11 +20,8 @@ from tests.support.servers import Server
 ADDRESSES = ("127.0.0.1", "127.0.0.2")
 
 
-@pytest.fixture(scope="module")
-def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server on all addresses of the machine, including loopback."""
-    with servers.standalone(tmp_path_factory.mktemp("everywhere"), "--listen", "0.0.0.0") as server:
-        yield server
+everywhere = servers.of_module("--listen", "0.0.0.0")
+"""A server on all addresses of the machine, including loopback."""
 
 
 def port_of(address: str) -> str:

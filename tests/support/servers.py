@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
+
+import pytest
 
 from rmqadmin.testing.server_process import DIE_WITH_PARENT
 from tests.support.processes import end
@@ -106,6 +108,17 @@ def standalone(directory: Path, *args: str | Path) -> Server:
     directory.mkdir(parents=True, exist_ok=True)
     data = () if "--data" in args else ("--data", directory / "store")
     return Server("standalone", "--namesrv-port", "0", "--port", "0", *data, *SMALL, *args, log_file=directory / "log")
+
+
+def of_module(*args: str) -> Callable[[pytest.TempPathFactory], Iterator[Server]]:
+    """A fixture: a nameserver and broker for one module. As ``server``, it also serves the fixture ``wire``."""
+
+    @pytest.fixture(scope="module")
+    def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+        with standalone(tmp_path_factory.mktemp("server"), *args) as one:
+            yield one
+
+    return running
 
 
 def namesrv(directory: Path, *args: str | Path) -> Server:

@@ -3,7 +3,6 @@ not act without them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,10 +28,7 @@ def test_no_command_acts_on_a_line_with_another_dash(run: Rmqadmin, name: str) -
     assert "hint: Type the option again with -" in ran.err
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("misread")) as running:
-        yield running
+broker = servers.of_module()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ one cannot be forgotten."""
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,10 +60,7 @@ def test_what_destroys_always_needs_a_yes() -> None:
     assert destroying <= NEEDS_YES.keys()
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("confirmed"), "--test-requests", "on") as running:
-        yield running
+broker = servers.of_module("--test-requests", "on")
 
 
 @pytest.fixture

@@ -48,10 +48,7 @@ PAGES = [
 ON_TWO_BROKERS = ["docs/tasks/broker-leaves.md", "docs/tasks/move-topic.md"]
 
 
-@pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("pages"), "--test-requests", "on") as running:
-        yield running
+ours = servers.of_module("--test-requests", "on")
 
 
 @pytest.fixture(scope="module")

@@ -22,10 +22,7 @@ RECORDED_WITH = ("--set", "traceTopicEnable=true", "--set", "enablePropertyFilte
 """Settings of the brokers that we recorded, as far as they show in answers."""
 
 
-@pytest.fixture(scope="module")
-def golden_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("golden"), *RECORDED_WITH) as running:
-        yield running
+golden_server = servers.of_module(*RECORDED_WITH)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +36,13 @@ def admin(golden_server: Server) -> Iterator[Wire]:
 def client(golden_server: Server) -> Iterator[Wire]:
     """A raw connection for a client, new for each test."""
     with Wire(golden_server.broker_addr) as connection:
+        yield connection
+
+
+@pytest.fixture
+def other(server: Server) -> Iterator[Wire]:
+    """A second connection to the broker of ``wire``."""
+    with Wire(server.broker_addr) as connection:
         yield connection
 
 

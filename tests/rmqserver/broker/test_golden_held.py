@@ -4,7 +4,6 @@ too."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,10 +24,7 @@ HELD = [
 BARRIER = 77
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("held")) as running:
-        yield running
+server = servers.of_module()
 
 
 @pytest.mark.parametrize("name", HELD)

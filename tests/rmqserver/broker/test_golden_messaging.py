@@ -67,12 +67,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
 @pytest.mark.parametrize("name", SENDS)
 def test_sends(wire: Wire, name: str) -> None:
     made_here = ("transactionId",) if name.startswith("10-") else ()  # these requests have no unique key

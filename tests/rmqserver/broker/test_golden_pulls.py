@@ -50,12 +50,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
 def make_state(wire: Wire, header: PullHeader, answer: Command) -> None:
     """Makes the request's topic anew, and its group."""
     wire.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": header.topic})

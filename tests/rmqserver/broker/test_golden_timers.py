@@ -31,12 +31,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
 @pytest.mark.parametrize("number", ["02", "03", "05", "06"])
 def test_recalls_that_are_refused(wire: Wire, number: str) -> None:
     play(wire, f"370-RECALL_MESSAGE/{number}")

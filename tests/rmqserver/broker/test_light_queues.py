@@ -30,12 +30,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
 def test_a_message_is_read_from_its_light_queues(wire: Wire) -> None:
     for number in range(3):
         ok(send(wire, "PlainTopic", body=b"m%d" % number, properties=text(INNER_MULTI_DISPATCH="%LMQ%one,%LMQ%two")))

@@ -18,11 +18,7 @@ from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("faults"), "--test-requests", "on") as running:
-        yield running
+server = servers.of_module("--test-requests", "on")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import http.client
 import re
 import resource
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,11 +27,7 @@ from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
-
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("watched"), "--metrics-port", "0") as running:
-        yield running
+watched = servers.of_module("--metrics-port", "0")
 
 
 def get(server: Server, path: str, method: str = "GET") -> tuple[int, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmqproto.bodies.groups import (
@@ -29,23 +27,7 @@ from tests.support.golden import exchanges
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("membership")) as running:
-        yield running
-
-
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
-@pytest.fixture
-def other(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
+server = servers.of_module()
 
 
 def beat(wire: Wire, group: str, client_id: str, *topics: str, version: int = 1, **fields: object) -> Command:

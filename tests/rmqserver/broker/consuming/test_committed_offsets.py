@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmqproto.codes import RequestCode as R
@@ -22,17 +20,7 @@ from tests.support.golden import exchange
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("offsets")) as running:
-        yield running
-
-
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
+server = servers.of_module()
 
 
 @pytest.fixture(scope="module", autouse=True)

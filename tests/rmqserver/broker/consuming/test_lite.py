@@ -67,18 +67,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
-@pytest.fixture
-def other(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
 def put(wire: Wire, lite_topic: str, body: bytes = b"m") -> None:
     ok(send(wire, TOPIC, body=body, properties=text(__LITE_TOPIC=lite_topic)))
 

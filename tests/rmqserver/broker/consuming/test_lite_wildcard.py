@@ -51,18 +51,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
-@pytest.fixture
-def other(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
 def start_pop(wire: Wire, client_id: str, group: str = GROUP) -> None:
     """Sends a pop that waits; the broker holds it at return, and its answer comes by ``wire.receive``."""
     header = pop_header(client_id, group=group, poll_ms=HOLD_MS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from rmqproto.bodies.groups import ConsumerData, Heartbeat
@@ -25,10 +23,7 @@ FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further det
 GOLDEN = ("19", "20", "21", "22", "23", "24", "25", "27", "30")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("pull")) as running:
-        yield running
+server = servers.of_module()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,19 +36,6 @@ def golden_topics(server: Server) -> None:
         )))  # fmt: skip
         for _ in range(5):
             ok(send(wire, "PlainTopic"))
-
-
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
-@pytest.fixture
-def consumer(server: Server) -> Iterator[Wire]:
-    """A second connection."""
-    with Wire(server.broker_addr) as connection:
-        yield connection
 
 
 def offsets(answer_ext: dict[str, str]) -> tuple[int, int, int]:
@@ -78,7 +60,7 @@ def test_group_that_may_not_consume(wire: Wire) -> None:
     assert answer.ext == {"forbiddenType": "2"}
 
 
-def test_group_that_may_not_consume_by_broadcast(wire: Wire, consumer: Wire) -> None:
+def test_group_that_may_not_consume_by_broadcast(wire: Wire, other: Wire) -> None:
     body = b'{"groupName":"Shared","consumeBroadcastEnable":false}'
     ok(wire.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
     data = ConsumerData(
@@ -86,7 +68,7 @@ def test_group_that_may_not_consume_by_broadcast(wire: Wire, consumer: Wire) -> 
     )
     for model in ("BROADCASTING", "CLUSTERING"):
         data.message_model = model
-        ok(consumer.ask(R.HEART_BEAT, body=dumps(Heartbeat(client_id="c", consumer_data_set=[data]))))
+        ok(other.ask(R.HEART_BEAT, body=dumps(Heartbeat(client_id="c", consumer_data_set=[data]))))
         answer = pull(wire, "PlainTopic", group="Shared", expression=None)
         if model == "BROADCASTING":
             remark = "the consumer group[Shared] can not consume by broadcast way"
@@ -216,14 +198,14 @@ def committed(wire: Wire, topic: str, group: str = "CG") -> str | None:
     return wire.ask(R.QUERY_CONSUMER_OFFSET, header).ext.get("offset")
 
 
-def test_offset_is_committed_once_when_the_pull_comes(wire: Wire, consumer: Wire) -> None:
+def test_offset_is_committed_once_when_the_pull_comes(wire: Wire, other: Wire) -> None:
     """A held pull that is run again when a message arrives must not undo a commit made in between."""
     ok(send(wire, "Commits"))
     flag = PULL_SUBSCRIPTION | PULL_SUSPEND | PULL_COMMIT_OFFSET
-    hold_pull(consumer, "Commits", queue_offset=1, sys_flag=flag, commit_offset=1)
+    hold_pull(other, "Commits", queue_offset=1, sys_flag=flag, commit_offset=1)
     commit(wire, "CG", "Commits", [0])
     ok(send(wire, "Commits", body=b"wakes it"))
-    assert bodies(consumer.receive()) == [b"wakes it"]
+    assert bodies(other.receive()) == [b"wakes it"]
     assert committed(wire, "Commits") == "0"
 
 
@@ -246,24 +228,24 @@ def test_reset_is_told_once_and_not_overwritten(wire: Wire) -> None:
 # --- pulls that wait -------------------------------------------------------------------------------------------------
 
 
-def test_waiting_pulls_are_answered_by_the_message(wire: Wire, consumer: Wire) -> None:
+def test_waiting_pulls_are_answered_by_the_message(wire: Wire, other: Wire) -> None:
     ok(send(wire, "Waits"))
-    hold_pull(consumer, "Waits", 0, 1)
-    hold_pull(consumer, "Waits", 1, 0)
+    hold_pull(other, "Waits", 0, 1)
+    hold_pull(other, "Waits", 1, 0)
     ok(send(wire, "Waits", 1, body=b"one"))
-    assert bodies(consumer.receive()) == [b"one"]
+    assert bodies(other.receive()) == [b"one"]
     ok(send(wire, "Waits", 0, body=b"two"))
-    answer = consumer.receive()
+    answer = other.receive()
     assert bodies(answer) == [b"two"]
     assert offsets(answer.ext) == (2, 0, 2)
 
 
-def test_waiting_pull_passes_over_messages_it_does_not_want(wire: Wire, consumer: Wire) -> None:
+def test_waiting_pull_passes_over_messages_it_does_not_want(wire: Wire, other: Wire) -> None:
     ok(send(wire, "Picky"))
-    hold_pull(consumer, "Picky", 0, 1, expression="Wanted")
+    hold_pull(other, "Picky", 0, 1, expression="Wanted")
     ok(send(wire, "Picky", properties=text(TAGS="Other")))
     ok(send(wire, "Picky", properties=text(TAGS="Wanted"), body=b"wanted"))
-    answer = consumer.receive()
+    answer = other.receive()
     assert bodies(answer) == [b"wanted"]
     assert offsets(answer.ext) == (3, 0, 3)
 
@@ -286,11 +268,11 @@ def test_waiting_pull_of_a_closed_connection_harms_nobody(server: Server, wire: 
             assert bodies(other.receive()) == [b"for the other"]
 
 
-def test_group_that_is_forbidden_while_it_waits_is_told_so(wire: Wire, consumer: Wire) -> None:
+def test_group_that_is_forbidden_while_it_waits_is_told_so(wire: Wire, other: Wire) -> None:
     ok(send(wire, "Late"))
     create_group(wire, "LateGroup")
-    hold_pull(consumer, "Late", 0, 1, group="LateGroup")
+    hold_pull(other, "Late", 0, 1, group="LateGroup")
     body = b'{"groupName":"LateGroup","consumeEnable":false}'
     ok(wire.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
     ok(send(wire, "Late"))
-    assert consumer.receive().code == ResponseCode.NO_PERMISSION
+    assert other.receive().code == ResponseCode.NO_PERMISSION

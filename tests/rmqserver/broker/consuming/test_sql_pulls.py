@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.codes import RequestCode as R
@@ -15,7 +12,6 @@ from tests.rmqserver.broker.golden_state import consume, create_topic, ok
 from tests.rmqserver.broker.messaging import bodies, hold_pull, pull, send, text
 from tests.rmqserver.store import golden
 from tests.support import servers
-from tests.support.servers import Server
 from tests.support.wire import Wire
 
 GROUP = "SqlGroup"
@@ -23,23 +19,7 @@ CARRIED = {"expression_type": "SQL92"}
 BY_HEARTBEAT = {"group": GROUP, "expression": None}
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("sql"), "--set", "enablePropertyFilter=true") as running:
-        yield running
-
-
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
-@pytest.fixture
-def consumer(server: Server) -> Iterator[Wire]:
-    """A second connection."""
-    with Wire(server.broker_addr) as connection:
-        yield connection
+server = servers.of_module("--set", "enablePropertyFilter=true")
 
 
 def subscribe(wire: Wire, topic: str, expression: str, version: int = 1) -> None:
@@ -83,13 +63,13 @@ def test_bad_expression_of_a_heartbeat_is_told_to_its_pulls(wire: Wire) -> None:
     assert (answer.code, answer.remark) == (ResponseCode.FILTER_DATA_NOT_EXIST, text_)
 
 
-def test_waiting_pull_is_woken_by_what_it_wants_alone(wire: Wire, consumer: Wire) -> None:
+def test_waiting_pull_is_woken_by_what_it_wants_alone(wire: Wire, other: Wire) -> None:
     fill(wire, "Waits")
-    hold_pull(consumer, "Waits", 0, 10, expression="a > 100", **CARRIED)
+    hold_pull(other, "Waits", 0, 10, expression="a > 100", **CARRIED)
     ok(send(wire, "Waits", properties=text(a="99")))
     ok(send(wire, "Waits", properties=text(a="dear")))
     ok(send(wire, "Waits", properties=text(a="101"), body=b"wanted"))
-    answer = consumer.receive()
+    answer = other.receive()
     assert bodies(answer) == [b"wanted"]
     assert answer.ext["nextBeginOffset"] == "13"
 

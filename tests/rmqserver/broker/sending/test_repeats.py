@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,16 +18,7 @@ from tests.support.wire import Wire
 TOLD = ("msgId", "queueId", "queueOffset", "transactionId")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("repeats")) as running:
-        yield running
-
-
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
+server = servers.of_module()
 
 
 def numbered(wire: Wire, topic: str, number: str, key: str = "AB12", queue_id: int = 0, **more: str) -> Command:
@@ -102,10 +93,7 @@ def test_a_number_is_known_after_a_restart_and_after_the_file_is_lost(
 # --- by unique keys --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def checking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("keys"), "--set", "uniqueKeyCheckMillis=600000") as running:
-        yield running
+checking = servers.of_module("--set", "uniqueKeyCheckMillis=600000")
 
 
 def test_a_unique_key_that_comes_again_is_not_stored_where_a_setting_says_so(checking: Server, wire: Wire) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,23 +17,13 @@ from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_group, create_topic, ok
 from tests.rmqserver.broker.messaging import pull, send, start_pull, stored, text
 from tests.support import servers
-from tests.support.servers import Server
 from tests.support.wire import Wire
 
 LEVELS = "messageDelayLevel=0s 1h 0s 0s"
 """Levels 1, 3 and 4 are due at once; level 2 is not while a test runs."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("retries"), "--set", LEVELS) as running:
-        yield running
-
-
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
+server = servers.of_module("--set", LEVELS)
 
 
 def wait_for(wire: Wire, topic: str, queue_id: int = 0, queue_offset: int = 0) -> StoredMessage:

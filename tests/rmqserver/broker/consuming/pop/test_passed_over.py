@@ -40,12 +40,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    with Wire(server.broker_addr) as connection:
-        yield connection
-
-
-@pytest.fixture
 def topic(wire: Wire, fresh: Callable[[str], str]) -> str:
     name = fresh("Passed")
     create_topic(wire, name, 1)

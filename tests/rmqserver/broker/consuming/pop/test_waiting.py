@@ -23,17 +23,7 @@ BARRIER = 99
 Connect = Callable[[], Wire]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("waiting")) as running:
-        yield running
-
-
-@pytest.fixture
-def wire(server: Server) -> Iterator[Wire]:
-    """The connection that sends."""
-    with Wire(server.broker_addr) as connection:
-        yield connection
+server = servers.of_module()
 
 
 @pytest.fixture
