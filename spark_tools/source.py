@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_tools.row_filter import RowFilter
-    from spark_tools.writer import RocketMQWriter
+    from spark_tools.writing.writer import RocketMQWriter
 
 
 _READ_MARKS = frozenset({"path", "subscribe", "subscribepattern", "assign"})
@@ -92,7 +92,7 @@ class RocketMQDataSource(DataSource):
         return kind(options, columns, self._planned or plan_read(options))
 
     def writer(self, schema: StructType, overwrite: bool) -> RocketMQWriter:
-        from spark_tools.writer import RocketMQWriter
+        from spark_tools.writing.writer import RocketMQWriter
 
         with hints_in_text():
             if overwrite:

@@ -27,6 +27,8 @@ PULL_BATCH_SIZE_DEFAULT = 256
 """Twice as fast as 32 where a broker allows so many; others answer with what they allow."""
 PULL_TIMEOUT_MS_DEFAULT = 10_000
 READ_TIMEOUT_MS_DEFAULT = 120_000
+BATCH_SIZE_DEFAULT = 128
+IN_FLIGHT_DEFAULT = 16
 
 READ_OPTIONS = (
     "path", "brokerName", "nameServer", "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets",
@@ -83,8 +85,8 @@ class WriteOptions:
     topic: str | None = None
     producer_group: str = "CLIENT_INNER_PRODUCER"
     send_timeout_ms: int = 3000
-    batch_size: int = 32
-    in_flight_max: int = 4
+    batch_size: int = BATCH_SIZE_DEFAULT
+    in_flight_max: int = IN_FLIGHT_DEFAULT
     compress_over_bytes: int = 0
     queue_selector: str = "roundrobin"
     rate_max: float | None = None
@@ -116,9 +118,10 @@ class _Given:
         value = self.text(name)
         if value is None:
             return allowed[0]
-        if value.lower() not in allowed:
+        named = next((each for each in allowed if each.lower() == value.lower()), None)
+        if named is None:
             raise UsageError(f"option {name}={value} is none of {', '.join(allowed)}")
-        return value.lower()
+        return named
 
     def flag(self, name: str, default: bool) -> bool:
         value = self.text(name)
@@ -260,10 +263,10 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         topic=options.text("topic"),
         producer_group=options.text("producerGroup") or "CLIENT_INNER_PRODUCER",
         send_timeout_ms=options.number("sendTimeoutMs", 3000, at_least=1),
-        batch_size=options.number("batchSize", 32, at_least=1),
-        in_flight_max=options.number("maxInFlight", 4, at_least=1),
+        batch_size=options.number("batchSize", BATCH_SIZE_DEFAULT, at_least=1),
+        in_flight_max=options.number("maxInFlight", IN_FLIGHT_DEFAULT, at_least=1),
         compress_over_bytes=options.number("compressOver", 0),
-        queue_selector=options.one_of("queueSelector", "roundrobin", "source", "key"),
+        queue_selector=options.one_of("queueSelector", "roundrobin", "source", "key", "javaHash"),
         rate_max=rate or None,
         byte_rate_max=byte_rate or None,
         on_reject=on_reject,

@@ -85,6 +85,12 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & SIGN else value
 
 
+def place_by_hash(key: str, place_count: int) -> int:
+    """The place from 0 to ``place_count`` - 1 of a key among a topic's queues (``SelectMessageQueueByHash``, 5.5.0).
+    Java's remainder has the sign of the hash."""
+    return abs(java_hash(key)) % place_count
+
+
 def tag_code(tags: str | None) -> int:
     """The tags code of a consume queue unit: the hash of the whole TAGS text, 0 without TAGS."""
     return java_hash(tags) if tags else 0

@@ -86,7 +86,9 @@ def test_every_command_and_setting_that_a_page_names_alone_is_one(page: Path) ->
     own = re.findall(r'"([a-z]+[A-Z]\w*)"', source("rmqserver"))  # settings that Apache's servers do not have
     keys = {key for kind in (BrokerConfig, NamesrvConfig, ControllerConfig) for key in kind().kinds} | set(own)
     columns = (
-        set(re.findall(r'"(\w+)"', source("spark_tools"))) if page.name in ("spark.md", "spark-replay.md") else set()
+        set(re.findall(r'"(\w+)"', source("spark_tools")))
+        if page.name in ("spark.md", "spark-write.md", "spark-replay.md")
+        else set()
     )
     words = {word for code in code_of(page) for word in re.findall(r"^`([a-z]+[A-Z]\w*)", code)}
     assert {word for word in words if find(word) is None} - {*keys, *columns, *ALSO_NAMES} == set()

@@ -78,7 +78,7 @@ def test_a_secret_shows_nowhere():
 def test_a_plain_write_does_not_claim_more_than_it_keeps():
     with pytest.raises(UsageError, match="needs a ledger"):
         parse_write_options({"nameServer": "h:1", "delivery": "effectively-once"})
-    assert parse_write_options({"nameServer": "h:1", "topic": "T"}).batch_size == 32
+    assert parse_write_options({"nameServer": "h:1", "topic": "T"}).batch_size == 128
 
 
 class Cluster:

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
+from rmqadmin.core.messages.files.json_lines import read_lines_untrusted
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqreplay.replay_lab import wait_for_route
@@ -74,7 +75,7 @@ def test_what_is_written_is_read_back(spark, server: Server, fresh) -> None:
         )
         wait_for_route(admin, topic)
     frame = spark.range(500).selectExpr(
-        "cast(id as string) as body", "'tag' as tags", "concat('key-', id) as keys",
+        "cast(id as string) as body", "'tag' as tags", "array(concat('key-', id), 'even') as keys",
         "map('user', cast(id as string)) as properties",
     )  # fmt: skip
     writing = frame.write.format("rocketmq").option("nameServer", server.namesrv_addr).option("topic", topic)
@@ -85,7 +86,7 @@ def test_what_is_written_is_read_back(spark, server: Server, fresh) -> None:
     )  # fmt: skip
     rows = read.selectExpr("cast(body as string) as body", "tags", "keys", "properties['user'] as user").collect()
     assert sorted(int(row.body) for row in rows) == list(range(500))
-    assert all((row.tags, row.keys, row.user) == ("tag", f"key-{row.body}", row.body) for row in rows)
+    assert all((row.tags, row.keys, row.user) == ("tag", f"key-{row.body} even", row.body) for row in rows)
     with pytest.raises(Exception, match="cannot be overwritten"):
         writing.mode("overwrite").save()
 
@@ -104,16 +105,26 @@ def test_a_row_that_can_never_be_sent_fails_the_job_or_goes_to_a_file(spark, ser
     writing = rows.write.format("rocketmq").mode("append").options(
         nameServer=server.namesrv_addr, topic=topic, queueSelector="key"
     )  # fmt: skip
-    writing.options(onReject="file", rejectPath=str(tmp_path / "rejected")).save()
-    (path,) = tmp_path.glob("rejected.*.jsonl")
-    empty, large = map(json.loads, path.read_text().splitlines())
-    assert (empty["row"], empty["topic"], large["row"]) == (7, topic, 8)
-    assert "body is empty" in empty["remark"]
-    assert "16777216 bytes, more than a request can carry" in large["remark"]
+    path = tmp_path / "rejected.jsonl"
+    writing.options(onReject="file", rejectPath=str(path)).save()
+    with open(path, "rb") as lines:
+        empty, large = read_lines_untrusted(lines)
+    assert (empty.body, empty.topic, empty.properties["__SHARDINGKEY"]) == (b"", topic, "customer-1")
+    assert large.body == b"x" * 16777216
+    remarks = [json.loads(line)["rejected"]["remark"] for line in path.read_text().splitlines()]
+    assert remarks[0] == "its body is empty, which no broker takes"
+    assert remarks[1] == "its body has 16777216 bytes, more than a request can carry"
     read = spark.read.format("rocketmq").option("nameServer", server.namesrv_addr).option("subscribe", topic)
     found = read.schema("queueId int, body binary").load().collect()
     assert sorted(int(row.body) for row in found) == [number for number in range(20) if number not in (7, 8)]
     queues = {int(row.body) % 3: row.queueId for row in found}
     assert all(row.queueId == queues[int(row.body) % 3] for row in found), "a key stays in one queue"
-    with pytest.raises(Exception, match="row 7 for"):
+    with pytest.raises(Exception, match=r"rejectPath .* exists"):
+        writing.options(onReject="file", rejectPath=str(path)).save()
+    with pytest.raises(Exception, match="2 of 20 rows were rejected, and 18 are stored: row 7 of task 0, for"):
         rows.write.format("rocketmq").mode("append").options(nameServer=server.namesrv_addr, topic=topic).save()
+    assert read.load().count() == 36, "Spark has not repeated the task: it stored the other rows four times"
+    with pytest.raises(Exception, match="no name server knows the topic NoTopicIsCalledSo"):
+        rows.write.format("rocketmq").mode("append").options(
+            nameServer=server.namesrv_addr, topic="NoTopicIsCalledSo"
+        ).save()

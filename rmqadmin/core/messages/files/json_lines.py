@@ -64,6 +64,7 @@ class JsonLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     redrives: Any = None
     redriven: Any = None
     tracks: Any = None
+    rejected: Any = None
 
 
 _OWN = {"body", "body_base64", "tags", "keys", "properties", "properties_base64"}

@@ -1,5 +1,5 @@
-"""Runs what ``docs/spark-replay.md`` and ``docs/spark.md`` show, in order and in one Spark session: commands, a user
-function, and Python."""
+"""Runs what ``docs/spark-replay.md``, ``docs/spark.md`` and ``docs/spark-write.md`` show, in order and in one Spark
+session: commands, a user function, and Python."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.servers import Server, until
 
 pytestmark = pytest.mark.spark
 
-PAGE, DATA_PAGE = "docs/spark-replay.md", "docs/spark.md"
+PAGE, DATA_PAGE, WRITE_PAGE = "docs/spark-replay.md", "docs/spark.md", "docs/spark-write.md"
 COUNT = 12
 
 
@@ -146,6 +146,6 @@ def test_the_data_source_from_python(
     rows = [(bytearray(b'{"number":%d}' % number),) for number in range(3)]
     known = {"spark": spark, "df": spark.createDataFrame(rows, "body binary")}
     exec(python_block("spark.read.format", names, DATA_PAGE), known)
-    exec(python_block("df.write.format", names, DATA_PAGE), known)
+    exec(python_block("df.write.format", names, WRITE_PAGE), known)
     assert numbers(server, names["invoices"]) == [0, 1, 2]
     assert re.search(rf"{names['_origin']} *\| *(NULL)? *\| *{COUNT} *\|", capfd.readouterr().out)

@@ -1,0 +1,163 @@
+"""Rows as messages: their properties, their queues, and why a row can never be sent. Nothing here sends."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.java.java_hash import place_by_hash
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import UniqueIds
+from rmqproto.names import RETRY_PREFIX, topic_problem
+from rmqproto.perm import PERM_WRITE
+from rmqreplay.sending.delivery import Outgoing, too_large
+from rmqreplay.sending.sender import compress
+from rmqreplay.source.live import LiveCluster
+from spark_tools.source_options import WriteOptions
+from spark_tools.writing.rejects import RejectedRow, Rejects
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def writable_queues(cluster: LiveCluster, topic: str) -> list[MessageQueue]:
+    """The queues that a producer may choose from, in Java's order: by broker, then by number, without brokers that have
+    no master now. NotFoundError if there are none."""
+    route = cluster.route(topic)
+    if not route:
+        raise NotFoundError(f"no name server knows the topic {topic}", hint="create it, or start its brokers")
+    queues = [
+        MessageQueue(topic, name, queue_id)
+        for name, (queue, broker) in sorted(route.items())
+        if queue.perm & PERM_WRITE and broker.master_addr is not None
+        for queue_id in range(queue.write_queue_nums)
+    ]
+    if not queues:
+        raise NotFoundError(
+            f"the topic {topic} cannot be written: no broker with a master has a queue of it with write permission",
+            hint=f"rmqadmin topicRoute -t {topic} shows its permissions",
+        )
+    return queues
+
+
+class TaskRows:
+    """The rows of one task, as messages. Those that can never be sent go to ``rejects``."""
+
+    def __init__(self, options: WriteOptions, cluster: LiveCluster, task: int):
+        self._options = options
+        self._cluster = cluster
+        self._task = task
+        self._origin = MessageQueue("", "", task)
+        self._queues: dict[str, list[MessageQueue]] = {}
+        self._unique_ids = UniqueIds()
+        self.rejects = Rejects()
+
+    def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Outgoing]:
+        number = 0
+        for batch in batches:
+            for row in batch.to_pylist(maps_as_pydicts="lossy"):
+                made = self._message(row, number)
+                if made is not None:
+                    yield made
+                number += 1
+
+    def queues(self, topic: str) -> Sequence[MessageQueue]:
+        """As of ``writable_queues``, asked for once."""
+        if topic not in self._queues:
+            self._queues[topic] = writable_queues(self._cluster, topic)
+        return self._queues[topic]
+
+    def reject(self, message: Outgoing, code: int, remark: str) -> None:
+        """Notes that a broker has refused a message for ever."""
+        body = zlib.decompress(message.body) if message.sys_flag else message.body
+        found = props.parse(message.properties)
+        self._reject(message.queue_offset, message.topic, body, found, message.flag, remark, code)
+
+    def _reject(
+        self, number: int, topic: str, body: bytes, found: Mapping[str, str], flag: int, remark: str, code: int = 0
+    ) -> None:
+        self.rejects.add(RejectedRow(self._task, number, topic, code, remark, body, found, flag))
+
+    def _message(self, row: Mapping[str, Any], number: int) -> Outgoing | None:
+        topic = self._options.topic or row.get("topic") or ""
+        body = row["body"] or b""
+        raw = body.encode() if isinstance(body, str) else body
+        flag = row.get("flag") or 0
+        found = self._properties(row)
+        try:
+            text = _checked(topic, raw, row, found)
+            target = self._target(topic, row)
+        except (UsageError, NotFoundError) as error:
+            self._reject(number, topic, raw, found, flag, str(error))
+            return None
+        message = Outgoing(
+            replay_id="", queue=self._origin, queue_offset=number, topic=topic, body=raw, properties=text, flag=flag,
+            target=target,
+            alone=topic.startswith(RETRY_PREFIX) or props.DELAY in found or props.TIMER_DELIVER_MS in found,
+        )  # fmt: skip
+        message = compress(message, self._options.compress_over_bytes)
+        problem = too_large(message.body)
+        if problem is not None:
+            self._reject(number, topic, raw, found, flag, problem)
+            return None
+        return message
+
+    def _properties(self, row: Mapping[str, Any]) -> dict[str, str]:
+        found = {name: value for name, value in (row.get("properties") or {}).items() if value}
+        keys = row.get("keys")
+        columns = {
+            props.TAGS: row.get("tags"),
+            props.KEYS: " ".join(key for key in keys if key) if isinstance(keys, list) else keys,
+            props.SHARDING_KEY: row.get("shardingKey"),
+            props.DELAY: str(row.get("delayTimeLevel") or ""),
+        }
+        found.update({name: value for name, value in columns.items() if value})
+        deliver = row.get("deliverTimestamp")
+        if deliver is not None:
+            deliver_ms = deliver if isinstance(deliver, int) else round(deliver.timestamp() * 1000)
+            found[props.TIMER_DELIVER_MS] = str(deliver_ms)
+        found.setdefault(props.UNIQUE_KEY, self._unique_ids.next())
+        return found
+
+    def _target(self, topic: str, row: Mapping[str, Any]) -> MessageQueue | None:
+        queues, selector, key = self.queues(topic), self._options.queue_selector, row.get("shardingKey")
+        if selector == "key" and key:
+            return queues[zlib.crc32(key.encode()) % len(queues)]
+        if selector == "javaHash" and key:
+            return queues[place_by_hash(key, len(queues))]
+        queue_id, broker_name = row.get("queueId"), row.get("brokerName")
+        if queue_id is None and broker_name is None and selector != "source":
+            return None
+        if queue_id is None:
+            raise UsageError("it has no queueId, which names a queue together with brokerName")
+        return self._named_queue(topic, broker_name, queue_id)
+
+    def _named_queue(self, topic: str, broker_name: str | None, queue_id: int) -> MessageQueue:
+        """The queue that a row names. Without a broker it must be of the only broker that has the topic."""
+        names = sorted({queue.broker_name for queue in self._queues[topic]})
+        if broker_name is None and len(names) > 1:
+            raise UsageError(f"it has queueId {queue_id} and no brokerName, and {', '.join(names)} have the topic")
+        queue = MessageQueue(topic, broker_name or names[0], queue_id)
+        if queue not in self._queues[topic]:
+            raise NotFoundError(f"there is no queue {queue_id} of {topic} on {queue.broker_name} that can be written")
+        return queue
+
+
+def _checked(topic: str, body: bytes, row: Mapping[str, Any], found: Mapping[str, str]) -> str:
+    """The property text. UsageError if no broker would take the message."""
+    problem = topic_problem(topic) or (None if body else "its body is empty, which no broker takes")
+    if problem is not None:
+        raise UsageError(problem)
+    keys = row.get("keys")
+    if isinstance(keys, list) and any(key and " " in key for key in keys):
+        raise UsageError("one of its keys has a blank, which separates keys")
+    try:
+        text = props.render(found)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if len(text.encode()) > props.PROPERTIES_SIZE_MAX_BYTES:
+        raise UsageError(f"its properties take {len(text.encode())} bytes")
+    return text
