@@ -22,8 +22,7 @@ from rmqproto.headers.client_calls import (
 )
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.wire.fastjson import loads_untrusted
-from rmqserver.broker.clients.clients import Client
-from rmqserver.broker.consuming.reset_offset import refuse_older
+from rmqserver.broker.clients.clients import Client, refuse_older
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.operation import PeerAnswer, Refused
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rmqproto.bodies.groups import CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_POP, ConsumerData, SubscriptionData
-from rmqproto.codes import LANGUAGES
+from rmqproto.codes import LANGUAGES, ResponseCode, version_name
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.filters.subscription import TAG, subscription_data
 from rmqserver.broker.errors import NameTooLong, TooManyClients
-from rmqserver.operation import Peer
+from rmqserver.operation import Peer, Refused
 
 MEMBERS_MAX = 100_000
 """Clients of producer and consumer groups. A client counts once for each group it is in. This limit and the next two
@@ -33,6 +33,9 @@ EXPRESSION_KEPT_CHARS = 1024
 """A longer expression is not kept."""
 
 KEPT_MS = 10 * 60 * 1000
+
+FIRST_RESET_VERSION = 28
+"""V3_0_7_SNAPSHOT: older clients know neither 220 nor 221."""
 
 # Names of Java enums, in the order of their ordinals: C++ clients send ordinals.
 CONSUME_TYPES = (CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_POP)
@@ -324,3 +327,10 @@ def _update_subscriptions(group: ConsumerGroup, sent: list[SubscriptionData]) ->
         group.filters.pop(topic, None)
         is_changed = True
     return is_changed
+
+
+def refuse_older(client: Client) -> None:
+    """Raises Refused for a client that does not know 220 and 221."""
+    if client.version < FIRST_RESET_VERSION:
+        remark = f"the client does not support this feature. version={version_name(client.version)}"
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)

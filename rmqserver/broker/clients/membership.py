@@ -12,7 +12,7 @@ from rmqproto.headers.consuming import ConsumerGroupHeader, UnregisterClientHead
 from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import retry_topic
 from rmqserver.broker.clients.clients import CONSUME_TYPES, enum_name
-from rmqserver.broker.consuming.kinds import is_tags
+from rmqserver.broker.tables.consumer_filters import is_tags
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqproto.filters.subscription import ALL, TAG_SEPARATOR
 from rmqproto.message.properties import RETRY_TOPIC, find_bytes
 from rmqproto.names import RETRY_PREFIX
-from rmqserver.broker.consuming.kinds import BadExpression, compile_filter, compile_tags, is_tags
+from rmqserver.broker.tables.consumer_filters import BadExpression, compile_filter, compile_tags, is_tags
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:

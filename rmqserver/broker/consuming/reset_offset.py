@@ -12,16 +12,13 @@ from collections.abc import Callable, Mapping
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import QueueOffset, ResetOffsets, ResetOffsetsForCpp
-from rmqproto.codes import RequestCode, ResponseCode, version_name
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.wire.fastjson import ObjectMap, dumps
-from rmqserver.broker.clients.clients import Client
+from rmqserver.broker.clients.clients import refuse_older
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.operation import Refused
 from rmqserver.store.disk.cached_reads import one_by_one
-
-FIRST_RESET_VERSION = 28
-"""V3_0_7_SNAPSHOT: older clients know neither 220 nor 221."""
 
 NO_OFFSET = -1
 
@@ -140,10 +137,3 @@ class ResetOffset:
         told = ResetOffsetHeader(topic=topic, group=group, timestamp=timestamp_ms)
         for client in members:
             client.peer.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, told, body)
-
-
-def refuse_older(client: Client) -> None:
-    """Raises Refused for a client that does not know 220 and 221."""
-    if client.version < FIRST_RESET_VERSION:
-        remark = f"the client does not support this feature. version={version_name(client.version)}"
-        raise Refused(ResponseCode.SYSTEM_ERROR, remark)

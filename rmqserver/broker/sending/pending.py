@@ -8,7 +8,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
@@ -17,7 +17,6 @@ from rmqserver.store.options import FlushMode
 from rmqserver.store.running_flags import NOT_WRITEABLE
 
 if TYPE_CHECKING:
-    from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.broker.stats.stats import BrokerStats
     from rmqserver.store.message_store import MessageStore
 
@@ -56,12 +55,30 @@ class _Unsafe(NamedTuple):
     puts: list[PendingPut]
 
 
+class Copies(Protocol):
+    """What puts ask of the slaves."""
+
+    @property
+    def copies_needed(self) -> int:
+        """How many brokers, this one among them, must have a message before it is safe."""
+        ...
+
+    @property
+    def copied_offset(self) -> int:
+        """Log offset up to which so many have the log written."""
+        ...
+
+    def lack(self, log_offset: int) -> bool:
+        """Whether too few brokers have the log up to there."""
+        ...
+
+
 class PendingPuts:
     """The puts that a round has to answer: ``when_written`` and ``when_safe``, to which the hot path appends. All other
     code calls ``wait``. A put is safe when it is flushed, if that was promised, and copied to as many slaves as
     promised."""
 
-    def __init__(self, store: MessageStore, stats: BrokerStats, replicas: HaMaster):
+    def __init__(self, store: MessageStore, stats: BrokerStats, replicas: Copies):
         self.when_written: list[PendingPut] = []
         self.when_safe: list[PendingPut] = []
         self._store = store

@@ -13,7 +13,7 @@ from rmqproto.headers.base import Header
 from rmqproto.headers.popping import NotificationHeader, PopHeader
 from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.filters import NOT_PARSED
-from rmqserver.broker.consuming.kinds import is_tags
+from rmqserver.broker.tables.consumer_filters import is_tags
 from rmqserver.operation import SEE_FAQ, Refused
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from rmqproto.bodies.groups import ConsumerData, SubscriptionData
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqproto.java.java_hash import tag_code
 from rmqserver.broker.clients.clients import Clients, ConsumerGroup
-from rmqserver.broker.consuming import filters, kinds
+from rmqserver.broker.consuming import filters
 from rmqserver.broker.consuming.filters import Filters
+from rmqserver.broker.tables import consumer_filters
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import Refused
@@ -24,9 +25,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
     def compile_noted(expression: str) -> MessageFilter:
         found.append(expression)
-        return kinds.compile_tags(expression)
+        return consumer_filters.compile_tags(expression)
 
-    monkeypatch.setitem(kinds.KINDS, "TAG", compile_noted)
+    monkeypatch.setitem(consumer_filters.KINDS, "TAG", compile_noted)
     monkeypatch.setattr(filters, "compile_tags", compile_noted)
     return found
 
