@@ -171,6 +171,11 @@ NOT_RECORDED = {
         "whose log is shorter; with the second it puts due messages into a queue of another broker, where those come "
         "twice that its master has already delivered. The third is another format of the whole log",
     ),
+    "rmqadmin store verify": Difference(
+        "names the first place where a queue, an index file or the timer wheel differs from the log; `rmqadmin store "
+        "dump` shows every unit and entry that does",
+        "a queue or an index with a wrong place is removed and made anew from the log, whatever else is wrong in it",
+    ),
     "1008 NOTIFY_BROKER_ROLE_CHANGED": Difference(
         "it makes the broker ask the controller (1004), and only that answer counts",
         "anyone who reaches the port of an Apache broker can make it a master or a slave",

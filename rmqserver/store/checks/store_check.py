@@ -85,9 +85,10 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
         log = FoundFiles(found.paths.commit_log, options.commit_log_file_size_bytes, disk, cache)
         records, wheel = LogCheck(log.min_offset, log.span), WheelCheck(found)
         has_queues = found.queues is Queues.FILES and not found.has_extensions
-        queues = QueueCheck(found.paths.consume_queues, options, disk, has_queues=has_queues)
+        after = dry.disk if dry.refusal is None else None
+        queues = QueueCheck(found.paths.consume_queues, options, disk, after, has_queues=has_queues)
         counts = options.index_slot_count, options.index_unit_count
-        index = IndexCheck(found.paths.index_paths(), counts, disk) if found.has_index_counts else None
+        index = IndexCheck(found.paths.index_paths(), counts, disk, log.min_offset) if found.has_index_counts else None
         log_bytes = _read_log(log, records, queues, index, wheel, on_progress)
         stretches = [each.stretch for each in records.stretches]
         queues.finish(LogEnds(log.min_offset, records.end_offset, stretches))
@@ -133,6 +134,8 @@ def _read_log(
         if index is not None:
             index.take(items)
         on_progress("reading the log", portion[-1].log_offset - start, end - start)
+    if index is not None:
+        index.finish()
     return records.end_offset - start
 
 

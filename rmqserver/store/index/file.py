@@ -19,7 +19,7 @@ from rmqserver.store.queues.consume_queues import NO_TAG, Topic
 from rmqserver.store.queues.round import IndexItem
 
 try:
-    from rmqserver.store.index._index import index_units
+    from rmqserver.store.index._index import index_units as index_units
 except ImportError:  # installed without a C compiler
     index_units = None  # type: ignore[assignment]
 

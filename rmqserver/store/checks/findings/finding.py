@@ -39,16 +39,10 @@ class FindingKind(enum.StrEnum):
     RECORD_TIME = "record-time", "the store times of the log go back, or lie far from those around them"
     RECORD_FLAGS = "record-flags", "a record has flags that no broker sets"
 
-    UNIT_MISSING = "unit-missing", "a message has no unit in its consume queue"
-    UNIT_WRONG = "unit-wrong", "a unit of a consume queue is not that of its message"
-    UNIT_LOST = "unit-lost", "a unit of a consume queue points to where the log has no record"
-    UNIT_TAIL = "unit-tail", "bytes behind the end of a consume queue that are no unit"
+    QUEUE_DIFFERS = "queue-differs", "a consume queue is not as the log says"
     TOPIC_DELETED = "topic-deleted", "messages of a topic that was deleted lie in the log until they expire"
 
-    INDEX_HEADER = "index-header", "the header of an index file is not that of its entries"
-    INDEX_ENTRY = "index-entry", "an entry of the index is not that of its message"
-    INDEX_MISSING = "index-missing", "messages have no entries in the index"
-    INDEX_SLOT = "index-slot", "a slot of an index file does not lead to its newest entry"
+    INDEX_DIFFERS = "index-differs", "the index is not as the log says"
     INDEX_COUNTS = "index-counts", "nothing tells how many slots the index files have"
 
     UNCLEAN = "unclean", "no broker has stopped on this store since one started"
@@ -60,10 +54,8 @@ class FindingKind(enum.StrEnum):
     TABLE_OFFSET = "table-offset", "a table has an offset that its queue has not"
     TABLE_TOPIC = "table-topic", "a queue has messages of a topic that no table names"
 
-    TIMER_WHEEL = "timer-wheel", "a slot of the timer wheel does not lead to its units"
-    TIMER_LOG = "timer-log", "a unit of the timer log is not that of a timer message"
+    TIMERS_DIFFER = "timers-differ", "the timer wheel and its log are not as the commit log says"
     TIMER_CHECK = "timer-check", "config/timercheck speaks of what is not there"
-    TIMER_MISSING = "timer-missing", "a timer message waits, and no slot of the wheel leads to it"
 
     EPOCHS = "epochs", "the epochs of a broker of a set cannot be read, or speak of what is not there"
     IDENTITY = "identity", "which broker of its set this is cannot be read"

@@ -1,4 +1,4 @@
-"""Faults of consume queues, and whether a start repairs them."""
+"""Consume queues that are not as the log says, and whether a start makes them anew."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX, is_system_topic
 from rmqproto.wording import counted
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
-from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.found_tables import TOPICS
-from rmqserver.store.checks.looks.checked_queue import CheckedQueue, UnitRun, UnitState
-from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.checks.looks.queue_check import CheckedQueue, Difference
 from rmqserver.store.options import UNIT_SIZE_BYTES
-from rmqserver.store.queues.consume_queue import FILES_RECOVERED, UNIT
+from rmqserver.store.queues.consume_queue import FILES_RECOVERED
 
-PASSED_OVER = "leaves it: consumers never get them"
+MADE_ANEW = "makes it anew from the log"
+PASSED_OVER = "leaves it: consumers never get what is missing"
 SERVED = "leaves it: consumers get what it points to, or pass over it"
-
-_SHIFT_MS_MAX = 30 * 24 * 3_600_000
-_MS_PER_S = 1000
 
 _NAMES_SHOWN = 10
 
@@ -35,17 +31,10 @@ def add_all(checked: CheckedStore) -> None:
                 ours="leaves them until they expire", apache="leaves them until they expire",
             )  # fmt: skip
             continue
-        if _has_other_delay(queue):
+        if queue.difference is not None:
+            _add_difference(checked, queue, queue.difference)
+        elif queue.shift_ms:
             _add_other_delay(checked, queue)
-            continue
-        for run in queue.runs:
-            _add_run(checked, queue, run)
-        if queue.dropped_runs:
-            checked.add(
-                Severity.ERROR, FindingKind.UNIT_WRONG,
-                f"and {counted(queue.dropped_runs, 'more run')} of such units",
-                _path(checked, queue), topic=queue.topic, queue_id=queue.queue_id, count=queue.dropped_runs,
-            )  # fmt: skip
         _add_unnamed(checked, queue)
     if checked.known_topics is None:
         _add_missing_table(checked)
@@ -60,21 +49,12 @@ def _path(checked: CheckedStore, queue: CheckedQueue) -> str:
     return checked.found.below(queue.files.directory)
 
 
-def _has_other_delay(queue: CheckedQueue) -> bool:
-    """Whether the due times of all units of a delay level differ from its default by the same amount."""
-    if len(queue.shifts) != 1:
-        return False
-    ((shift, count),) = queue.shifts.items()
-    is_plausible = abs(shift) <= _SHIFT_MS_MAX and not shift % _MS_PER_S
-    return 1 < count == queue.unit_count == sum(run.count for run in queue.runs) and is_plausible
-
-
 def _add_other_delay(checked: CheckedStore, queue: CheckedQueue) -> None:
-    ((shift, count),) = queue.shifts.items()
     checked.add(
-        Severity.NOTE, FindingKind.UNIT_WRONG,
-        f"all {count:,} messages are due {shift:+,} ms from what the default delay of level {queue.queue_id + 1} says: "
-        "messageDelayLevel was another", _path(checked, queue), topic=queue.topic, queue_id=queue.queue_id, count=count,
+        Severity.NOTE, FindingKind.QUEUE_DIFFERS,
+        f"all {queue.unit_count:,} messages are due {queue.shift_ms:+,} ms from what the default delay of level "
+        f"{queue.queue_id + 1} says: messageDelayLevel was another", _path(checked, queue), topic=queue.topic,
+        queue_id=queue.queue_id, count=queue.unit_count,
         ours="delivers them when they are due", apache="delivers them when they are due",
     )  # fmt: skip
 
@@ -114,113 +94,44 @@ def _add_missing_table(checked: CheckedStore) -> None:
     )  # fmt: skip
 
 
-def _add_run(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> None:
-    at = run.queue_offset * UNIT_SIZE_BYTES
+def _add_difference(checked: CheckedStore, queue: CheckedQueue, first: Difference) -> None:
+    at = first.queue_offset * UNIT_SIZE_BYTES
     base = queue.files.base_of(at)
     is_there = base in queue.files.bases
     path = checked.found.below(queue.files.path(base)) if is_there else _path(checked, queue)
-    severity, kind, what, lost_messages = _judged(checked, queue, run)
-    becomes_ours, becomes_apache = _becomes(checked, queue, run)
+    is_light = queue.is_mended or first.is_tail
+    if is_light and not checked.found.is_clean:
+        severity = Severity.NOTE
+    # Without a table of topics, a deleted topic looks like one that lost its queues.
+    elif is_light or (not queue.files.bases and checked.known_topics is None):
+        severity = Severity.WARNING
+    else:
+        severity = Severity.ERROR
     checked.add(
-        severity, kind, what, path, at - base if is_there else None, log_offset=run.log_offset, topic=queue.topic,
-        queue_id=queue.queue_id, queue_offset=run.queue_offset, count=run.count, lost_messages=lost_messages,
-        ours=becomes_ours, apache=becomes_apache,
+        severity, FindingKind.QUEUE_DIFFERS, f"differs from the log, first here: {first.what}", path,
+        at - base if is_there else None, log_offset=first.log_offset, topic=queue.topic, queue_id=queue.queue_id,
+        queue_offset=first.queue_offset, ours=checked.ours.refused(_becomes_ours(checked, queue, first)),
+        apache=checked.apache.refused(_becomes_apache(checked, queue, first)),
     )  # fmt: skip
 
 
-def _judged(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> tuple[Severity, FindingKind, str, int]:
-    """Severity, kind, description, and the number of lost messages that no other finding reports."""
-    units = counted(run.count, "unit")
-    match run.state:
-        case UnitState.MISSING:
-            where = "" if queue.files.bases else ": the queue has no file"
-            what = f"no unit for {counted(run.count, 'message')}{where}"
-            return _missing_severity(checked, queue, run), FindingKind.UNIT_MISSING, what, 0
-        case UnitState.WRONG:
-            severity = Severity.WARNING if _is_mended(checked, queue, run) else Severity.ERROR
-            return severity, FindingKind.UNIT_WRONG, f"{units}: {_difference(run)}", 0
-        case UnitState.OTHER_PLACE:
-            what = f"the message at log offset {run.log_offset} says that it is here, where the unit of another one is"
-            return Severity.ERROR, FindingKind.UNIT_WRONG, what, 0
-        case UnitState.STRAY:
-            what = f"{units} pointing to log offset {run.log_offset}, where no message of this place begins"
-            return Severity.ERROR, FindingKind.UNIT_WRONG, what, 0
-        case UnitState.LOST:
-            what = f"{units} pointing to log offset {run.log_offset}, where the log has no record"
-            return _lost_severity(checked, run), FindingKind.UNIT_LOST, what, 0
-        case UnitState.HOLE:
-            what = f"nothing for {counted(run.count, 'message')}, and none in the log either"
-            return Severity.ERROR, FindingKind.UNIT_MISSING, what, run.count
-        case UnitState.RUBBISH:
-            severity = Severity.WARNING if checked.found.is_clean else Severity.NOTE
-            return severity, FindingKind.UNIT_TAIL, "bytes behind the last unit that are none", 0
+def _becomes_ours(checked: CheckedStore, queue: CheckedQueue, first: Difference) -> str:
+    if first.is_tail:
+        return "nothing" if checked.found.is_clean else "clears it"
+    if queue.is_mended:
+        return MADE_ANEW
+    return PASSED_OVER if first.is_empty else SERVED
 
 
-def _missing_severity(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> Severity:
-    if _is_mended(checked, queue, run):
-        is_usual = not checked.found.is_clean and run.end_offset == queue.next_offset
-        return Severity.NOTE if is_usual else Severity.WARNING
-    # Without a table of topics, a deleted topic looks like one that lost its queues.
-    is_known = bool(queue.files.bases) or checked.known_topics is not None
-    return Severity.ERROR if is_known else Severity.WARNING
-
-
-def _lost_severity(checked: CheckedStore, run: UnitRun) -> Severity:
-    """A power cut may have taken the end of a log before it was acknowledged; the log's own finding says so."""
-    return Severity.ERROR if run.log_offset < checked.records.end_offset else Severity.WARNING
-
-
-def _difference(run: UnitRun) -> str:
-    wanted, there = UNIT.unpack(run.expected[: UNIT.size]), UNIT.unpack(run.found)
-    names = ("log offset", "size", "tags code")
-    texts = [
-        f"{name} {found} is not {right}"
-        for name, found, right in zip(names, there, wanted, strict=True)
-        if found != right
-    ]
-    return ", ".join(texts)
-
-
-def _is_mended(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> bool:
-    """Whether a start of our broker would leave the units as the log calls for them."""
-    dry, files = checked.dry, queue.files
-    if dry.refusal is not None or not run.expected:
-        return False
-    cache = FileCache(dry.disk, 1, read_only=True)
-    after = FoundFiles(files.directory, files.file_size_bytes, dry.disk, cache)
-    return after.span(run.queue_offset * UNIT_SIZE_BYTES, len(run.expected)) == run.expected
-
-
-def _becomes(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> tuple[str, str]:
-    match run.state:
-        case UnitState.MISSING:
-            is_mended = _is_mended(checked, queue, run)
-            ours = "makes them anew from the log" if is_mended else PASSED_OVER
-            apache = _apache_makes(checked, queue, run)
-        case UnitState.WRONG:
-            is_mended = _is_mended(checked, queue, run)
-            ours, apache = "makes them anew from the log" if is_mended else SERVED, SERVED
-        case UnitState.LOST if run.log_offset >= checked.records.end_offset:
-            ours = apache = "forgets them"
-        case UnitState.RUBBISH:
-            ours = "nothing" if checked.found.is_clean else "clears them"
-            apache = "writes over them"
-        case UnitState.HOLE:
-            ours = apache = "leaves it: there is nothing to make it from"
-        case _:
-            ours = apache = SERVED
-    return checked.ours.refused(ours), checked.apache.refused(apache)
-
-
-def _apache_makes(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> str:
+def _becomes_apache(checked: CheckedStore, queue: CheckedQueue, first: Difference) -> str:
     """Apache's broker ends a queue at the first empty unit of its last three files, and dispatches records from where
     it starts to read the log."""
-    is_read = run.log_offset >= checked.apache.dispatched_from
-    is_tail = run.end_offset == queue.next_offset
+    if first.is_tail:
+        return "writes over it"
+    if not first.is_empty:
+        return SERVED
     first_read = queue.files.bases[-FILES_RECOVERED:][:1]
-    is_seen = not first_read or run.queue_offset * UNIT_SIZE_BYTES >= first_read[0]
-    if is_tail or is_seen:
-        if is_read:
-            return "makes them anew from the log"
-        return PASSED_OVER if is_tail else "ends the queue here: consumers never get what is behind"
-    return PASSED_OVER
+    if first_read and first.queue_offset * UNIT_SIZE_BYTES < first_read[0]:
+        return PASSED_OVER
+    is_read = first.log_offset >= checked.apache.dispatched_from
+    return MADE_ANEW if is_read else "ends the queue here: consumers never get what is behind"

@@ -12,8 +12,6 @@ from rmqserver.store.disk.segments import FileCache
 MENDED = "brings wheel and timer log together again"
 LEFT = "leaves it"
 
-FaultKeys = set[tuple[FindingKind, tuple[object, ...]]]
-
 
 def add_all(checked: CheckedStore, wheel: WheelCheck, now_ms: int) -> None:
     topic = checked.queues.topics.get(TIMER_TOPIC)
@@ -22,7 +20,7 @@ def add_all(checked: CheckedStore, wheel: WheelCheck, now_ms: int) -> None:
     faults = list(wheel.faults(checked.found.disk, checked.log, queue_end, now_ms))
     left = _left_by_a_start(checked, wheel, queue_end, now_ms) if faults else None
     for fault in faults:
-        is_mended = left is not None and (fault.kind, fault.key) not in left
+        is_mended = left is not None and fault.kind not in left
         is_usual = is_mended and not checked.found.is_clean
         becomes = MENDED if is_mended else LEFT
         is_light = is_mended or fault.is_doubt
@@ -34,11 +32,11 @@ def add_all(checked: CheckedStore, wheel: WheelCheck, now_ms: int) -> None:
         )  # fmt: skip
 
 
-def _left_by_a_start(checked: CheckedStore, wheel: WheelCheck, queue_end: int, now_ms: int) -> FaultKeys | None:
-    """The faults that remain after a start of our broker; None if it refuses."""
+def _left_by_a_start(checked: CheckedStore, wheel: WheelCheck, queue_end: int, now_ms: int) -> set[FindingKind] | None:
+    """The kinds of faults that remain after a start of our broker; None if it refuses."""
     if checked.dry.refusal is not None:
         return None
     disk = checked.dry.disk
     cache = FileCache(disk, FILES_OPEN_MAX, read_only=True)
     log = FoundFiles(checked.log.directory, checked.log.file_size_bytes, disk, cache)
-    return {(fault.kind, fault.key) for fault in wheel.faults(disk, log, queue_end, now_ms)}
+    return {fault.kind for fault in wheel.faults(disk, log, queue_end, now_ms)}

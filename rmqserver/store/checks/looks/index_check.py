@@ -1,26 +1,35 @@
-"""Compares the index with the log: the code that writes index files rebuilds them in memory, and each write is compared
-with the file. Only files that differ are examined entry by entry (``index_diff.py``)."""
+"""Compares the index with the log: the entries of each file with those that its messages call for, and the chains of
+its slots, up to the first difference of each file. Some files differ without damage: the oldest still holds expired
+messages, and after a crash some hold a message twice."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import sys
+from array import array
 from collections.abc import Callable, Sequence
 
-from rmqserver.store.disk.disk import Disk, File, is_empty
+from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.index.file import (
     HEADER,
     INDEX_UNIT,
+    SLOT,
     IndexFile,
     IndexHeader,
-    LiveIndexFile,
     entries,
     file_size_bytes,
+    index_units,
+    seconds_since,
 )
 from rmqserver.store.index.found_counts import Counts
 from rmqserver.store.queues.consume_queues import NO_TAG
 from rmqserver.store.queues.round import IndexItem
 
 _READ_BYTES = 1 << 20
+_BLOCK_ENTRIES = 20_000
+_SLOTS_PER_PAGE = 1024
+
+Entry = tuple[int, int, int, int]
+"""Hash, log offset, seconds since the file's begin, number of the entry before it in its slot."""
 
 
 class FoundIndexFile(IndexFile):
@@ -45,12 +54,6 @@ class FoundIndexFile(IndexFile):
         found: tuple[int, int, int, int] = INDEX_UNIT.unpack(self.unit(number).ljust(INDEX_UNIT.size, b"\0"))
         return found
 
-    def count_at(self, log_offset: int) -> int:
-        """How many entries the message at ``log_offset`` has; searches the entries, which are in log order."""
-        numbers = range(1, self.entry_count + 1)
-        first = bisect_left(numbers, log_offset, key=lambda number: self.entry(number)[1])
-        return bisect_right(numbers, log_offset, key=lambda number: self.entry(number)[1]) - first
-
     def _entry_count(self) -> int:
         told = self.header.next_unit - 1
         if 0 <= told < self.unit_count:
@@ -71,218 +74,193 @@ def _agreed(found: int, told: int, is_right: Callable[[int], bool]) -> int:
     return told if not is_right(found) and is_right(told) else found
 
 
-class _Comparison:
-    """A ``File`` for rebuilding the index: compares everything written with the existing file."""
+class CheckedIndexFile:
+    """One file. ``problem`` is its first difference in words, and the byte where it is."""
 
-    def __init__(self, found: FoundIndexFile, first_seconds: int):
-        self.path = found.path
-        self.is_equal = True
-        self._found = found
-        self._first_seconds_at = found.units_at + INDEX_UNIT.size + 12
-        self._first_seconds = first_seconds
-        self._slots_end = found.units_at
-        self._slots_compared: list[tuple[int, int]] = []
+    def __init__(self, found: FoundIndexFile, before: CheckedIndexFile | None, min_offset: int):
+        self.found = found
+        self.problem: tuple[str, int] | None = None
+        header = found.header
+        self._begin_ms = header.begin_timestamp_ms
+        last_ms = before.found.header.end_timestamp_ms if before else 0
+        self._apaches_first_seconds = max(0, self._begin_ms - last_ms) // 1000 if last_ms else 0
+        """Apache's broker counts the seconds of the first entry from the end of the previous file."""
+        self._ends_ms: dict[int, int] = {}
+        """Store times of the first and the last message, as far as the log has them."""
+        self._min_offset = min_offset
+        self._newest = -1
+        self._has_tags = True
+        """Brokers up to 5.3.3 made no entries for tags."""
+        self._number, self._block, self._block_number = 1, b"", 1
+        self._slots = array("i", bytes(SLOT.size * found.slot_count))
+        self._pages = bytearray(found.slot_count // _SLOTS_PER_PAGE + 1)
+        self._used_count = 0
 
-    def size(self) -> int:
-        return self._found.file.size()
-
-    def pread(self, size_bytes: int, at: int) -> bytes:
-        return bytes(size_bytes)
-
-    def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
-        wanted = bytes(data)
-        there = self._found.file.pread(len(wanted), at)
-        if at <= self._first_seconds_at < at + len(wanted):
-            # Apache's broker counts the first entry's seconds from the end of the previous file.
-            start = self._first_seconds_at - at
-            if int.from_bytes(there[start : start + 4], "big") == self._first_seconds:
-                wanted = wanted[:start] + there[start : start + 4] + wanted[start + 4 :]
-        if HEADER.size <= at < self._slots_end:
-            self._slots_compared.append((at, at + len(wanted)))
-        self.is_equal = self.is_equal and wanted == there
-
-    def fdatasync(self) -> None:
-        pass
-
-    def next_data(self, at: int) -> int:
-        return at
-
-    def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
-        return None
-
-    def pread_cached_into(self, memory: memoryview, at: int) -> bool:
-        return False
-
-    def pread_direct(self, memory: memoryview, at: int) -> int:
-        raise NotImplementedError
-
-    def allocate(self, at: int, size_bytes: int) -> None:
-        pass
-
-    def pwrite_direct(self, data: memoryview, at: int) -> None:
-        self.pwrite(data, at)
-
-    def truncate(self, size_bytes: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def are_other_slots_empty(self) -> bool:
-        at = HEADER.size
-        for start, end in [*sorted(self._slots_compared), (self._slots_end, self._slots_end)]:
-            if not is_empty(self._found.file, at, start):
-                return False
-            at = end
+    def take_at_once(self, items: list[IndexItem]) -> bool:
+        """Takes the next messages of the log if the file has exactly their entries. False if they are to be taken one
+        by one."""
+        found = self.found
+        if index_units is None or not found.first_offset < items[0][1] <= items[-1][1] < found.last_offset:
+            return False
+        if not self._has_tags:
+            items = [(*item[:5], NO_TAG) for item in items]
+        room = found.entry_count + 1 - self._number
+        made = index_units(
+            items, memoryview(self._slots), found.slot_count, self._pages, self._number, room, self._begin_ms
+        )
+        if made is None:
+            return False
+        units, used_count = made
+        if found.file.pread(len(units), found.units_at + INDEX_UNIT.size * self._number) != units:
+            for key_hash, _, _, previous in reversed(list(INDEX_UNIT.iter_unpack(units))):
+                self._slots[key_hash % found.slot_count] = previous
+            return False
+        self._number += len(units) // INDEX_UNIT.size
+        self._used_count += used_count
+        self._newest = items[-1][1]
         return True
 
-
-class CheckedIndexFile:
-    """One file, and how far it was rebuilt. The previous file, which was full, holds the first ``skipped_count``
-    entries of its first message; this file holds the next ``ending_count`` entries of its last one. ``has_tags``:
-    messages have an entry for their tag; brokers up to 5.3.3 made none."""
-
-    def __init__(self, found: FoundIndexFile, before: CheckedIndexFile | None):
-        self.found = found
-        self.is_equal = False
-        """Known once the log is read."""
-        self.has_tags: bool | None = None
-        """Known from the first message that has a tag."""
-        self.ending_count = 0
-        while self.ending_count < found.entry_count and self._ends_there(found.entry_count - self.ending_count):
-            self.ending_count += 1
-        is_split = before is not None and before.found.last_offset == found.first_offset
-        self.skipped_count = before.ending_count if before is not None and is_split else 0
-        first_ms, last_ms = found.header.begin_timestamp_ms, before.found.header.end_timestamp_ms if before else 0
-        self.first_seconds = max(0, first_ms - last_ms) // 1000 if last_ms else 0
-        """The seconds that Apache's broker writes into the first entry: it counts from the end of the previous file."""
-
-    def _ends_there(self, number: int) -> bool:
-        return self.found.entry(number)[1] == self.found.last_offset
-
-    def learn(self, items: Sequence[IndexItem]) -> None:
-        """Finds out whether there are entries for tags."""
-        for item in items:
-            if item[5] != NO_TAG and self.found.first_offset < item[1] < self.found.last_offset:
-                self.has_tags = self.found.count_at(item[1]) == len(entries([item])[0])
-                return
-
-    def fitted(self, item: IndexItem) -> IndexItem:
-        """The item with only those of its entries that belong in this file."""
-        if self.has_tags is False:
-            item = (*item[:5], NO_TAG)
-        start = self.skipped_count if item[1] == self.found.first_offset else 0
-        stop = start + self.ending_count if item[1] == self.found.last_offset else None
-        return item if not start and stop is None else _trimmed(item, start, stop)
-
-
-class _Build:
-    """A file that is being rebuilt next to the existing one."""
-
-    def __init__(self, checked: CheckedIndexFile, counts: Counts):
-        self.checked = checked
-        self._comparison = _Comparison(checked.found, checked.first_seconds)
-        self._live = LiveIndexFile(self._comparison, *counts)
-
-    def put(self, items: list[IndexItem]) -> None:
-        """Adds messages of this file, in order."""
-        checked, found = self.checked, self.checked.found
-        if not items or not self._comparison.is_equal:
+    def take(self, item: IndexItem) -> None:
+        """Takes the next message of the log in this file."""
+        log_offset, found = item[1], self.found
+        if log_offset in (found.first_offset, found.last_offset):
+            self._ends_ms[log_offset] = item[2]
+            if log_offset == found.first_offset:
+                self._begin_ms = item[2]
+        self._pass_over(log_offset)
+        if self.problem is not None:
             return
-        if checked.has_tags is None:
-            checked.learn(items)
-        is_edge = items[0][1] == found.first_offset or items[-1][1] == found.last_offset
-        if is_edge or checked.has_tags is False:
-            items = [checked.fitted(item) for item in items]
-        if self._live.put(items) < len(items):
-            self._comparison.is_equal = False
-        self._live.write_ahead()
+        first, told = self._number, []
+        seconds = seconds_since(self._begin_ms, item[2])
+        while (entry := self._next()) is not None and entry[1] == log_offset:
+            if entry[2] != seconds and (self._number, entry[2]) != (1, self._apaches_first_seconds):
+                self._differs("an entry has another time than its message", first)
+            told.append(entry[0])
+            self._advance(entry)
+        hashes, _ = entries([item])
+        if told != hashes and not self._is_usual(told, hashes, log_offset, has_tag=item[5] != NO_TAG):
+            self._differs(f"the entries are not those of the message at log offset {log_offset}", first)
+        self._newest = log_offset
+
+    def _is_usual(self, told: list[int], hashes: Sequence[int], log_offset: int, *, has_tag: bool) -> bool:
+        """Whether there is none for the tag, or the first or the last message has others in the file beside."""
+        for wanted in (hashes, hashes[:-1]) if has_tag else (hashes,):
+            if told == wanted:
+                self._has_tags = False
+                return True
+            count = len(told)
+            if count and log_offset == self.found.first_offset and told == wanted[-count:]:
+                return True
+            if count and log_offset == self.found.last_offset and told == wanted[:count]:
+                return True
+        return False
+
+    def _pass_over(self, end: int) -> None:
+        """Takes entries before ``end`` that no message of the log calls for."""
+        while self.problem is None and (entry := self._next()) is not None and entry[1] < end:
+            if entry[1] >= self._min_offset and entry[1] > self._newest:
+                what = f"an entry pointing to log offset {entry[1]}, where no message begins"
+                self._differs(what, self._number)
+            self._advance(entry)
+
+    def _next(self) -> Entry | None:
+        if self._number > self.found.entry_count:
+            return None
+        at = (self._number - self._block_number) * INDEX_UNIT.size
+        if at >= len(self._block):
+            count, self._block_number = min(_BLOCK_ENTRIES, self.found.entry_count + 1 - self._number), self._number
+            data = self.found.file.pread(INDEX_UNIT.size * count, self.found.units_at + INDEX_UNIT.size * self._number)
+            self._block, at = data.ljust(INDEX_UNIT.size * count, b"\0"), 0
+        entry: Entry = INDEX_UNIT.unpack_from(self._block, at)
+        return entry
+
+    def _advance(self, entry: Entry) -> None:
+        """Takes one entry, and checks that it leads to the one before it in its slot."""
+        slot = entry[0] % self.found.slot_count
+        if entry[3] != self._slots[slot]:
+            self._differs("an entry does not lead to the one before it in its slot", self._number)
+        self._used_count += not self._slots[slot]
+        self._slots[slot] = self._number
+        self._number += 1
+
+    def _differs(self, what: str, number: int) -> None:
+        self.problem = self.problem or (what, self.found.units_at + INDEX_UNIT.size * number)
 
     def finish(self) -> None:
-        """Call it when all messages of the file were put."""
-        comparison = self._comparison
-        if comparison.is_equal and (snapshot := self._live.snapshot()) is not None:
-            snapshot.write()
-        self.checked.is_equal = (
-            comparison.is_equal
-            and self._live.header.next_unit == self.checked.found.entry_count + 1
-            and comparison.are_other_slots_empty()
-        )
+        """Call it when all messages of the file were taken."""
+        self._pass_over(1 << 63)
+        if self.problem is None:
+            self.problem = self._wrong_slot() or self._wrong_header()
+
+    def _wrong_slot(self) -> tuple[str, int] | None:
+        found = self.found
+        for at in range(0, found.slot_count, _BLOCK_ENTRIES):
+            wanted = self._slots[at : at + _BLOCK_ENTRIES]
+            data = found.file.pread(SLOT.size * len(wanted), HEADER.size + SLOT.size * at)
+            there = array("i", data.ljust(SLOT.size * len(wanted), b"\0"))
+            if sys.byteorder == "little":
+                there.byteswap()
+            if there != wanted:
+                number = at + next(n for n, newest in enumerate(there) if newest != wanted[n])
+                return "a slot does not lead to its newest entry", HEADER.size + SLOT.size * number
+        return None
+
+    def _wrong_header(self) -> tuple[str, int] | None:
+        found, told = self.found, self.found.told
+        first, last = found.first_offset, found.last_offset
+        really = IndexHeader(
+            self._ends_ms.get(first, told.begin_timestamp_ms), self._ends_ms.get(last, told.end_timestamp_ms),
+            first, last, self._used_count, found.entry_count + 1,
+        )  # fmt: skip
+        return None if told == really else ("its header is not that of its entries", 0)
 
 
 class IndexCheck:
-    """``take`` the results of ``QueueCheck.take``, in log order. A file whose messages are not all in the log does not
-    count as equal."""
+    """``take`` the results of ``QueueCheck.take``, in log order, then ``finish``. ``outside_count`` counts messages
+    before the first entry and between two files, ``behind_count`` those behind the last entry; ``outside_at`` and
+    ``behind`` are where they are."""
 
-    def __init__(self, paths: Sequence[str], counts: Counts, disk: Disk):
+    def __init__(self, paths: Sequence[str], counts: Counts, disk: Disk, min_offset: int):
         self.files: list[CheckedIndexFile] = []
-        self.before_count = self.between_count = self.behind_count = 0
-        """Messages before the first file's first entry, between files, and behind the last file's last entry."""
-        self.behind: tuple[int, int] | None = None
-        """Log offsets of the first and the last message behind."""
-        self._counts = counts
+        self.outside_count = self.behind_count = 0
+        self.outside_at = -1
+        self.behind = (-1, -1)
         for path in paths:
             if disk.file_size(path) != file_size_bytes(*counts):
                 continue
             found = FoundIndexFile(disk.open(path, read_only=True), *counts)
             if found.entry_count:
-                self.files.append(CheckedIndexFile(found, self.files[-1] if self.files else None))
-        self._next = 0
-        self._build: _Build | None = None
+                self.files.append(CheckedIndexFile(found, self.files[-1] if self.files else None, min_offset))
+        self._at = 0
 
     def take(self, items: list[IndexItem]) -> None:
-        while items:
-            build = self._build or self._start()
-            if build is None:
-                items = _keyed(items)
-                self.behind_count += len(items)
-                if items:
-                    self.behind = self.behind[0] if self.behind else items[0][1], items[-1][1]
-                return
-            found = build.checked.found
-            before = sum(item[1] < found.first_offset for item in items) if items[0][1] < found.first_offset else 0
-            if before and self._next == 1:
-                self.before_count += len(_keyed(items[:before]))
-            elif before:
-                self.between_count += len(_keyed(items[:before]))
-            end = len(items)
-            if items[-1][1] >= found.last_offset:
-                end = sum(item[1] <= found.last_offset for item in items)
-            build.put(items[before:end])
-            if items[-1][1] < found.last_offset:
-                return
-            self._finish(build)
-            is_split = self._next < len(self.files) and self.files[self._next].skipped_count
-            items = items[end - 1 if is_split and end else end :]
+        keyed = [item for item in items if item[3] or item[4] or item[5] != NO_TAG]
+        file = self.files[self._at] if self._at < len(self.files) else None
+        if not keyed or (file is not None and file.problem is None and file.take_at_once(keyed)):
+            return
+        for item in keyed:
+            self._take(item)
 
-    def _start(self) -> _Build | None:
-        """Starts on the next file; None behind the last one."""
-        if self._next == len(self.files):
-            return None
-        self._build = _Build(self.files[self._next], self._counts)
-        self._next += 1
-        return self._build
+    def _take(self, item: IndexItem) -> None:
+        log_offset, files = item[1], self.files
+        while self._at < len(files) and log_offset > files[self._at].found.last_offset:
+            self._finish_one()
+        if self._at == len(files):
+            self.behind_count += 1
+            self.behind = (log_offset if self.behind[0] < 0 else self.behind[0], log_offset)
+        elif log_offset < files[self._at].found.first_offset:
+            self.outside_count += 1
+            self.outside_at = log_offset if self.outside_at < 0 else self.outside_at
+        else:
+            for file in files[self._at : self._at + 2]:
+                if file.problem is None and file.found.first_offset <= log_offset:
+                    file.take(item)
 
-    def _finish(self, build: _Build) -> None:
-        build.finish()
-        self._build = None
+    def finish(self) -> None:
+        """Call it at the end of the log."""
+        while self._at < len(self.files):
+            self._finish_one()
 
-
-def _keyed(items: list[IndexItem]) -> list[IndexItem]:
-    """The items that have entries."""
-    return [item for item in items if item[3] or item[4] or item[5] != NO_TAG]
-
-
-def _trimmed(item: IndexItem, start: int, stop: int | None) -> IndexItem:
-    """The item with only the entries from ``start`` to ``stop``, in the order unique key, keys, tag."""
-    prefix_hash, log_offset, store_ms, unique_key, keys, tag_hash = item
-    parts: list[tuple[str, bytes]] = [("unique", unique_key)] if unique_key else []
-    parts += [("key", key) for key in keys.split(b" ") if key]
-    parts += [("tag", b"")] if tag_hash != NO_TAG else []
-    kept = parts[start:stop]
-    return (
-        prefix_hash, log_offset, store_ms,
-        b"".join(value for kind, value in kept if kind == "unique"),
-        b" ".join(value for kind, value in kept if kind == "key"),
-        tag_hash if ("tag", b"") in kept else NO_TAG,
-    )  # fmt: skip
+    def _finish_one(self) -> None:
+        self.files[self._at].finish()
+        self._at += 1

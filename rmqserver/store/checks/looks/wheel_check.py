@@ -4,7 +4,7 @@ unit to its message. Past slots are not checked, because no broker reads them.""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.java.java_hash import java_hash
@@ -14,7 +14,7 @@ from rmqproto.names import TIMER_TOPIC
 from rmqserver.store.checks.findings.finding import FindingKind
 from rmqserver.store.checks.found_files import FILES_OPEN_MAX, FoundFiles
 from rmqserver.store.checks.survey import Survey
-from rmqserver.store.disk.disk import Disk, is_empty
+from rmqserver.store.disk.disk import Disk
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.log.scan import FoundRecord
@@ -36,10 +36,9 @@ saved."""
 
 
 class TimerFault(NamedTuple):
-    """``key`` identifies the same fault in two looks at a store. ``is_doubt``: it may be no fault."""
+    """``is_doubt``: it may be no fault."""
 
     kind: FindingKind
-    key: tuple[object, ...]
     what: str
     path: str
     at: int | None = None
@@ -73,11 +72,13 @@ class WheelCheck:
                     self._messages.append(WaitingMessage(record.queue_offset, record.log_offset, int(text)))
 
     def faults(self, disk: Disk, log: FoundFiles, queue_end: int, now_ms: int) -> Iterator[TimerFault]:
-        """The faults of the timers on that disk, which holds the store or what a start leaves of it. ``log`` is the
-        commit log, ``queue_end`` the end of the timer topic's queue. Writes nothing."""
+        """The faults of the checkpoint, and the first difference of the wheel and its log, on that disk, which holds
+        the store or what a start leaves of it. ``log`` is the commit log, ``queue_end`` the end of the timer topic's
+        queue. Writes nothing."""
         look = _Look(self._found, disk, log, self._messages, now_ms)
         yield from look.at_checkpoint(queue_end)
-        yield from look.at_files()
+        if (difference := next(look.differences(), None)) is not None:
+            yield difference
 
 
 class _Look:
@@ -110,71 +111,64 @@ class _Look:
         taken_in = 0 if is_of_a_slave else max(saved.queue_offset, saved.master_queue_offset)
         note = data[NOTE_AT:]
         if size != TIMER_CHECK_SIZE_BYTES:
-            yield self._of_checkpoint("size", f"{size:,} bytes, where it has {TIMER_CHECK_SIZE_BYTES:,}", 0)
+            yield self._of_checkpoint(f"{size:,} bytes, where it has {TIMER_CHECK_SIZE_BYTES:,}", 0)
         if taken_in > queue_end:
-            yield self._of_checkpoint(
-                "queue", f"timers are taken in up to {taken_in}, the queue ends at {queue_end}", 16
-            )
+            yield self._of_checkpoint(f"timers are taken in up to {taken_in}, the queue ends at {queue_end}", 16)
         if saved.read_time_ms > saved.version_timestamp_ms + _AHEAD_MAX_MS and not is_of_a_slave:
             what = f"timers are delivered up to {saved.read_time_ms}, as was known at {saved.version_timestamp_ms}"
-            yield self._of_checkpoint("time", what, 0)
+            yield self._of_checkpoint(what, 0)
         elif self._files.bases and saved.read_time_ms < saved.version_timestamp_ms - _BEHIND_MAX_MS:
             what = f"timers are delivered only up to {saved.read_time_ms}, as was known at {saved.version_timestamp_ms}"
-            yield self._of_checkpoint("time", what, 0)._replace(is_doubt=True)
+            yield self._of_checkpoint(what, 0)._replace(is_doubt=True)
         if any(data[TIMER_CHECK_FIELDS_BYTES:NOTE_AT]):
-            yield self._of_checkpoint("rest", "bytes behind its fields that no broker writes", TIMER_CHECK_FIELDS_BYTES)
+            yield self._of_checkpoint("bytes behind its fields that no broker writes", TIMER_CHECK_FIELDS_BYTES)
         if any(note) and DeliveryNote.unpack_untrusted(note) is None:
-            yield self._of_checkpoint("note", "its note of deliveries does not have its checksum", NOTE_AT)
+            yield self._of_checkpoint("its note of deliveries does not have its checksum", NOTE_AT)
 
-    def _of_checkpoint(self, key: str, what: str, at: int) -> TimerFault:
-        return TimerFault(FindingKind.TIMER_CHECK, (key,), what, self._below(self._paths.check), at)
+    def _of_checkpoint(self, what: str, at: int) -> TimerFault:
+        return TimerFault(FindingKind.TIMER_CHECK, what, self._below(self._paths.check), at)
 
-    def at_files(self) -> Iterator[TimerFault]:
+    def differences(self) -> Iterator[TimerFault]:
+        """The wheel first, then the timer log, then messages."""
         for odd in self._files.odd:
             what = "the file before this one is not there" if odd.is_gap else f"{odd.size_bytes:,} bytes, or a stray"
-            yield TimerFault(
-                FindingKind.TIMER_LOG, ("file", odd.name), what, self._below(f"{self._paths.log}/{odd.name}")
-            )
+            yield self._differs(what, f"{self._paths.log}/{odd.name}")
         wheel = TimerWheel(self._paths.wheel, OverlayDisk(self._disk), self._precision_ms)
         try:
             wheel.load(self._since)
         except StorageError as error:
-            yield TimerFault(FindingKind.TIMER_WHEEL, ("size",), str(error), self._below(self._paths.wheel), 0)
+            yield self._differs(str(error), self._paths.wheel, 0)
             return
         for slot in wheel.slots_since(self._since):
-            if slot.message_count > 0 and slot.time < self._earliest_kept:
-                what = f"{slot.message_count} timers of a time that the wheel no longer reaches: never delivered"
-                yield self._of_slot("late", wheel, slot, what, slot.message_count)
-            if problems := self._problems_of(slot):
-                yield self._of_slot("slot", wheel, slot, "; ".join(problems), 0)
+            if problem := self._problem_of(slot):
+                at, due_ms = slot.time % wheel.slot_count * SLOT.size, slot.time * self._precision_ms
+                is_late = slot.message_count > 0 and slot.time < self._earliest_kept
+                lost_messages = slot.message_count if is_late else 0
+                yield self._differs(problem, wheel.path, at, lost_messages=lost_messages, due_ms=due_ms)
         yield from self._of_units()
 
-    def _of_slot(self, key: str, wheel: TimerWheel, slot: Slot, what: str, lost_messages: int) -> TimerFault:
-        at, due_ms = slot.time % wheel.slot_count * SLOT.size, slot.time * self._precision_ms
-        path = self._below(wheel.path)
-        return TimerFault(FindingKind.TIMER_WHEEL, (key, slot.time), what, path, at, None, lost_messages, due_ms)
+    def _differs(self, what: str, path: str, at: int | None = None, **more: Any) -> TimerFault:
+        what = f"differs from the log, first here: {what}"
+        return TimerFault(FindingKind.TIMERS_DIFFER, what, self._below(path), at, **more)
 
-    def _problems_of(self, slot: Slot) -> list[str]:
-        """The problems of a slot and of the units to which it leads."""
+    def _problem_of(self, slot: Slot) -> str:
+        """What is wrong with a slot or its units; empty if nothing is."""
+        if slot.message_count > 0 and slot.time < self._earliest_kept:
+            return f"{slot.message_count} timers of a time that the wheel no longer reaches: never delivered"
         units = list(self._timer_log.chain(slot.last_position))
         self._reached.update(unit.position for unit in units)
+        ends = (units[-1].position, units[0].position) if units else (NOTHING, NOTHING)
         count = sum(-1 if unit.is_delete else 1 for unit in units)
-        problems = []
-        if not units and slot.last_position != NOTHING:
-            problems.append(f"it leads to timer log position {slot.last_position}, where no unit is")
-        elif units and units[-1].position != slot.first_position:
-            problems.append(f"it begins at {slot.first_position}, and its chain at {units[-1].position}")
-        if any(self._time_of(unit) != slot.time for unit in units):
-            problems.append("it leads to units of another time")
-        if count != slot.message_count:
-            problems.append(f"it counts {slot.message_count}, and has {count}")
-        return problems
+        is_right = ends == (slot.first_position, slot.last_position) and count == slot.message_count
+        if is_right and all(self._time_of(unit) == slot.time for unit in units):
+            return ""
+        return f"a slot of {slot.message_count} messages leads to {count} of the timer log, or to others"
 
     def _time_of(self, unit: Unit) -> int:
         return unit.slot_time_ms // self._precision_ms
 
     def _of_units(self) -> Iterator[TimerFault]:
-        """Faults of units that are still to come, and of messages without a unit."""
+        """Units that are still to come, and messages without a unit."""
         end = self._files.min_offset
         known: set[int] = set()
         is_flushed_to_a_unit = self._saved.log_position <= end
@@ -184,52 +178,33 @@ class _Look:
             known.add(unit.log_offset)
             if self._time_of(unit) < self._since:
                 continue
-            if unit.position not in self._reached:
-                yield self._of_unit(unit, FindingKind.TIMER_MISSING, "no slot of the wheel leads to this unit", 1)
-            elif (problem := self._problem_of(unit)) is not None:
-                yield self._of_unit(unit, FindingKind.TIMER_LOG, problem, 0)
-        base = self._files.base_of(end)
-        if base in self._files.bases and not is_empty(file := self._files.file(base), end - base, file.size()):
-            path = self._below(self._files.path(base))
-            what = "bytes behind the last unit that no broker has written"
-            yield TimerFault(FindingKind.TIMER_LOG, ("rest", base), what, path, end - base, is_doubt=True)
-        if self._saved.log_position > end:
-            what = f"the timer log was flushed up to {self._saved.log_position}, and ends at {end}"
-            yield self._of_checkpoint("log", what, 8)
-        elif not is_flushed_to_a_unit:
-            what = f"at {self._saved.log_position}, up to where the timer log was flushed, no unit begins"
-            yield self._of_checkpoint("log", what, 8)
+            is_reached = unit.position in self._reached
+            if not is_reached or not self._is_of_its_message(unit):
+                base = self._files.base_of(unit.position)
+                yield self._differs(
+                    "this unit is not that of its message" if is_reached else "no slot of the wheel leads to this unit",
+                    self._files.path(base), unit.position - base, log_offset=unit.log_offset,
+                    lost_messages=int(not is_reached), due_ms=unit.slot_time_ms,
+                )  # fmt: skip
         for message in self._messages:
             if message.queue_offset < self._saved.queue_offset and message.log_offset not in known:
-                yield TimerFault(
-                    FindingKind.TIMER_MISSING, ("message", message.log_offset),
-                    f"the message at queue offset {message.queue_offset} has no unit", self._below(self._paths.log),
-                    None, message.log_offset, 1, message.out_ms,
+                yield self._differs(
+                    f"the message at queue offset {message.queue_offset} has no unit", self._paths.log,
+                    log_offset=message.log_offset, lost_messages=1, due_ms=message.out_ms,
                 )  # fmt: skip
+        if not is_flushed_to_a_unit or self._saved.log_position > end:
+            yield self._of_checkpoint(f"at {self._saved.log_position}, the end of the timer log, no unit begins", 8)
 
-    def _of_unit(self, unit: Unit, kind: FindingKind, what: str, lost_messages: int) -> TimerFault:
-        base = self._files.base_of(unit.position)
-        return TimerFault(
-            kind, ("unit", unit.position), what, self._below(self._files.path(base)), unit.position - base,
-            unit.log_offset, lost_messages, unit.slot_time_ms,
-        )  # fmt: skip
-
-    def _problem_of(self, unit: Unit) -> str | None:
-        """The mismatch between a waiting unit and its message."""
-        if unit.log_offset < self._log.min_offset:
-            return f"its message at log offset {unit.log_offset} has expired"
+    def _is_of_its_message(self, unit: Unit) -> bool:
         message = _decoded(self._log.read(unit.log_offset, unit.message_size_bytes), unit.log_offset)
         if message is None or message.topic != TIMER_TOPIC or message.size_bytes != unit.message_size_bytes:
-            return f"it points to log offset {unit.log_offset}, where no timer message of its size begins"
+            return False
         properties = message.properties
         out_text = properties.get(props.TIMER_OUT_MS, "")
-        if unit.is_delete != (props.TIMER_DELETE_UNIQUE_KEY in properties):
-            return "it and its message do not agree on whether it recalls another"
-        if not unit.is_roll and out_text.isdigit() and int(out_text) // self._precision_ms != self._time_of(unit):
-            return f"it is due at {unit.slot_time_ms}, and its message at {out_text}"
-        if unit.topic_hash not in (java_hash(properties.get(props.REAL_TOPIC, "")), 0):
-            return "it is counted for another topic than its message's"
-        return None
+        is_due = unit.is_roll or not out_text.isdigit() or int(out_text) // self._precision_ms == self._time_of(unit)
+        is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
+        is_counted = unit.topic_hash in (java_hash(properties.get(props.REAL_TOPIC, "")), 0)
+        return is_due and is_counted and unit.is_delete == is_recall
 
 
 def _decoded(data: bytes, log_offset: int) -> StoredMessage | None:

@@ -68,7 +68,7 @@ def test_what_we_wrote_is_clean(request: pytest.FixtureRequest, name: str) -> No
     assert report.table_count == 4  # two, and their copies
     kinds = {finding.kind for finding in report.findings}
     assert (FindingKind.UNCLEAN in kinds) == (name == "killed")
-    assert (FindingKind.UNIT_MISSING in kinds) == (name == "killed")  # the last message's, which a start makes
+    assert (FindingKind.QUEUE_DIFFERS in kinds) == (name == "killed")  # the last message's, which a start makes
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,7 @@ def test_a_sector_of_zeros(closed: Path, records: list[FoundRecord]) -> None:
         assert f"{record.topic}-{record.queue_id}" in found.what or "more queue" in found.what
     before, behind = records[records.index(gone[0]) - 1], records[records.index(gone[-1]) + 1]
     assert (found.begin_ms, found.end_ms) == (before.store_timestamp_ms, behind.store_timestamp_ms)
-    lost = [each for each in damaged.found() if each.kind is FindingKind.UNIT_LOST]
-    assert {(each.topic, each.queue_id) for each in lost} == {(each.topic, each.queue_id) for each in gone}
+    assert FindingKind.QUEUE_DIFFERS not in {each.kind for each in damaged.found()}  # they are right
 
 
 def test_damage_in_the_last_file_costs_apaches_broker_all_that_is_behind(
@@ -231,11 +230,11 @@ def test_a_short_log_file(closed: Path) -> None:
     [
         (4, 1, FindingKind.LOG_DAMAGE),  # magic
         (0, 1, FindingKind.LOG_DAMAGE),  # size
-        (15, 1, FindingKind.UNIT_WRONG),  # queue id
-        (27, 1, FindingKind.UNIT_WRONG),  # queue offset
+        (15, 1, FindingKind.QUEUE_DIFFERS),  # queue id
+        (27, 1, FindingKind.QUEUE_DIFFERS),  # queue offset
         (35, 1, FindingKind.LOG_DAMAGE),  # its own log offset
         (36, 64, FindingKind.RECORD_FLAGS),  # sysFlag
-        (39, 4, FindingKind.UNIT_WRONG),  # sysFlag: a prepared message has no unit
+        (39, 4, FindingKind.QUEUE_DIFFERS),  # sysFlag: a prepared message has no unit
         (58, 1, FindingKind.RECORD_TIME),  # store time
     ],
 )
@@ -250,9 +249,9 @@ def test_a_field_of_a_record(
 def test_a_tag_or_key_in_the_properties(closed: Path, records: list[FoundRecord]) -> None:
     data = Damaged.of(closed).read(LOG, 4096, 0)
     for name, kind in (
-        (b"TAGS\x01T", FindingKind.UNIT_WRONG),
-        (b"KEYS\x01k", FindingKind.INDEX_ENTRY),
-        (b"UNIQ_KEY\x01", FindingKind.INDEX_ENTRY),
+        (b"TAGS\x01T", FindingKind.QUEUE_DIFFERS),
+        (b"KEYS\x01k", FindingKind.INDEX_DIFFERS),
+        (b"UNIQ_KEY\x01", FindingKind.INDEX_DIFFERS),
     ):
         damaged = Damaged.of(closed)
         damaged.flip(LOG, data.index(name, 500) + len(name), 2)
@@ -273,25 +272,36 @@ def test_rubbish_behind_the_log(closed: Path, records: list[FoundRecord]) -> Non
 # --- consume queues --------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_unit_in_the_middle_stays_and_costs_apaches_queue_its_end(closed: Path) -> None:
+def test_a_hole_inside_a_queue_stays_and_costs_apaches_queue_its_end(closed: Path) -> None:
     damaged = Damaged.of(closed)
     damaged.write(QUEUE, bytes(20), 60)
-    found = one(damaged.found(), FindingKind.UNIT_MISSING)
-    assert (found.path, found.at, found.topic, found.queue_id, found.queue_offset, found.count) == (
-        QUEUE, 60, "TopicA", 0, 3, 1,
-    )  # fmt: skip
-    assert found.ours == "leaves it: consumers never get them"
+    damaged.flip(QUEUE, 107, 1)
+    found = one(damaged.found(), FindingKind.QUEUE_DIFFERS)
+    assert (found.path, found.at, found.topic, found.queue_id, found.queue_offset) == (QUEUE, 60, "TopicA", 0, 3)
+    assert found.severity is Severity.ERROR
+    assert found.what.startswith("differs from the log, first here: no unit for the message at log offset ")
+    assert found.ours == "leaves it: consumers never get what is missing"
     assert found.apache == "ends the queue here: consumers never get what is behind"
 
 
-@pytest.mark.parametrize(("at", "words"), [(7, "log offset"), (11, "size"), (19, "tags code")])
-def test_a_wrong_unit(closed: Path, at: int, words: str) -> None:
+@pytest.mark.parametrize("at", [7, 11, 19], ids=["log offset", "size", "tags code"])
+def test_a_wrong_unit(closed: Path, at: int) -> None:
     damaged = Damaged.of(closed)
     damaged.flip(QUEUE, 40 + at, 1)
-    found = one(damaged.found(), FindingKind.UNIT_WRONG)
+    found = one(damaged.found(), FindingKind.QUEUE_DIFFERS)
     assert (found.at, found.queue_offset) == (40, 2)
-    assert words in found.what
+    assert "the unit is not that of the message" in found.what
     assert found.ours.startswith("leaves it")
+
+
+def test_a_queue_counts_as_made_anew_only_if_all_of_it_is(tmp_path: Path) -> None:
+    """A start makes the lost end of a queue again, but not what is wrong before."""
+    damaged = Damaged.of(fill(tmp_path / "store", message_count=100))
+    damaged.remove("consumequeue/TopicA/0/00000000000000000200")
+    assert one(damaged.found(), FindingKind.QUEUE_DIFFERS).ours == "makes it anew from the log"
+    damaged.write(QUEUE, bytes(20), 60)
+    found = one(damaged.found(), FindingKind.QUEUE_DIFFERS)
+    assert (found.severity, found.ours) == (Severity.ERROR, "leaves it: consumers never get what is missing")
 
 
 def test_a_unit_that_points_behind_the_log(closed: Path) -> None:
@@ -300,9 +310,8 @@ def test_a_unit_that_points_behind_the_log(closed: Path) -> None:
     data = damaged.read(f"consumequeue/TopicA/0/{last}", 200, 0)
     at = len(data.rstrip(b"\0")) // 20 * 20 + 20
     damaged.write(f"consumequeue/TopicA/0/{last}", (1 << 20).to_bytes(8, "big") + (100).to_bytes(4, "big"), at % 200)
-    found = damaged.found()
-    assert one(found, FindingKind.UNIT_LOST).ours == "forgets them"
-    assert one(found, FindingKind.LOG_LOST).lost_messages == 1
+    (found,) = damaged.found()
+    assert (found.kind, found.lost_messages, found.ours) == (FindingKind.LOG_LOST, 1, "forgets them")
 
 
 def test_a_queue_that_is_gone_is_made_anew_from_the_log(closed: Path) -> None:
@@ -310,18 +319,18 @@ def test_a_queue_that_is_gone_is_made_anew_from_the_log(closed: Path) -> None:
     that the newest record's queue is missing."""
     damaged = Damaged.of(closed)
     damaged.remove("consumequeue")
-    found = [each for each in damaged.found() if each.kind is FindingKind.UNIT_MISSING]
+    found = [each for each in damaged.found() if each.kind is FindingKind.QUEUE_DIFFERS]
     assert {each.topic for each in found} >= {"TopicA", "TopicB", "TopicC", "SCHEDULE_TOPIC_XXXX"}
-    assert {each.ours for each in found} == {"makes them anew from the log"}
+    assert {each.ours for each in found} == {"makes it anew from the log"}
     assert {each.severity for each in found} == {Severity.WARNING}
     damaged = Damaged.of(closed)
     damaged.remove("consumequeue/TopicB")
-    found = [each for each in damaged.found() if each.kind is FindingKind.UNIT_MISSING]
-    assert {(each.topic, each.ours) for each in found} == {("TopicB", "makes them anew from the log")}
+    found = [each for each in damaged.found() if each.kind is FindingKind.QUEUE_DIFFERS]
+    assert {(each.topic, each.ours) for each in found} == {("TopicB", "makes it anew from the log")}
     damaged.remove("queueEnds")
-    found = [each for each in damaged.found() if each.kind is FindingKind.UNIT_MISSING]
+    found = [each for each in damaged.found() if each.kind is FindingKind.QUEUE_DIFFERS]
     assert {each.topic for each in found} == {"TopicB"}
-    assert {each.ours for each in found} == {"leaves it: consumers never get them"}
+    assert {each.ours for each in found} == {"leaves it: consumers never get what is missing"}
     assert all("the queue has no file" in each.what for each in found)
 
 
@@ -342,16 +351,16 @@ def test_a_table_of_topics_that_is_missing_is_told(closed: Path) -> None:
 
 def test_units_that_a_killed_broker_did_not_write_are_no_damage(killed: Path) -> None:
     report = Damaged.of(killed).check()
-    missing = [each for each in report.findings if each.kind is FindingKind.UNIT_MISSING]
+    missing = [each for each in report.findings if each.kind is FindingKind.QUEUE_DIFFERS]
     assert {each.severity for each in missing} == {Severity.NOTE}
-    assert {(each.ours, each.apache) for each in missing} == {("makes them anew from the log",) * 2}
+    assert {(each.ours, each.apache) for each in missing} == {("makes it anew from the log",) * 2}
 
 
 def test_bytes_behind_a_queue(closed: Path) -> None:
     damaged = Damaged.of(closed)
     last = f"consumequeue/TopicC/0/{damaged.disk.listdir(f'{closed}/consumequeue/TopicC/0')[-1]}"
     damaged.write(last, b"rubbish", 190)
-    found = one(damaged.found(), FindingKind.UNIT_TAIL)
+    found = one(damaged.found(), FindingKind.QUEUE_DIFFERS)
     assert (found.path, found.severity) == (last, Severity.WARNING)
 
 
@@ -378,38 +387,30 @@ UNITS_AT = 40 + 7 * 4
 
 
 @pytest.mark.parametrize(
-    ("at", "kind"),
+    ("at", "words"),
     [
-        (UNITS_AT + 5 * 20 + 3, FindingKind.INDEX_ENTRY),  # hash
-        (UNITS_AT + 5 * 20 + 11, FindingKind.INDEX_ENTRY),  # log offset
-        (UNITS_AT + 5 * 20 + 15, FindingKind.INDEX_ENTRY),  # seconds
-        (UNITS_AT + 30 * 20 + 19, FindingKind.INDEX_ENTRY),  # the previous unit
-        (40 + 3, FindingKind.INDEX_SLOT),
-        (7, FindingKind.INDEX_HEADER),
-        (15, FindingKind.INDEX_HEADER),
-        (23, FindingKind.INDEX_HEADER),
-        (31, FindingKind.INDEX_HEADER),
-        (35, FindingKind.INDEX_HEADER),
-        (39, FindingKind.INDEX_HEADER),
+        (UNITS_AT + 5 * 20 + 3, "does not lead to the one before it"),  # hash
+        (UNITS_AT + 5 * 20 + 11, "the entries are not those of the message"),  # log offset
+        (UNITS_AT + 5 * 20 + 15, "has another time than its message"),  # seconds
+        (UNITS_AT + 30 * 20 + 19, "does not lead to the one before it"),  # the previous unit
+        (40 + 3, "a slot does not lead to its newest entry"),
+        *((at, "its header is not that of its entries") for at in (7, 15, 23, 31, 35, 39)),
     ],
 )
-def test_a_byte_of_an_index_file(closed: Path, at: int, kind: FindingKind) -> None:
+def test_a_byte_of_an_index_file(closed: Path, at: int, words: str) -> None:
     damaged, (first, *_) = Damaged.of(closed), index_names(closed)
     damaged.flip(first, at, 1)
-    found = damaged.found()
-    assert kind in {finding.kind for finding in found}
-    assert {finding.path for finding in found} == {first}
-    assert {finding.ours for finding in found} == {"leaves it: look-ups by key miss messages"}
+    found = one(damaged.found(), FindingKind.INDEX_DIFFERS)
+    assert words in found.what
+    assert (found.path, found.ours) == (first, "leaves it: look-ups by key miss messages")
 
 
 def test_an_index_file_that_is_gone(closed: Path) -> None:
     damaged, names = Damaged.of(closed), index_names(closed)
     assert len(names) > 2
-    damaged.remove(names[1])
-    found = one(damaged.found(), FindingKind.INDEX_MISSING)
-    assert "between two files' entries" in found.what
-    damaged.remove(names[0])
-    assert "before the first file's entries" in one(damaged.found(), FindingKind.INDEX_MISSING).what
+    for name in names[1::-1]:
+        damaged.remove(name)
+        assert "before the entries of a file" in one(damaged.found(), FindingKind.INDEX_DIFFERS).what
 
 
 # --- marks and tables ------------------------------------------------------------------------------------------------
@@ -487,25 +488,17 @@ def test_a_failed_flush_is_told(closed: Path) -> None:
 
 
 def test_timers(closed: Path) -> None:
-    log = "timerlog/00000000000000000000"
+    log, check = "timerlog/00000000000000000000", "config/timercheck"
     for act, words, path in (
-        (lambda damaged: damaged.flip(log, 3, 1), "it begins at 0, and its chain at 52", "timerwheel"),
-        (
-            lambda damaged: damaged.flip(log, 52 + 3, 1),
-            "leads to timer log position 52, where no unit is",
-            "timerwheel",
-        ),
-        (lambda damaged: damaged.flip(log, 52 + 35, 1), "where no timer message of its size begins", log),
-        (lambda damaged: damaged.flip(log, 52 + 43, 1), "counted for another topic", log),
-        (lambda damaged: damaged.flip(log, 52 + 15, 4), "do not agree on whether it recalls", log),
-        (
-            lambda damaged: damaged.flip("config/timercheck", 15, 1),
-            "the timer log was flushed up to",
-            "config/timercheck",
-        ),
-        (lambda damaged: damaged.flip("config/timercheck", 23, 8), "timers are taken in up to", "config/timercheck"),
+        (lambda damaged: damaged.flip(log, 3, 1), "a slot of 2 messages leads to 1", "timerwheel"),
+        (lambda damaged: damaged.flip(log, 52 + 3, 1), "leads to 0 of the timer log", "timerwheel"),
+        (lambda damaged: damaged.flip(log, 52 + 35, 1), "this unit is not that of its message", log),
+        (lambda damaged: damaged.flip(log, 52 + 43, 1), "this unit is not that of its message", log),
+        (lambda damaged: damaged.flip(check, 15, 1), "the end of the timer log, no unit begins", check),
+        (lambda damaged: damaged.flip(check, 23, 8), "timers are taken in up to", check),
         (lambda damaged: damaged.remove("timerwheel"), "no slot of the wheel leads to this unit", log),
-        (lambda damaged: damaged.remove("timerlog"), "has no unit", "timerlog"),
+        (lambda damaged: damaged.remove("timerlog"), "leads to 0 of the timer log", "timerwheel"),
+        (lambda damaged: [damaged.remove(name) for name in ("timerlog", "timerwheel")], "has no unit", "timerlog"),
     ):
         damaged = Damaged.of(closed)
         act(damaged)
@@ -518,9 +511,9 @@ def test_a_slot_that_counts_wrong(closed: Path) -> None:
     while not any(file.pread(32, at)):
         at = max(file.next_data(at) // 32 * 32, at + 32)
     damaged.flip("timerwheel", at + 27, 1)
-    found = one(damaged.found(), FindingKind.TIMER_WHEEL)
+    found = one(damaged.found(), FindingKind.TIMERS_DIFFER)
     assert (found.path, found.at) == ("timerwheel", at)
-    assert "it counts 3, and has 2" in found.what
+    assert "a slot of 3 messages leads to 2" in found.what
 
 
 # --- too many --------------------------------------------------------------------------------------------------------
