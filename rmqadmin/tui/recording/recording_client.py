@@ -39,23 +39,19 @@ class RecordingClient(DashboardClient):
         timeout_s: float | None = None,
         accept: Collection[int] = SUCCESS_ALONE,
     ) -> Command:
+        if code not in READING_CODES:
+            return super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
         question = question_of(address, code, _ext(header), body)
         try:
             answer = super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
-        except RefusedError as error:
-            self._note(RecordedAnswer(self.recorded_ms(), question, None, error.remark, refusal=error.code), code)
-            raise
         except RocketMQError as error:
-            if not self.is_stopped:
-                self._note(RecordedAnswer(self.recorded_ms(), question, None, str(error)), code)
+            refusal, remark = (error.code, error.remark) if isinstance(error, RefusedError) else (None, str(error))
+            if refusal is not None or not self.is_stopped:
+                self.recording.answered(RecordedAnswer(self.recorded_ms(), question, None, remark, refusal=refusal))
             raise
         found = RecordedAnswer(self.recorded_ms(), question, answer.code, answer.remark, answer.ext, bytes(answer.body))
-        self._note(found, code)
+        self.recording.answered(found)
         return answer
-
-    def _note(self, answer: RecordedAnswer, code: int) -> None:
-        if code in READING_CODES:
-            self.recording.answered(answer)
 
 
 class ReplayClient(DashboardClient):
@@ -81,8 +77,8 @@ class ReplayClient(DashboardClient):
         found = self.answers.get(question_of(address, code, _ext(header), body))
         if found is None:
             raise ConnectError(f"not in the recording: {request_label(code)} of {address}", address=address)
+        if found.refusal is not None:
+            raise RefusedError(found.refusal, found.remark or "", address=address)
         if found.code is None:
-            if found.refusal is not None:
-                raise RefusedError(found.refusal, found.remark or "", address=address)
             raise ConnectError(found.remark or "", address=address)
         return Command(code=found.code, remark=found.remark, ext=dict(found.ext), body=found.body)

@@ -7,31 +7,28 @@ good up to its last whole step. An unchanged answer is not written again.
 from __future__ import annotations
 
 import os
-import struct
 import zlib
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 
 import msgspec
 
 from rmqproto.errors import UsageError
 
-MAGIC = b"rmqadmin recording 1\n"
+T = TypeVar("T")
+
+MAGIC = b"rmqadmin recording 2\n"
 
 # A block, behind the magic: the first is the Head, each later one a step.
-#   4 bytes  length of the packed bytes, big-endian
-#   4 bytes  CRC-32 of the packed bytes, big-endian
-#   n bytes  a zlib stream of MessagePack: the Head, or a list of RecordedAnswer and PartTaken
-_BLOCK = struct.Struct(">II")
-BLOCK_MAX_BYTES = 64 << 20
-UNPACKED_MAX_BYTES = 256 << 20
+#   4 bytes  length of the zlib stream, big-endian
+#   n bytes  a zlib stream, which has a checksum, of MessagePack: the Head, or a list of RecordedAnswer and PartTaken
+_LENGTH_BYTES = 4
 WRITTEN_MAX_BYTES = 32 << 20
-"""What a writer puts into one block, unpacked, so that every reader takes it: even bytes that do not compress, with one
-more answer of a frame's full size. A larger step becomes several blocks, each a step to a reader."""
-
-_EVENT_EXTRA_BYTES = 256
-"""More than MessagePack adds to the texts and the body of one event."""
+"""What a writer puts into one block, before the answer that goes beyond. A larger step becomes several."""
+UNPACKED_MAX_BYTES = 256 << 20
+"""What a reader takes for one block. Far more than a writer's, which counts bodies and a guess of the rest."""
+_EVENT_EXTRA_BYTES = 1000
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -56,7 +53,7 @@ class RecordedAnswer(msgspec.Struct, frozen=True, tag="answer"):
 
 
 class PartTaken(msgspec.Struct, frozen=True, tag="taken"):
-    """A part of the pulse was taken: ``brokers``, which ends a step, ``groups`` or ``members``."""
+    """A part of the pulse was taken, by its name in the sampler. ``brokers`` ends a step."""
 
     at_ms: int
     part: str
@@ -69,31 +66,10 @@ def question_of(address: str, code: int, ext: dict[str, str], body: bytes) -> by
     return msgspec.msgpack.encode((address, int(code), sorted(ext.items()), body))
 
 
-def _size_max(event: Event) -> int:
-    """A bound of an event's unpacked size."""
-    if isinstance(event, PartTaken):
-        return _EVENT_EXTRA_BYTES
-    texts = sum(4 * (len(name) + len(value)) + 10 for name, value in event.ext.items())
-    return _EVENT_EXTRA_BYTES + len(event.question) + len(event.body) + 4 * len(event.remark or "") + texts
-
-
-def _in_blocks(events: Iterable[Event]) -> Iterator[list[Event]]:
-    block: list[Event] = []
-    size_bytes = 0
-    for event in events:
-        size_bytes += _size_max(event)
-        block.append(event)
-        if size_bytes > WRITTEN_MAX_BYTES:
-            yield block
-            block, size_bytes = [], 0
-    if block:
-        yield block
-
-
 def packed(events: list[Event] | Head) -> bytes:
     """Packs events, or the head, into a block."""
     data = zlib.compress(msgspec.msgpack.encode(events))
-    return _BLOCK.pack(len(data), zlib.crc32(data)) + data
+    return len(data).to_bytes(_LENGTH_BYTES, "big") + data
 
 
 class RecordingWriter:
@@ -110,6 +86,7 @@ class RecordingWriter:
         """Why nothing is written any more; None if writing works."""
         self._lock = Lock()
         self._events: list[Event] = []
+        self._size_bytes = 0
         self._last: dict[bytes, RecordedAnswer] = {}
         self._write(MAGIC + packed(head))
 
@@ -118,19 +95,27 @@ class RecordingWriter:
             before = self._last.get(answer.question)
             if before is None or msgspec.structs.replace(before, at_ms=answer.at_ms) != answer:
                 self._last[answer.question] = answer
-                self._events.append(answer)
+                self._add(answer, len(answer.question) + len(answer.body))
 
     def taken(self, at_ms: int, part: str) -> None:
         with self._lock:
-            self._events.append(PartTaken(at_ms, part))
+            self._add(PartTaken(at_ms, part))
+
+    def _add(self, event: Event, size_bytes: int = 0) -> None:
+        self._events.append(event)
+        self._size_bytes += size_bytes + _EVENT_EXTRA_BYTES
+        if self._size_bytes > WRITTEN_MAX_BYTES:
+            self._write_events()
 
     def end_step(self, at_ms: int) -> None:
         """Notes that the brokers were taken. Blocks until the step is written."""
         with self._lock:
-            events: list[Event] = [*self._events, PartTaken(at_ms, "brokers")]
-            self._events = []
-            for block in _in_blocks(events):
-                self._write(packed(block))
+            self._events.append(PartTaken(at_ms, "brokers"))
+            self._write_events()
+
+    def _write_events(self) -> None:
+        events, self._events, self._size_bytes = self._events, [], 0
+        self._write(packed(events))
 
     def _write(self, data: bytes) -> None:
         if self.error is not None:
@@ -157,75 +142,53 @@ class RecordingReader:
             self._file = path.open("rb")
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from None
+        self.path = path
+        self.torn: str | None = None
         try:
             if self._file.read(len(MAGIC)) != MAGIC:
                 raise UsageError(f"{path} is not a recording", hint="`rmqadmin tui --record FILE` makes one.")
-            self._places: list[int] = []
-            self.torn: str | None = None
-            self.path = path
-            first = self._block_untrusted(self._file.tell())
-            if first is None:
-                raise UsageError(f"{path}: its beginning is damaged")
-            try:
-                self.head = msgspec.msgpack.decode(first, type=Head)
-            except msgspec.DecodeError as error:
-                raise UsageError(f"{path}: its beginning is damaged: {error}") from None
-            self._find_steps()
-            if not self._places:
+            self._places = self._find_blocks()
+            if len(self._places) < 2:
                 raise UsageError(f"{path}: it ended before its first step, and shows nothing")
+            self.head = self._block_untrusted(0, Head, "its beginning")
         except UsageError:
             self._file.close()
             raise
 
-    def _find_steps(self) -> None:
-        """Finds the steps whose bytes are all there. Their checksums are verified when they are read."""
-        size_bytes = os.fstat(self._file.fileno()).st_size
-        at = self._file.tell()
+    def _find_blocks(self) -> list[int]:
+        """Finds the blocks whose bytes are all there. Their checksums are verified when they are read."""
+        places: list[int] = []
+        size_bytes, at = os.fstat(self._file.fileno()).st_size, len(MAGIC)
         while at < size_bytes:
             self._file.seek(at)
-            head = self._file.read(_BLOCK.size)
-            end = at + _BLOCK.size + (_BLOCK.unpack(head)[0] if len(head) == _BLOCK.size else BLOCK_MAX_BYTES)
-            if end > size_bytes or end - at > BLOCK_MAX_BYTES:
-                self.torn = f"it ends within step {len(self._places) + 1}"
-                return
-            self._places.append(at)
+            end = at + _LENGTH_BYTES + int.from_bytes(self._file.read(_LENGTH_BYTES), "big")
+            if end > size_bytes:
+                self.torn = f"it ends within step {len(places)}"
+                break
+            places.append(at)
             at = end
+        return places
 
     @property
     def step_count(self) -> int:
-        return len(self._places)
+        return len(self._places) - 1
 
     def events(self, step: int) -> list[Event]:
         """The events of one step, counted from 0. UsageError if it is damaged."""
-        data = self._block_untrusted(self._places[step])
-        try:
-            if data is not None:
-                return msgspec.msgpack.decode(data, type=list[RecordedAnswer | PartTaken])
-        except msgspec.DecodeError:
-            pass
-        raise UsageError(f"{self.path}: step {step + 1} is damaged")
+        return self._block_untrusted(step + 1, list[RecordedAnswer | PartTaken], f"step {step + 1}")
 
-    def steps(self) -> Iterator[list[Event]]:
-        return (self.events(step) for step in range(self.step_count))
-
-    def _block_untrusted(self, at: int) -> bytes | None:
-        """The contents of a block; None if it is incomplete or damaged."""
-        self._file.seek(at)
-        head = self._file.read(_BLOCK.size)
-        if len(head) < _BLOCK.size:
-            return None
-        size_bytes, crc = _BLOCK.unpack(head)
-        if size_bytes > BLOCK_MAX_BYTES:
-            return None
-        data = self._file.read(size_bytes)
-        if len(data) < size_bytes or zlib.crc32(data) != crc:
-            return None
+    def _block_untrusted(self, at: int, kind: type[T], what: str) -> T:
+        """The contents of a block. UsageError if it is damaged."""
+        self._file.seek(self._places[at])
         unpacker = zlib.decompressobj()
         try:
-            found = unpacker.decompress(data, UNPACKED_MAX_BYTES)
-        except zlib.error:
-            return None
-        return found if unpacker.eof else None
+            data = self._file.read(int.from_bytes(self._file.read(_LENGTH_BYTES), "big"))
+            unpacked = unpacker.decompress(data, UNPACKED_MAX_BYTES)
+            if unpacker.eof:
+                return msgspec.msgpack.decode(unpacked, type=kind)
+        except (zlib.error, msgspec.DecodeError):
+            pass
+        raise UsageError(f"{self.path}: {what} is damaged")
 
     def close(self) -> None:
         self._file.close()

@@ -44,8 +44,12 @@ def test_what_is_packed_is_read(tmp_path_factory: pytest.TempPathFactory, steps:
     path = tmp_path_factory.mktemp("recording") / "file"
     written(path, steps)
     reader = RecordingReader(path)
-    assert (reader.head, list(reader.steps()), reader.torn) == (HEAD, steps, None)
+    assert (reader.head, steps_of(reader), reader.torn) == (HEAD, steps, None)
     reader.close()
+
+
+def steps_of(reader: RecordingReader) -> list[list[Event]]:
+    return [reader.events(step) for step in range(reader.step_count)]
 
 
 def events(count: int) -> list[Event]:
@@ -61,7 +65,7 @@ def test_every_torn_end_leaves_the_steps_before_it(tmp_path: Path) -> None:
         path.write_bytes(data[:size])
         reader = RecordingReader(path)
         whole_count = sum(end <= size for end in begins[1:])
-        assert list(reader.steps()) == steps[:whole_count]
+        assert steps_of(reader) == steps[:whole_count]
         assert (reader.torn is None) == (size in begins)
         reader.close()
     for size in range(begins[0]):
@@ -102,7 +106,7 @@ def test_an_answer_that_is_as_it_was_is_not_written_again(tmp_path: Path) -> Non
         writer.end_step(at_ms)
     writer.close()
     reader = RecordingReader(path)
-    assert [[type(one).__name__ for one in step] for step in reader.steps()] == [
+    assert [[type(one).__name__ for one in step] for step in steps_of(reader)] == [
         ["RecordedAnswer", "PartTaken"],
         ["PartTaken"],
         ["RecordedAnswer", "PartTaken"],
@@ -135,9 +139,9 @@ def test_a_full_disk_ends_the_recording_and_is_said(tmp_path: Path) -> None:
 
 
 def test_a_writer_makes_no_block_that_a_reader_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step of more than 64 MiB was written, and the reader took it and all that followed for torn off."""
+    """A step of any size was written, and the reader refused it."""
     monkeypatch.setattr(recording_file, "WRITTEN_MAX_BYTES", 2000)
-    monkeypatch.setattr(recording_file, "BLOCK_MAX_BYTES", 4000)
+    monkeypatch.setattr(recording_file, "UNPACKED_MAX_BYTES", 4000)
     writer = RecordingWriter(tmp_path / "file", HEAD)
     answers = [RecordedAnswer(at_ms, b"question %d" % at_ms, 0, None, {}, os.urandom(1000)) for at_ms in range(20)]
     for answer in answers:
@@ -147,5 +151,5 @@ def test_a_writer_makes_no_block_that_a_reader_refuses(tmp_path: Path, monkeypat
     reader = RecordingReader(tmp_path / "file")
     assert reader.torn is None
     assert reader.step_count > 5
-    assert [event for step in reader.steps() for event in step] == [*answers, PartTaken(21, "brokers")]
+    assert [event for step in steps_of(reader) for event in step] == [*answers, PartTaken(21, "brokers")]
     reader.close()
