@@ -9,15 +9,13 @@ import msgspec
 
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, joined, read_dead_letters_of
-from rmqadmin.core.messages.lookup import FoundMessage, found_message
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable
-from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError, RocketMQError
-from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.times import TIMESTAMP_MAX_MS, TimeRange
 
 if TYPE_CHECKING:
@@ -116,7 +114,8 @@ def read_window(
             cut_short = f"not all queues: the messages take more than {WINDOW_SIZE_MAX_BYTES >> 20} MiB"
             break
         try:
-            pulled = _pull(admin, broker, queue, _range(end, share, number))
+            place = _place(queue, broker.selected_addr() or "", end, share, number)
+            pulled = [message for pull in pulls(admin, place, is_exact=True) for message in pull.messages]
         except RocketMQError as error:
             problems.append(str(error))
             continue
@@ -134,29 +133,10 @@ def read_window(
     )
 
 
-def _range(end: TopicOffset, share: int, number: int) -> range:
-    """The queue offsets of a queue's share of a window."""
+def _place(queue: MessageQueue, addr: str, end: TopicOffset, share: int, number: int) -> QueuePlace:
+    """A queue's share of a window."""
     stop = max(end.min_offset, end.max_offset - number * share)
-    return range(max(end.min_offset, stop - share), stop)
-
-
-def _pull(admin: AdminClient, broker: BrokerData, queue: MessageQueue, wanted: range) -> list[FoundMessage]:
-    """Pulls the messages of a range of queue offsets that still exist."""
-    addr = broker.selected_addr()
-    assert addr is not None
-    found: list[FoundMessage] = []
-    at = wanted.start
-    while at < wanted.stop:
-        pulled = admin.pull_message(addr, queue, at, max_count=min(PULL_BATCH_COUNT, wanted.stop - at))
-        found += [
-            found_message(stored, broker.broker_name, addr)
-            for stored in pulled.messages
-            if stored.queue_offset < wanted.stop
-        ]
-        if pulled.next_begin_offset <= at or pulled.status is PullStatus.NO_NEW:
-            break
-        at = pulled.next_begin_offset
-    return found
+    return QueuePlace(queue, addr, max(end.min_offset, stop - share), stop)
 
 
 def key_of(message: FoundMessage) -> str:

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from rmqadmin.core.messages.lookup import FoundMessage, found_message
-from rmqadmin.core.messages.queue_reading import QueuePlace, all_queues, compiled_sql92, place
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull, all_queues, compiled_sql92, places_of, pulls
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.sources.messages import WINDOW_SIZE_MAX_BYTES, key_of
-from rmqclient.pull import PullStatus
 from rmqproto.errors import ProtocolError, RocketMQError, UsageError
 from rmqproto.filters.json_path import Path, document_of, parse_path, text_at
 from rmqproto.message import properties as props
@@ -89,13 +86,6 @@ def _member(body: bytes, path: Path) -> list[str]:
     return [] if text is None else [text]
 
 
-class _Queue(msgspec.Struct):
-    """The progress in one queue."""
-
-    place: QueuePlace
-    next_offset: int
-
-
 class Scan:
     """One search, in steps. ``stopped`` says why it does not go on; ``go_on`` resumes it if there is more to search.
     Only one thread may call ``step``; any thread may call ``stop``. It stops at ``matches_max`` matches, MATCHES_MAX if
@@ -108,7 +98,7 @@ class Scan:
         self.is_finished = False
         self.problems: list[str] = []
         self._topic, self._matches, self._between = topic, matches, between
-        self._queues: deque[_Queue] | None = None
+        self._queues: deque[tuple[QueuePlace, Iterator[QueuePull]]] | None = None
         self._size_bytes = 0
         self._time_left_s = SCAN_MAX_S
         self._matches_max = self._shown_max = MATCHES_MAX if matches_max is None else matches_max
@@ -133,38 +123,27 @@ class Scan:
         fails is skipped and becomes a problem. Raises errors of the route and of the queues' ends."""
         began_s = time.monotonic()
         if self._queues is None:
-            self._queues = self._places(admin)
-        queues = self._queues
-        while queues and self.stopped is None and time.monotonic() < began_s + STEP_S:
-            queue = queues.popleft()
+            queues = all_queues(admin, admin.topic_route(self._topic), self._topic)
+            places = places_of(admin, queues, self._between)
+            self._queues = deque((place, pulls(admin, place, is_exact=True)) for place in places)
+        left = self._queues
+        while left and self.stopped is None and time.monotonic() < began_s + STEP_S:
+            place, rest = left.popleft()
             try:
-                if self._pull(admin, queue):
-                    queues.append(queue)
+                pulled = next(rest, None)
             except RocketMQError as error:
-                self.problems.append(f"{queue.place.queue.broker_name} queue {queue.place.queue.queue_id}: {error}")
+                self.problems.append(f"{place.queue.broker_name} queue {place.queue.queue_id}: {error}")
+                continue
+            for message in [] if pulled is None else pulled.messages:
+                self._look_at(message)
+            if pulled is not None and pulled.next_offset < place.end_offset:
+                left.append((place, rest))
         self._time_left_s -= time.monotonic() - began_s
-        if not queues:
+        if not left:
             self.is_finished = True
             self.stopped = "the rest could not be read" if self.problems else "the window was read"
         elif self._time_left_s <= 0:
             self.stop(f"{SCAN_MAX_S:.0f} s are over")
-
-    def _places(self, admin: AdminClient) -> deque[_Queue]:
-        queues = all_queues(admin, admin.topic_route(self._topic), self._topic)
-        places = [place(admin, queue, addr, self._between) for queue, addr in queues]
-        return deque(_Queue(one, one.begin_offset) for one in places if one.begin_offset < one.end_offset)
-
-    def _pull(self, admin: AdminClient, queue: _Queue) -> bool:
-        """Pulls once. Returns whether the queue has more."""
-        where = queue.place
-        pulled = admin.pull_message(where.broker_addr, where.queue, queue.next_offset)
-        for stored in pulled.messages:
-            if stored.queue_offset < where.end_offset:
-                self._look_at(found_message(stored, where.queue.broker_name, where.broker_addr))
-        if pulled.next_begin_offset <= queue.next_offset or pulled.status is PullStatus.NO_NEW:
-            return False
-        queue.next_offset = pulled.next_begin_offset
-        return queue.next_offset < where.end_offset
 
     def _look_at(self, message: FoundMessage) -> None:
         self.scanned_count += 1
