@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,8 @@ from rmqproto.errors import RocketMQError
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.memory.cluster import ClusterMemory
-    from rmqadmin.tui.memory.readings import MembersReading, RowReading
     from rmqadmin.tui.recording.recording_file import RecordingWriter
     from rmqadmin.tui.settings import ClientMaker
-    from rmqadmin.tui.sources.broker_sets import ReadSets
 
 UNSEEN_BROKERS_MIN_S, UNSEEN_GROUPS_MIN_S = 5.0, 30.0
 """The shortest intervals while no screen shows the results."""
@@ -164,19 +162,6 @@ class Sampler:
     def _sets_interval_s(self) -> float:
         return max(WRONG_SETS_MIN_S if self.pulse.is_set_wrong else SETS_MIN_S, self._interval_s())
 
-    def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
-        """Takes what a screen has read of its rows as samples, like the sampler's own readings."""
-        self.pulse.take_rows(kind, found)
-
-    def take_members(self, group: str, reading: MembersReading) -> None:
-        """Takes what a screen has read of the members of a group."""
-        self.pulse.groups.take_members(group, reading)
-
-    def take_sets(self, found: ReadSets) -> None:
-        """Takes what a screen has read of masters and slaves."""
-        self.pulse.take_sets(found.sets)
-        self.pulse.take_set_findings(found.sets, found.findings)
-
     # --- readings ----------------------------------------------------------------------------------------------------
 
     async def _take_brokers(self, feed: Feed) -> None:
@@ -237,7 +222,7 @@ class Sampler:
         asked = self._asked_longest_ago(self._rates_asked, wanted, RATES_ASKED_MAX)
         if asked:
             found = await feed.ask(pulse.read_topic_rows, self._memory, asked)
-            self.take_rows(SubjectKind.TOPIC, found)
+            self.pulse.take_rows(SubjectKind.TOPIC, found)
 
     async def _take_members(self, feed: Feed) -> None:
         """Asks the groups one by one, so that a silent member does not hold up the groups before its own."""

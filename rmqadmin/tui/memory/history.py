@@ -82,7 +82,8 @@ class NumberHistory:
 
     def add(self, series: Series, at_ms: int, value: float | None, lacking: Collection[str] = ()) -> None:
         """Adds a value. ``lacking``: brokers missing from it, if it is a sum. If the previous value lacked other
-        brokers, there is a gap between the two."""
+        brokers, there is a gap between the two. A second value of one moment replaces the first: in a recording, time
+        stands still, and screens read the same again and again."""
         found = self._samples.pop(series, None)
         lacks = frozenset(lacking)
         if found is None:
@@ -93,6 +94,8 @@ class NumberHistory:
                 self._lacking.pop(oldest, None)
         elif lacks != self._lacking.get(series, frozenset()):
             found.append(NumberAt(at_ms, None))
+        elif found and found[-1].at_ms == at_ms:
+            found.pop()
         self._lacking.pop(series, None)
         if lacks:
             self._lacking[series] = lacks

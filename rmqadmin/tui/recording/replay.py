@@ -13,11 +13,9 @@ from rmqadmin.tui.sampler import Sampler
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Sequence
 
     from rmqadmin.core.alerts.alert_rules import AlertRule
-    from rmqadmin.core.health.finding import SubjectKind
-    from rmqadmin.tui.memory.readings import RowReading
 
 
 _OWN_PARTS = ("brokers", "groups")
@@ -41,7 +39,7 @@ class ReplaySampler(Sampler):
     def error(self) -> str | None:
         return self._error
 
-    def take_again(self, part: str, at_ms: int) -> None:
+    def take_again(self, part: str) -> None:
         """Takes a part of the pulse. Blocks for milliseconds only, because no server is asked."""
         takes: dict[str, Callable[[Feed], Coroutine[Any, Any, None]]] = {
             "brokers": self._take_brokers, "groups": self._take_groups, "members": self._take_members,
@@ -57,14 +55,6 @@ class ReplaySampler(Sampler):
         except RocketMQError as error:
             if part in _OWN_PARTS:
                 self._error = str(error)
-
-    def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
-        """Takes rows once a step, because screens read the same ones repeatedly."""
-        at_ms = self._now_ms()
-        known = self.__dict__.setdefault("_rows_at_ms", {})
-        news = {name: reading for name, reading in found.items() if known.get((kind, name)) != at_ms}
-        known.update({(kind, name): at_ms for name in news})
-        super().take_rows(kind, news)
 
 
 class _AtOnce(Feed):
@@ -119,7 +109,7 @@ class Replay:
                 if isinstance(event, RecordedAnswer):
                     self._answers[event.question] = event
                 else:
-                    self.sampler.take_again(event.part, event.at_ms)
+                    self.sampler.take_again(event.part)
 
     def go_for(self, length_ms: int) -> None:
         """Goes forward or back by ``length_ms``, and by at least one step."""

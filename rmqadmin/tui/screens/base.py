@@ -395,7 +395,7 @@ class TableScreen(DashboardScreen):
         self.numbers_known(numbers)
         if self.SAMPLED is not None and self.dashboard.sampler is not None:
             readings = {key: self.row_reading(one) for key, one in known.items() if self.failure_of(one) is None}
-            self.dashboard.sampler.take_rows(self.SAMPLED, readings)
+            self.dashboard.sampler.pulse.take_rows(self.SAMPLED, readings)
             self.show_over_time()
         self.show_status()
 

@@ -109,7 +109,8 @@ class BrokerSetsScreen(DashboardScreen):
         sampler = self.dashboard.sampler
         if sampler is None:
             return
-        sampler.take_sets(found)
+        sampler.pulse.take_sets(found.sets)
+        sampler.pulse.take_set_findings(found.sets, found.findings)
         self.map.set_rows(found.rows.items())
         changes = sampler.pulse.set_changes.newest_first()
         self.moves.say_when_empty(unchanged_text(sampler.pulse.set_changes.since_ms))

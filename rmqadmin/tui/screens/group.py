@@ -194,14 +194,14 @@ class GroupScreen(DashboardScreen):
         for key, row in self._known.items():
             lag_ms = 0 if row.lag_count == 0 else self._lag_ms(row)
             readings[self._queue_subject(key).name] = RowReading({"lag_count": row.lag_count, "lag_ms": lag_ms})
-        sampler.take_rows(SubjectKind.QUEUE, readings)
+        sampler.pulse.take_rows(SubjectKind.QUEUE, readings)
         totals = self._totals
         if totals is not None and totals.offsets:
             waiting = [row.first_waiting_ms for row in self._known.values() if row.first_waiting_ms is not None]
             numbers = GroupNumbers(
                 totals.lag_count, min(waiting, default=None), totals.consume_tps, lag_lacking=tuple(self._lacks)
             )
-            sampler.take_rows(SubjectKind.GROUP, {self.facts.group: group_reading(numbers, now_ms)})
+            sampler.pulse.take_rows(SubjectKind.GROUP, {self.facts.group: group_reading(numbers, now_ms)})
 
     def _queue_subject(self, key: str) -> Subject:
         return Subject(SubjectKind.QUEUE, f"{self.facts.group}: {key}")
@@ -270,7 +270,7 @@ class GroupScreen(DashboardScreen):
         state = await feed.ask(groups.read_state, self.dashboard.memory, self.facts)
         self._state = state
         if self.dashboard.sampler is not None:
-            self.dashboard.sampler.take_members(self.facts.group, groups.members_reading(state))
+            self.dashboard.sampler.pulse.groups.take_members(self.facts.group, groups.members_reading(state))
         feed.problems = [*lacks_text(state.lacks), *([state.error] if state.error else [])]
         owners = state.owners
         if owners is None:

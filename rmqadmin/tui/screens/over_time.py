@@ -85,7 +85,7 @@ class OverTimeScreen(DashboardScreen):
             reading = await feed.ask(self._read)
             feed.problems = [f"without {name}" for name in reading.lacking]
             if sampler is not None:
-                sampler.take_rows(self._subject.kind, {self._subject.name: reading})
+                sampler.pulse.take_rows(self._subject.kind, {self._subject.name: reading})
         self.show_plots()
 
     def _pause_feeds(self) -> None:

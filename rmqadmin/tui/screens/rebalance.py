@@ -102,7 +102,7 @@ class RebalanceScreen(DashboardScreen):
         sampler, owners = self.dashboard.sampler, state.owners
         if sampler is None or owners is None:
             return
-        sampler.take_members(self._facts.group, groups.members_reading(state))
+        sampler.pulse.groups.take_members(self._facts.group, groups.members_reading(state))
         seen = sampler.pulse.groups.rebalances(self._facts.group)
         rows = {
             groups.key_of(queue): OwnedRow(queue, owners.state(queue), tuple(sorted(names)), seen.queues.get(queue))

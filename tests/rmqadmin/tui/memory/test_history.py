@@ -93,3 +93,11 @@ def test_where_nothing_was_read_for_a_while_a_line_has_a_gap() -> None:
     assert history.values(LAG, 60) == [1.0, 2.0, 3.0, None, 4.0]
     assert history.values(LAG, 2) == [None, 4.0]
     assert history.change(LAG, 600_000) == NumberChange(3.0, 1000 + 2 * HELD_MS + 1)
+
+
+def test_a_second_value_of_one_moment_replaces_the_first() -> None:
+    """In a recording, time stands still while a screen reads the same rows at each refresh."""
+    history, series = NumberHistory(), Series("topic", "orders", "in_tps")
+    for at_ms, value in ((1000, 1.0), (2000, 2.0), (2000, 3.0), (2000, 3.0)):
+        history.add(series, at_ms, value)
+    assert history.samples(series) == [(1000, 1.0), (2000, 3.0)]
