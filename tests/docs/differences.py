@@ -171,6 +171,11 @@ NOT_RECORDED = {
         "whose log is shorter; with the second it puts due messages into a queue of another broker, where those come "
         "twice that its master has already delivered. The third is another format of the whole log",
     ),
+    "rmqadmin -o mqadmin": Difference(
+        "mqadmin's widths and words, with rows and the members of maps sorted by name; compare with `sort` where a "
+        "script compares with mqadmin. `allocateMQ` shows what a group of clients does",
+        "mqadmin prints them in the order of Java's hash maps, and allocates queues in it, which no client does",
+    ),
     "rmqadmin store verify": Difference(
         "names the first place where a queue, an index file or the timer wheel differs from the log; `rmqadmin store "
         "dump` shows every unit and entry that does",

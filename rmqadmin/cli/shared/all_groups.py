@@ -11,14 +11,13 @@ from rmqadmin.cli.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, answering, lacking, read_clients, read_offsets
 from rmqadmin.core.groups.unread_lag import UnreadLags
-from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut, hash_order
+from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut
 from rmqadmin.core.results import Result, ResultColumn, Row, doc, some_failed
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.units import at_least, count
 from rmqproto.bodies.groups import CONSUME_ACTIVELY, CONSUME_PASSIVELY
 from rmqproto.codes import version_name
 from rmqproto.errors import RocketMQError
-from rmqproto.java.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group, retry_topic
 
 _TYPES = {CONSUME_PASSIVELY: "PUSH", CONSUME_ACTIVELY: "PULL"}
@@ -127,10 +126,10 @@ def _configured(call: Call, broker_addr: str) -> set[str] | None:
 
 
 def all_groups(call: Call, *, show_all: bool, text: str = "") -> list[GroupFindings]:
-    """Every group that has a retry topic, in mqadmin's order, then those that only have a configuration; only those
+    """Every group that has a retry topic, then those that only have a configuration; only those
     with ``text`` in their names."""
     admin = call.admin
-    topics = hash_order(admin.topic_list(), java_hash)
+    topics = sorted(admin.topic_list())
     with_retry = [topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)]
     brokers = targets.all_brokers(admin.cluster_info())
     tables = targets.ask_each(lambda addr: _configured(call, addr), targets.selected_addrs(brokers))

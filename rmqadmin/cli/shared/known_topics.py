@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from rmqadmin.cli.call import Call
-from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
-from rmqproto.java.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX
 
 
@@ -26,7 +24,7 @@ class Topics(Result, frozen=True):
         return [TopicName(topic=topic) for topic in sorted(self.topics)]
 
     def mqadmin_text(self) -> str:
-        return "".join(f"{topic}\n" for topic in hash_order(self.topics, java_hash))
+        return "".join(f"{topic}\n" for topic in sorted(self.topics))
 
 
 def known_topics(call: Call) -> list[str]:

@@ -8,10 +8,8 @@ from typing import Annotated, ClassVar
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import AskedBroker, ConsumerGroup
 from rmqadmin.core.groups.consumption import GroupClients, Subscription, group_brokers, online_clients
-from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.codes import version_name
-from rmqproto.java.java_hash import java_hash
 
 
 class ClientRow(Row, frozen=True):
@@ -70,7 +68,7 @@ class ConsumerClients(Result, frozen=True):
         facts = self.summary()
         text += f"\nBelow is subscription:\n{'#Topic':20} #SubExpression\n"
         by_topic = {wanted.topic: wanted for wanted in facts.subscriptions}
-        for topic in hash_order(by_topic, java_hash):  # mqadmin keeps the topics in a map, in the map's order
+        for topic in sorted(by_topic):
             text += f"{topic:20} {by_topic[topic].expression}\n"
         return text + (
             f"\nConsumeType: {facts.consume_type}\nMessageModel: {facts.message_model}\n"

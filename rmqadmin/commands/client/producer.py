@@ -10,11 +10,10 @@ import typer
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.core.mqadmin_text import hash_order, java_text
+from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqproto.bodies.groups import ProducerInfo
 from rmqproto.codes import version_name
-from rmqproto.java.java_hash import java_hash
 
 
 class ProducerRow(Row, frozen=True):
@@ -49,7 +48,7 @@ class Producers(Result, frozen=True):
 
     def mqadmin_text(self) -> str:
         text = ""
-        for group in hash_order(self.by_group, java_hash):
+        for group in sorted(self.by_group):
             clients = self.by_group[group]
             text += "" if clients else f"producer group ({group}) instances are empty\n"
             for one in clients:

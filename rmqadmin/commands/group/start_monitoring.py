@@ -14,13 +14,11 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ask_clients
 from rmqadmin.core.groups.consumption import lag_of, read_clients, read_offsets
-from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import RocketMQError
-from rmqproto.java.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group
 
 if TYPE_CHECKING:
@@ -158,7 +156,7 @@ def _lags(
     for queue in offsets:
         by_topic[queue.topic].append(queue)
     lags = []
-    for topic in hash_order(by_topic, java_hash):
+    for topic in sorted(by_topic):
         queues = by_topic[topic]
         counts = [lag_of(offsets[queue]) for queue in queues]
         behind = targets.ask_each(

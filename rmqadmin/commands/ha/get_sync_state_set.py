@@ -8,12 +8,11 @@ from typing import Annotated, ClassVar
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.controller_options import ControllerAddr, EveryBrokerName, OneBrokerName
 from rmqadmin.core import targets
-from rmqadmin.core.mqadmin_text import hash_order, java_bool, java_text
+from rmqadmin.core.mqadmin_text import java_bool, java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.replicas import leader_addr
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.errors import NotFoundError
-from rmqproto.java.java_hash import java_hash
 
 
 class ReplicaRow(Row, frozen=True):
@@ -51,7 +50,7 @@ class SyncStates(Result, frozen=True):
 
     def mqadmin_text(self) -> str:
         text = ""
-        for name in hash_order(self.found, java_hash):
+        for name in sorted(self.found):
             one = self.found[name]
             text += (
                 f"\n#brokerName\t{name}\n#MasterBrokerId\t{java_text(one.master_broker_id)}\n"

@@ -11,11 +11,9 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import Group
 from rmqadmin.cli.options.lite_options import ParentTopic, time_or
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
 from rmqproto.bodies.lite import LiteClientInfo
-from rmqproto.java.java_hash import java_hash
 
 _LINE = "{:<30} {:<20} {:<30} {:<30} \n"
 _UNKNOWN = "N/A"
@@ -59,7 +57,7 @@ class LiteClientInfos(Result, frozen=True):
         line = _LINE.format(answer.name, count, *times)
         if not self.show_detail or info.lite_topic_set is None:
             return line
-        return f"{line}Lite Topics: [{', '.join(hash_order(info.lite_topic_set, java_hash))}]\n\n"
+        return f"{line}Lite Topics: [{', '.join(sorted(info.lite_topic_set))}]\n\n"
 
 
 def _row(answer: BrokerAnswer[LiteClientInfo]) -> LiteClientRow:

@@ -7,11 +7,10 @@ from typing import Annotated, ClassVar
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic
-from rmqadmin.core.mqadmin_text import cut, hash_order
+from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
 from rmqproto.bodies.lite import ParentTopicInfo
-from rmqproto.java.java_hash import java_hash
 
 _LINE = "{:<50} {:<8} {:<14} {:<14} {:<100} \n"
 
@@ -61,7 +60,7 @@ def _mqadmin_line(answer: BrokerAnswer[ParentTopicInfo]) -> str:
     info = answer.body
     if info is None:
         return mqadmin_error(answer)
-    groups = "null" if info.groups is None else f"[{', '.join(hash_order(info.groups, java_hash))}]"
+    groups = "null" if info.groups is None else f"[{', '.join(sorted(info.groups))}]"
     name = cut(answer.name, MQADMIN_NAME_WIDTH)
     return _LINE.format(name, info.ttl, info.lite_topic_count, info.lmq_num, groups)
 

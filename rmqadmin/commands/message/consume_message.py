@@ -24,7 +24,7 @@ from rmqadmin.core.messages.queue_reading import (
     sql92_filter,
 )
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, decompressed
-from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
+from rmqadmin.core.mqadmin_text import queue_text
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
@@ -158,7 +158,7 @@ def _queues(call: Call, route: TopicRoute, topic: str, broker_name: str | None) 
         broker_addr_of(route, broker_name.strip())
         found = {queue: addr for queue, addr in found.items() if queue.broker_name == broker_name.strip()}
     if call.as_mqadmin:
-        return [(queue, found[queue]) for queue in hash_order(found, queue_hash)]
+        return [(queue, found[queue]) for queue in sorted(found)]
     return list(found.items())
 
 

@@ -27,12 +27,10 @@ from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import place, sql92_filter
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from rmqproto.java.java_hash import java_hash
 from rmqproto.message import properties as props
 from rmqproto.times import time_range
 
@@ -58,9 +56,9 @@ class TagCounts(Result, frozen=True):
         return [TagRow(tags=tag, message_count=count) for tag, count in found]
 
     def mqadmin_text(self) -> str:
-        named = hash_order([tag for tag in self.counts if tag and tag.strip()], java_hash)
-        ordered = sorted(named, key=lambda tag: -self.counts[tag])
-        return self.mqadmin_messages + "".join(f"Tag: {tag:30} Count: {self.counts[tag]}\n" for tag in ordered)
+        named = [(tag, count) for tag, count in self.counts.items() if tag and tag.strip()]
+        named.sort(key=lambda item: (-item[1], item[0]))
+        return self.mqadmin_messages + "".join(f"Tag: {tag:30} Count: {count}\n" for tag, count in named)
 
 
 class QueueMessages(ReadMessages, frozen=True):

@@ -11,12 +11,11 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.message_options import Begin, EndBefore
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.traces import TRACE_COUNT, FoundTrace, find_traces, trace_steps
-from rmqadmin.core.mqadmin_text import hash_order, java_text
+from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.targets import find_route
 from rmqproto import trace
 from rmqproto.errors import NotFoundError
-from rmqproto.java.java_hash import java_hash
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.times import mqadmin_time, time_range
@@ -61,7 +60,7 @@ class MessageTrace(Result, frozen=True):
                 text += f"{_trace_line('Pub', one)}\n"
             elif one.record.kind == trace.CONSUMED:
                 consumed.setdefault(java_text(one.record.group), []).append(one)
-        for group in hash_order(consumed, java_hash):
+        for group in sorted(consumed):
             text += _line("#Type", "#ConsumerGroup", "#ClientHost", "#ConsumerTime", "#CostTimes", "#Status")
             text += "".join(_trace_line("Sub", one) for one in consumed[group]) + "\n"
         return text

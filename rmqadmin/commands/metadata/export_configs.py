@@ -10,7 +10,7 @@ from rmqadmin.cli.options.command_options import ClusterName
 from rmqadmin.cli.options.export_options import ExportFolder
 from rmqadmin.core import targets
 from rmqadmin.core.metadata.exports import export
-from rmqadmin.core.mqadmin_text import hash_map, properties_order
+from rmqadmin.core.mqadmin_text import sorted_map
 from rmqadmin.core.results import Result, Row, doc
 
 KEYS = (
@@ -84,7 +84,5 @@ def _file(configs: dict[str, dict[str, str]], scale: ClusterScale) -> dict[str, 
         "masterBrokerSize": scale.master_count,
         "slaveBrokerSize": scale.slave_count,
     }
-    properties = {
-        name: {key: values[key] for key in properties_order(values)} for name, values in hash_map(configs).items()
-    }
-    return hash_map({"brokerConfigs": properties, "clusterScale": hash_map(sizes)})
+    properties = {name: sorted_map(configs[name]) for name in sorted(configs)}
+    return sorted_map({"brokerConfigs": properties, "clusterScale": sorted_map(sizes)})

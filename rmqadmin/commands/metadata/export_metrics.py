@@ -14,7 +14,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_clients
 from rmqadmin.core.metadata.exports import export
 from rmqadmin.core.metadata.user_tables import user_groups, user_topics
-from rmqadmin.core.mqadmin_text import hash_map, hash_order
+from rmqadmin.core.mqadmin_text import sorted_map
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_counts import TOPIC_PUT, day_count, read_stats
 from rmqadmin.core.servers.broker_state import Replica
@@ -22,7 +22,6 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import VERSION, version_name
 from rmqproto.errors import RocketMQError
 from rmqproto.ha import MASTER_ID
-from rmqproto.java.java_hash import java_hash
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 
 if TYPE_CHECKING:
@@ -159,9 +158,9 @@ def _file(found: Sequence[Measured]) -> dict[str, Any]:
         "transOneDayInNum": sum(row.transaction_in_day for row in rows),
         "scheduleOneDayInNum": sum(row.delayed_in_day for row in rows),
     }
-    totals = hash_map({"totalTps": hash_map(total_tps), "totalOneDayNum": hash_map(total_day)})
-    report = hash_map({one.row.broker_name: _report(one) for one in found})
-    return hash_map({"evaluateReport": report, "totalData": totals})
+    totals = sorted_map({"totalTps": sorted_map(total_tps), "totalOneDayNum": sorted_map(total_day)})
+    report = sorted_map({one.row.broker_name: _report(one) for one in found})
+    return sorted_map({"evaluateReport": report, "totalData": totals})
 
 
 def _report(one: Measured) -> dict[str, Any]:
@@ -180,19 +179,19 @@ def _report(one: Measured) -> dict[str, Any]:
     }
     ratios = {name: info.get(name) for name in ("commitLogDiskRatio", "consumeQueueDiskRatio")}
     quota = {
-        "diskRatio": hash_map(ratios),
-        "tps": hash_map(tps),
-        "oneDayNum": hash_map(day),
+        "diskRatio": sorted_map(ratios),
+        "tps": sorted_map(tps),
+        "oneDayNum": sorted_map(day),
         "messageAverageSize": info.get("putMessageAverageSize"),
         "topicSize": row.topic_count,
         "groupSize": row.group_count,
     }
     versions = {
         "rocketmqVersion": version_name(VERSION),
-        "clientInfo": hash_order(row.client_versions, java_hash),
+        "clientInfo": sorted(row.client_versions),
     }
-    return hash_map({
-        "runtimeEnv": hash_map({"cpuNum": one.cpu_count, "totalMemKBytes": info.get("totalMemKBytes")}),
-        "runtimeQuota": hash_map(quota),
-        "runtimeVersion": hash_map(versions),
+    return sorted_map({
+        "runtimeEnv": sorted_map({"cpuNum": one.cpu_count, "totalMemKBytes": info.get("totalMemKBytes")}),
+        "runtimeQuota": sorted_map(quota),
+        "runtimeVersion": sorted_map(versions),
     })  # fmt: skip

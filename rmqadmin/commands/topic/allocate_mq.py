@@ -10,13 +10,11 @@ import typer
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import Topic
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.core.mqadmin_text import hash_order, queue_hash
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import queues_to_allocate
-from rmqproto.allocate import averagely, share_of
+from rmqproto.allocate import averagely
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from rmqproto.java.java_hash import java_hash
 from rmqproto.wire import fastjson
 
 
@@ -47,19 +45,16 @@ class AllocatedQueues(Result, frozen=True):
             for queue in self._share(client) or (None,)
         ]
 
-    def _share(self, client: str) -> Sequence[MessageQueue | None]:
+    def _share(self, client: str) -> list[MessageQueue]:
         return averagely(client, self.queues, self.clients)
 
     def mqadmin_text(self) -> str:
-        """mqadmin's text. Unlike consumers, mqadmin sorts neither queues nor clients before it assigns queues."""
-        queues = hash_order(self.queues, queue_hash)
-        shares = {
-            client: queues[share_of(at, len(self.clients), len(queues))] for at, client in enumerate(self.clients)
-        }
-        ordered = {client: shares[client] for client in hash_order(shares, java_hash)}
         parts = {
-            client: [{"brokerName": q.broker_name, "queueId": q.queue_id, "topic": q.topic} for q in share]
-            for client, share in ordered.items()
+            client: [
+                {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
+                for queue in self._share(client)
+            ]
+            for client in sorted(self.clients)
         }
         return fastjson.dumps({"result": parts}).decode() + "\n"
 
@@ -74,7 +69,7 @@ def allocate_mq(
     ],
 ) -> AllocatedQueues:
     """Uses the strategy AVG, the clients' default, which sorts queues and clients first. mqadmin assigns unsorted
-    queues, which no group does; --output mqadmin does the same.
+    queues, which no group does.
 
     Examples:
       rmqadmin allocateMQ -t OrderTopic -i 10.0.0.1,10.0.0.2,10.0.0.3

@@ -12,12 +12,11 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll, TopicOnly
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
-from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut, hash_order
+from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut
 from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqadmin.core.servers.broker_counts import GROUP_GET, TOPIC_PUT, day_count, read_stats
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
-from rmqproto.java.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
 
@@ -84,11 +83,11 @@ def stats_all(
     wanted = topic.strip() if topic is not None else None
     topics = [
         name
-        for name in hash_order(call.admin.topic_list(), java_hash)
+        for name in sorted(call.admin.topic_list())
         if not name.startswith((RETRY_PREFIX, DLQ_PREFIX)) and wanted in (None, name)
     ]
     if wanted is None:
-        topics = call.own_topics(topics if call.as_mqadmin else sorted(topics), show_all=show_all)
+        topics = call.own_topics(topics, show_all=show_all)
     elif not topics:
         call.admin.topic_route(wanted)  # raises the error for a missing topic
     with call.counting("topics") as told:
@@ -115,7 +114,7 @@ def _topic_rows(call: Call, topic: str) -> list[StatsRow]:
         groups = _groups(call, brokers, topic)
     except RocketMQError as failure:
         return [_row(topic, put, error=error or str(failure))]
-    return [_group_row(call, brokers, topic, group, put, error) for group in hash_order(groups, java_hash)] or [
+    return [_group_row(call, brokers, topic, group, put, error) for group in sorted(groups)] or [
         _row(topic, put, error=error)
     ]
 

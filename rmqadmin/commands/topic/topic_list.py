@@ -11,10 +11,9 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll
 from rmqadmin.cli.shared.known_topics import Topics, known_topics
 from rmqadmin.core import targets
-from rmqadmin.core.mqadmin_text import cut, hash_order
+from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import RocketMQError
-from rmqproto.java.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
 
@@ -59,8 +58,8 @@ def topic_list(
     topics = known_topics(call)
     if not cluster_model:
         return Topics(call.own_topics(topics, show_all=show_all))
-    plain = [topic for topic in hash_order(topics, java_hash) if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]
-    plain = call.own_topics(plain if call.as_mqadmin else sorted(plain), show_all=show_all)
+    plain = [topic for topic in sorted(topics) if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]
+    plain = call.own_topics(plain, show_all=show_all)
     with call.counting("topics") as told:
         found = targets.ask_each(lambda topic: _groups_of(call, topic), plain, told)
     return TopicGroups([row for rows in found for row in rows])
@@ -75,7 +74,6 @@ def _groups_of(call: Call, topic: str) -> list[TopicGroup]:
         answers = call.answers.of(lambda addr: call.admin.groups_of_topic(addr, topic), addrs)
     except RocketMQError:
         answers = {}  # no broker of the topic answers; the command reports that at the end
-    groups = dict.fromkeys(group for answer in answers.values() for group in answer)
-    ordered = hash_order(groups, java_hash) if call.as_mqadmin else sorted(groups)
-    found: list[str | None] = [*ordered] or [None]
+    groups = {group for answer in answers.values() for group in answer}
+    found: list[str | None] = [*sorted(groups)] or [None]
     return [TopicGroup(cluster=route.broker_datas[0].cluster, topic=topic, group=group) for group in found]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from rmqadmin.core import units
-from rmqadmin.core.mqadmin_text import java_bool, java_text, properties_order, queue_text
+from rmqadmin.core.mqadmin_text import java_bool, java_text, queue_text
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.statistics import STARTED_MS, ConsumerRunningInfo, ProcessQueueInfo
@@ -79,7 +79,7 @@ def queue_problems(info: ConsumerRunningInfo, now_ms: int) -> list[QueueProblem]
 def running_info_text(info: ConsumerRunningInfo) -> str:
     """``ConsumerRunningInfo.formatString``."""
     sections = [
-        "#Consumer Properties#\n" + _named(info.properties, properties_order(info.properties)),
+        "#Consumer Properties#\n" + _named(info.properties, sorted(info.properties)),
         "#Consumer Subscription#\n" + _subscriptions(info),
         "#Consumer Offset#\n" + _offsets(info),
         "#Consumer MQ Detail#\n" + _queues(info),

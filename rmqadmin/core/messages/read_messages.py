@@ -11,7 +11,7 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, unpacked
 from rmqadmin.core.messages.message_source import MessageSource
 from rmqadmin.core.messages.queue_reading import MQADMIN_STATUS, QueuePlace, QueuePull, QueueRead, pulls
-from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
+from rmqadmin.core.mqadmin_text import queue_text
 from rmqadmin.core.results import Notice, Result, Row
 from rmqclient.pull import PullStatus
 from rmqproto.filters.message_filter import AcceptsProperties
@@ -63,7 +63,7 @@ class ReadMessages(Result, frozen=True):
 
     def mqadmin_text(self) -> str:
         by_queue = {read.place.queue: read for read in self.reads}
-        return "".join(self._queue_text(by_queue[queue]) for queue in hash_order(by_queue, queue_hash))
+        return "".join(self._queue_text(by_queue[queue]) for queue in sorted(by_queue))
 
     def _queue_text(self, read: QueueRead) -> str:
         where = read.place

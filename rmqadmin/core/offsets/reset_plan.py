@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 import msgspec
 
 from rmqadmin.core.groups.consumption import lag_between
-from rmqadmin.core.mqadmin_text import copied_capacity, cut, hash_order, queue_hash
+from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.near_names import near_name
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
@@ -144,9 +144,7 @@ class Resets(Result, frozen=True):
 
         moved = {one.queue: one.new_offset for one in self.queues}
         text = (self.mqadmin_head and f"{self.mqadmin_head}\n") + line("#brokerName", "#queueId", "#offset")
-        # mqadmin merges each broker's answer, a map, into a map of its own; the first answer sets its initial size.
-        first_count = sum(queue.broker_name == self.queues[0].queue.broker_name for queue in moved)
-        for queue in hash_order(moved, queue_hash, copied_capacity(first_count)):
+        for queue in sorted(moved):
             text += line(cut(queue.broker_name, 32), queue.queue_id, moved[queue])
         return text
 

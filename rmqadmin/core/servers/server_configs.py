@@ -9,7 +9,6 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import FieldChange, Step
-from rmqadmin.core.mqadmin_text import properties_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.ha import MASTER_ID
@@ -51,9 +50,7 @@ class Configs(Result, frozen=True):
 
     def mqadmin_text(self) -> str:
         return "".join(
-            listing.heading
-            + property_lines(listing.values, properties_order(listing.values), _KEY_WIDTH)
-            + self.mqadmin_end
+            listing.heading + property_lines(listing.values, sorted(listing.values), _KEY_WIDTH) + self.mqadmin_end
             for listing in self.listings
         )
 

@@ -15,13 +15,11 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, WayBack, action, differences, foretell_refusal, plan_each
 from rmqadmin.core.config_lists import TOPICS, entry_back
-from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.servers.key_values import put_steps, read_value
 from rmqadmin.core.topics.shrinking import shrink_warnings
 from rmqadmin.core.topics.topic_config import changed_attributes, read_topic, topic_fields
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
-from rmqproto.java.java_hash import java_hash
 from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
 from rmqproto.names import ORDER_TOPIC_NAMESPACE, topic_problem
 
@@ -121,7 +119,7 @@ def plan_everywhere(admin: AdminClient, addrs: Sequence[str], wish: TopicWish, *
 
 
 def _by_broker_name(admin: AdminClient, counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts by broker address, turned into counts by broker name, in mqadmin's order."""
+    """Counts by broker address, turned into counts by broker name, in order."""
     names = {
         addr: broker.broker_name
         for broker in targets.all_brokers(admin.cluster_info())
@@ -131,7 +129,7 @@ def _by_broker_name(admin: AdminClient, counts: Mapping[str, int]) -> dict[str, 
     if unknown:
         raise NotFoundError(f"no name server knows a broker at {unknown[0]}, so its order cannot be set")
     found = {names[addr]: count for addr, count in counts.items()}
-    return {name: found[name] for name in hash_order(found, java_hash)}
+    return dict(sorted(found.items()))
 
 
 def order_steps(admin: AdminClient, topic: str, order: Mapping[str, int]) -> list[Step]:

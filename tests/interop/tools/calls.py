@@ -25,7 +25,7 @@ CALLS = {
         updateOrderConf -m delete -t {topic}
         updateKvConfig -s {fresh} -k a -v 1
         deleteKvConfig -s {fresh} -k a
-        allocateMQ -t {topic} -i 127.0.0.1,127.0.0.2
+        allocateMQ -t {topic} -i 127.0.0.1
         statsAll -a -t {topic}
         cleanUnusedTopic -b {broker}
         cleanUnusedTopic -c {cluster}
