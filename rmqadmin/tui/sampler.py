@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from rmqadmin.core.alerts.alert_rules import Condition
 from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.sources import broker_sets, groups, name_servers, pulse, topics
+from rmqadmin.tui.sources import broker_sets, groups, pulse, topics
 from rmqadmin.tui.sources.found import lacks_text
 from rmqproto.errors import RocketMQError
 
@@ -70,7 +71,6 @@ class Sampler:
     ):
         """``memory`` is of the servers that its clients ask. ``interval_s`` returns the dashboard's interval."""
         self.pulse = PulseMemory(now_ms, alert_rules)
-        self._make_client = make_client
         self._memory = memory
         self._interval_s = interval_s
         self._changed = changed
@@ -80,43 +80,45 @@ class Sampler:
         """The brokers that answered last; None if none was asked yet."""
         self._placed: set[str] = set()
         self._placed_ms = 0
-        self._letters_asked: dict[str, int] = {}
-        self._members_asked: dict[str, int] = {}
-        self._rates_asked: dict[str, int] = {}
-        self._tables_asked: dict[str, int] = {}
-        self._look_count = 0
+        self._letters_turns, self._members_turns, self._rates_turns, self._tables_turns = (_Turns() for _ in range(4))
         self.brokers_s = self.groups_s = self.letters_s = 0.0
         """``time.monotonic()`` of the latest reading of each; 0 if there is none."""
         self._now_ms = now_ms
         self._recording = recording
-        self._brokers_feed = self._feed(self._take_brokers, self._brokers_interval_s, "brokers")
-        self._groups_feed = self._feed(self._take_groups, self._groups_interval_s, "groups")
-        self._members_feed = self._feed(self._take_members, self._groups_interval_s, "members")
-        self._tables_feed = self._feed(self._take_tables, lambda: max(TABLES_MIN_S, self._interval_s()), "tables")
-        self._servers_feed = self._feed(self._take_name_servers, self._servers_interval_s, "name servers")
-        self._sets_feed = self._feed(self._take_sets, self._sets_interval_s, "sets")
-        for feed in (self._members_feed, self._tables_feed, self._sets_feed, self._servers_feed):
-            feed.client.answer_wait_max_s = groups.MEMBER_WAIT_MAX_S
+        self._takes: dict[str, Callable[[Feed], Coroutine[Any, Any, None]]] = {
+            "brokers": self._take_brokers, "groups": self._take_groups, "name servers": self._take_name_servers,
+            "members": self._take_members, "sets": self._take_sets, "tables": self._take_tables,
+        }  # fmt: skip
+        """How each part is read, by its name in recordings."""
+        intervals_s = {
+            "brokers": self._brokers_interval_s, "name servers": lambda: max(SERVERS_MIN_S, self._brokers_interval_s()),
+            "sets": self._sets_interval_s, "tables": lambda: max(TABLES_MIN_S, interval_s()),
+        }  # fmt: skip
+        self._feeds = {
+            part: Feed(
+                make_client(read_only=True), partial(self._take, part), changed,
+                intervals_s.get(part, self._groups_interval_s),
+            )
+            for part in self._takes
+        }  # fmt: skip
+        for part in self._takes.keys() - {"brokers", "groups"}:
+            self._feeds[part].client.answer_wait_max_s = groups.MEMBER_WAIT_MAX_S
 
     @property
     def feeds(self) -> list[Feed]:
-        tables = [] if self._recording is None else [self._tables_feed]
-        return [*self.shown_feeds, self._servers_feed, self._members_feed, self._sets_feed, *tables]
+        return [feed for part, feed in self._feeds.items() if part != "tables" or self._recording is not None]
 
     @property
     def shown_feeds(self) -> list[Feed]:
         """The feeds whose age is the age of the pulse. The members' feed is not one, because it asks a few groups at a
         time."""
-        return [self._brokers_feed, self._groups_feed]
+        return [self._feeds["brokers"], self._feeds["groups"]]
 
-    def _feed(self, refresh: Callable[[Feed], Awaitable[None]], interval_s: Callable[[], float], part: str) -> Feed:
-        async def taken(feed: Feed) -> None:
-            try:
-                await refresh(feed)
-            finally:
-                await self._record(part)
-
-        return Feed(self._make_client(read_only=True), taken, self._changed, interval_s)
+    async def _take(self, part: str, feed: Feed) -> None:
+        try:
+            await self._takes[part](feed)
+        finally:
+            await self._record(part)
 
     async def _record(self, part: str) -> None:
         """Records a reading. A step of the recording spans the time between two readings of the brokers. A thread packs
@@ -145,9 +147,6 @@ class Sampler:
 
     # --- intervals ---------------------------------------------------------------------------------------------------
 
-    def _servers_interval_s(self) -> float:
-        return max(SERVERS_MIN_S, self._brokers_interval_s())
-
     def _brokers_interval_s(self) -> float:
         interval_s = self._interval_s()
         return interval_s if self._is_seen else max(interval_s, UNSEEN_BROKERS_MIN_S)
@@ -166,23 +165,23 @@ class Sampler:
 
     async def _take_brokers(self, feed: Feed) -> None:
         try:
-            found = await feed.ask(pulse.read_brokers, self._memory)
+            seen, facts = await feed.ask(pulse.read_brokers, self._memory)
         except RocketMQError as error:
             self.pulse.brokers.take_silence(str(error))
             self._answering = set()
             raise
-        self.pulse.take_brokers(found.cluster.seen, found.facts)
+        self.pulse.take_brokers(seen, facts)
         self.brokers_s = time.monotonic()
-        answering = {key for key, reading in found.facts.items() if reading.error is None}
+        answering = {key for key, reading in facts.items() if reading.error is None}
         is_more = self.pulse.groups.lacks if self._answering is None else answering - self._answering
         if is_more:
-            self._groups_feed.want()  # sums must include the broker that answers now
+            self._feeds["groups"].want()  # sums must include the broker that answers now
         if self._answering is not None and answering != self._answering:
-            self._sets_feed.want()
+            self._feeds["sets"].want()
         self._answering = answering
 
     async def _take_name_servers(self, feed: Feed) -> None:
-        self.pulse.brokers.take_name_servers(await feed.ask(name_servers.read_name_servers, self._memory))
+        self.pulse.brokers.take_name_servers(await feed.ask(pulse.read_name_servers, self._memory))
 
     async def _take_groups(self, feed: Feed) -> None:
         memory = self._memory
@@ -198,10 +197,10 @@ class Sampler:
         self.pulse.take_topics(known.topics, known.broker_names)
         await self._take_topic_rates(feed, known.topics)
         with_letters = known.groups_with_letters()
-        asked = self._asked_longest_ago(self._letters_asked, with_letters, LETTERS_ASKED_MAX)
+        asked = self._letters_turns.next(with_letters, LETTERS_ASKED_MAX)
         self.pulse.take_letters(with_letters, await feed.ask(pulse.read_letters, memory, asked))
         if not self.letters_s:
-            self._members_feed.want()  # now there are groups
+            self._feeds["members"].want()  # now there are groups
         self.letters_s = time.monotonic()
         await self._take_places(feed)
 
@@ -219,7 +218,7 @@ class Sampler:
     async def _take_topic_rates(self, feed: Feed, known: Sequence[str]) -> None:
         """Reads the rates of topics that an alert is about."""
         wanted = self.pulse.alerts.wanted(Condition.ZERO_RATE, "topic", known)
-        asked = self._asked_longest_ago(self._rates_asked, wanted, RATES_ASKED_MAX)
+        asked = self._rates_turns.next(wanted, RATES_ASKED_MAX)
         if asked:
             found = await feed.ask(pulse.read_topic_rows, self._memory, asked)
             self.pulse.take_rows(SubjectKind.TOPIC, found)
@@ -229,7 +228,7 @@ class Sampler:
         known = self.pulse.groups.lags or {}
         worst = list(self.pulse.groups.worst_lines())
         others = [group for group in known if group not in worst]
-        asked = self._asked_longest_ago(self._members_asked, others, MEMBERS_ASKED_MAX)
+        asked = self._members_turns.next(others, MEMBERS_ASKED_MAX)
         for group in [*worst, *asked]:
             if group in known:
                 reading = await feed.ask(pulse.read_members, self._memory, group, known[group])
@@ -246,19 +245,27 @@ class Sampler:
         memory = self._memory
         await feed.ask(broker_sets.read_sets, memory, self._now_ms())
         known_topics = (await feed.ask(topics.read_topics, memory)).rows
-        asked = self._asked_longest_ago(self._tables_asked, list(known_topics), TABLES_ASKED_MAX)
+        asked = self._tables_turns.next(list(known_topics), TABLES_ASKED_MAX)
         await feed.ask(topics.read_numbers, memory, {name: known_topics[name] for name in asked})
         known_groups = (await feed.ask(groups.read_groups, memory)).rows
         worst = [name for name in self.pulse.groups.worst_lines() if name in known_groups]
         others = [name for name in known_groups if name not in worst]
-        asked = [*worst, *self._asked_longest_ago(self._tables_asked, others, TABLES_ASKED_MAX)]
+        asked = [*worst, *self._tables_turns.next(others, TABLES_ASKED_MAX)]
         await feed.ask(groups.read_numbers, memory, {name: known_groups[name] for name in asked})
         for name in worst:
             await feed.ask(groups.read_group, memory, known_groups[name])
 
-    def _asked_longest_ago(self, asked_at: dict[str, int], names: list[str], count: int) -> list[str]:
-        """The ``count`` names asked the longest ago, which are noted as asked now."""
-        self._look_count += 1
-        chosen = sorted(names, key=lambda name: asked_at.get(name, 0))[:count]
-        asked_at.update(dict.fromkeys(chosen, self._look_count))
+
+class _Turns:
+    """Whose turn it is: names that were asked the longest ago."""
+
+    def __init__(self) -> None:
+        self._asked_at: dict[str, int] = {}
+        self._count = 0
+
+    def next(self, names: Sequence[str], count: int) -> list[str]:
+        """``count`` of the names, which are noted as asked now."""
+        self._count += 1
+        chosen = sorted(names, key=lambda name: self._asked_at.get(name, 0))[:count]
+        self._asked_at.update(dict.fromkeys(chosen, self._count))
         return chosen

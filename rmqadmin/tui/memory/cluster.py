@@ -54,8 +54,8 @@ class ClusterMemory:
         self._last_ms: dict[str, int] = {}
         self._gone: dict[str, int] = {}
         self._brokers: list[BrokerData] = []
-        self._answers: dict[tuple[str, str], Any] = {}
-        self._answered_ms: dict[tuple[str, str], int] = {}
+        self._answers: dict[tuple[str, str], tuple[Any, int]] = {}
+        """By question and broker, with the time."""
         self._places: dict[str, set[str]] = {}
         self._lock = Lock()
 
@@ -133,19 +133,15 @@ class ClusterMemory:
     def keep(self, what: str, broker_name: str, answer: Any) -> None:
         """Keeps the latest answer of a broker to a question."""
         with self._lock:
-            self._answers[what, broker_name] = answer
-            self._answered_ms[what, broker_name] = self.now_ms()
+            self._answers[what, broker_name] = answer, self.now_ms()
 
     def young(self, what: str, broker_name: str, age_max_ms: int, ask: Callable[[], T]) -> T:
         """The latest answer of a broker to a question, or, if that is older than ``age_max_ms``, a new one, which is
         kept."""
-        place = what, broker_name
         with self._lock:
-            answered_ms = self._answered_ms.get(place)
-            is_young = answered_ms is not None and 0 <= self.now_ms() - answered_ms <= age_max_ms
-            if is_young and place in self._answers:
-                young: T = self._answers[place]
-                return young
+            kept: tuple[T, int] | None = self._answers.get((what, broker_name))
+        if kept is not None and 0 <= self.now_ms() - kept[1] <= age_max_ms:
+            return kept[0]
         answer = ask()
         self.keep(what, broker_name, answer)
         return answer
@@ -153,7 +149,7 @@ class ClusterMemory:
     def last(self, what: str, broker_name: str) -> Any:
         """The latest answer of a broker to a question, or None."""
         with self._lock:
-            return self._answers.get((what, broker_name))
+            return self._answers.get((what, broker_name), (None, 0))[0]
 
     # --- places of topics --------------------------------------------------------------------------------------------
 
@@ -168,7 +164,7 @@ class ClusterMemory:
 
     def _had(self, broker_name: str, topic: str) -> bool:
         """By the broker's last answer, which has all of its topics."""
-        tables: TopicConfigs | None = self._answers.get((TOPIC_TABLES, broker_name))
+        tables: TopicConfigs | None = self._answers.get((TOPIC_TABLES, broker_name), (None, 0))[0]
         return tables is not None and topic in tables.topic_config_table
 
 

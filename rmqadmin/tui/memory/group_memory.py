@@ -15,7 +15,7 @@ from rmqadmin.tui.memory.changes import ChangeLog
 from rmqadmin.tui.memory.cluster import Lacks
 from rmqadmin.tui.memory.history import NumberChange, NumberHistory, Series, cluster_series
 from rmqadmin.tui.memory.pulse_lines import LINE_SAMPLES, TREND_WITHIN_MS, WorstLine, trend_text
-from rmqadmin.tui.memory.readings import GroupLag, GroupLags, MembersReading, WorstGroup, same_sum
+from rmqadmin.tui.memory.readings import GroupLag, GroupLags, GroupState, WorstGroup, same_sum
 from rmqadmin.tui.memory.standstill import Standstills
 from rmqadmin.tui.memory.wrong_list import FROM_MEMBERS, WrongList
 
@@ -37,7 +37,7 @@ class GroupMemory:
         self._worst: Mapping[str, WorstGroup] = {}
         self._worst_ms = 0
         self._still = Standstills()
-        self._members: dict[str, MembersReading] = {}
+        self._members: dict[str, GroupState] = {}
         self._member_counts: dict[str, int] = {}
         """As last known."""
         self._were_online: set[str] = set()
@@ -83,27 +83,20 @@ class GroupMemory:
             self._history.add(series, self._worst_ms, lag_ms, self.lacking_of(one.group))
             self._judge(self._worst_ms, one.group)
 
-    def take_members(self, group: str, reading: MembersReading) -> None:
+    def take_members(self, group: str, reading: GroupState) -> None:
         at_ms, subject = self._now_ms(), Subject(SubjectKind.GROUP, group)
-        before = self._members.get(group)
-        if (
-            before is not None
-            and before.is_part == reading.is_part
-            and before.member_ids is not None
-            and reading.member_ids is not None
-        ):
-            for names, word in (
-                (reading.member_ids - before.member_ids, "joined"),
-                (before.member_ids - reading.member_ids, "left"),
-            ):
+        before, ids = self._members.get(group), reading.member_ids
+        ids_before = None if before is None or bool(before.lacks) is not bool(reading.lacks) else before.member_ids
+        if ids is not None and ids_before is not None:
+            for names, word in ((ids - ids_before, "joined"), (ids_before - ids, "left")):
                 for name in sorted(names):
                     self._log.add(at_ms, subject, f"member {name} {word}")
         self._members[group] = reading
-        if reading.member_ids is not None:
-            self._member_counts[group] = len(reading.member_ids)
-        if reading.member_ids:
+        if ids is not None:
+            self._member_counts[group] = len(ids)
+        if ids:
             self._were_online.add(group)
-        if reading.owners is not None and not reading.is_part:
+        if reading.owners is not None and not reading.lacks:
             done = self._rebalances.setdefault(group, Rebalances()).look(at_ms, reading.owners)
             if done is not None:
                 self._log.add(at_ms, subject, done.text())

@@ -44,7 +44,6 @@ class PulseMemory:
         self.groups = GroupMemory(now_ms, self.history, self.log, self._wrong)
         self.letters = LettersMemory(now_ms, self.history, self.log, self._wrong)
         self._topics: tuple[frozenset[str], frozenset[str]] | None = None
-        self._topics_read: tuple[list[str], frozenset[str]] | None = None
         self.are_sets_known = self.is_set_wrong = False
         """Whether sets of brokers have been read, and whether anything is wrong with one."""
         self.set_changes = SetChanges()
@@ -89,14 +88,7 @@ class PulseMemory:
     def take_topics(self, topics: Collection[str], broker_names: Collection[str]) -> None:
         """Takes all topics and brokers that the nameserver knows. Topics of a broker that has gone do not count as
         deleted, and topics of a broker that has come do not count as new."""
-        read = list(topics), frozenset(broker_names)
-        if read != self._topics_read:  # looking at ten thousand names takes 10 ms
-            self._topics_read = read
-            self._take_other_topics(*read)
-        if not any(one.gone_since_ms is not None for one in (self.brokers.seen or {}).values()):
-            self.alerts.keep(Condition.ZERO_RATE, "topic", topics)
-
-    def _take_other_topics(self, topics: Collection[str], brokers: frozenset[str]) -> None:
+        brokers = frozenset(broker_names)
         own = frozenset(
             topic
             for topic in topics
@@ -107,6 +99,8 @@ class PulseMemory:
             fewer, more = brokers <= brokers_before, brokers_before <= brokers
             self.log.add_names(self._now_ms(), SubjectKind.TOPIC, before, own, tells_new=fewer, tells_deleted=more)
         self._topics = own, brokers
+        if not any(one.gone_since_ms is not None for one in (self.brokers.seen or {}).values()):
+            self.alerts.keep(Condition.ZERO_RATE, "topic", topics)
 
     def take_sets(self, sets: Sequence[HaSet]) -> None:
         """Takes what a screen has read of masters and slaves."""

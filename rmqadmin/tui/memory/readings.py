@@ -74,10 +74,24 @@ class RowReading(msgspec.Struct, frozen=True):
     lacking: tuple[str, ...] = ()
 
 
-class MembersReading(msgspec.Struct, frozen=True):
-    """A group's online members. ``member_ids`` is None if they could not be read. ``owners``: which member has which
-    queue; None if that was not asked. ``is_part``: a broker that may know more members did not answer."""
+class GroupState(msgspec.Struct, frozen=True):
+    """How a group's queues are assigned. If that could not be read, ``owners`` is None and ``error`` says why. Members
+    that only brokers in ``lacks`` know are missing."""
 
-    member_ids: frozenset[str] | None
-    owners: QueueOwners | None = None
-    is_part: bool = False
+    owners: QueueOwners | None
+    lacks: Lacks = {}
+    error: str | None = None
+
+    @property
+    def member_ids(self) -> frozenset[str] | None:
+        """The members' ids; None if they are not known: a broker that does not answer may know some."""
+        if self.owners is None or (self.lacks and not self.owners.members):
+            return None
+        return frozenset(member.client_id for member in self.owners.members)
+
+    def summary(self) -> str:
+        return "unknown" if self.owners is None or self.member_ids is None else self.owners.summary()
+
+    def nobody_text(self) -> str:
+        """What to say if no member is known."""
+        return "nobody is known to be online" if self.lacks else "nobody is online"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rmqadmin.tui.memory.cluster import ClusterMemory
@@ -13,7 +12,7 @@ from rmqadmin.tui.sampler import Sampler
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Sequence
 
     from rmqadmin.core.alerts.alert_rules import AlertRule
 
@@ -41,20 +40,18 @@ class ReplaySampler(Sampler):
 
     def take_again(self, part: str) -> None:
         """Takes a part of the pulse. Blocks for milliseconds only, because no server is asked."""
-        takes: dict[str, Callable[[Feed], Coroutine[Any, Any, None]]] = {
-            "brokers": self._take_brokers, "groups": self._take_groups, "members": self._take_members,
-            "sets": self._take_sets, "name servers": self._take_name_servers,
-        }  # fmt: skip
-        if part not in takes:
+        take = self._takes.get(part)
+        if take is None or part == "tables":  # of tables only the answers are wanted, for screens
             return
+        error: str | None = None
         try:
-            takes[part](_AtOnce(self._members_feed)).send(None)
+            take(_AtOnce(self._feeds[part])).send(None)
         except StopIteration:
-            if part in _OWN_PARTS:
-                self._error = None
-        except RocketMQError as error:
-            if part in _OWN_PARTS:
-                self._error = str(error)
+            pass
+        except RocketMQError as failure:
+            error = str(failure)
+        if part in _OWN_PARTS:
+            self._error = error
 
 
 class _AtOnce(Feed):

@@ -24,7 +24,7 @@ from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.cluster import Lacks
-from rmqadmin.tui.memory.readings import RowReading
+from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.group_state import STATE, group_reading, read_group_row, state_mark
@@ -32,7 +32,7 @@ from rmqadmin.tui.screens.over_time_columns import OVER_TIME, line_column, wrong
 from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
-from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers, GroupState, QueueKept, QueueOffsets
+from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers, QueueKept, QueueOffsets
 from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
@@ -270,7 +270,7 @@ class GroupScreen(DashboardScreen):
         state = await feed.ask(groups.read_state, self.dashboard.memory, self.facts)
         self._state = state
         if self.dashboard.sampler is not None:
-            self.dashboard.sampler.pulse.groups.take_members(self.facts.group, groups.members_reading(state))
+            self.dashboard.sampler.pulse.groups.take_members(self.facts.group, state)
         feed.problems = [*lacks_text(state.lacks), *([state.error] if state.error else [])]
         owners = state.owners
         if owners is None:

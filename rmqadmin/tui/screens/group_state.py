@@ -14,7 +14,8 @@ from rmqproto.errors import NotFoundError
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import ClusterMemory
-    from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers, GroupState
+    from rmqadmin.tui.memory.readings import GroupState
+    from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers
 
 STATE = "state"
 STATE_EVERY = 5

@@ -132,7 +132,7 @@ class GroupsScreen(TableScreen):
             state = await feed.ask(groups.read_state, self.dashboard.memory, facts)
             self.table.put(STATE, {key: state})
             if self.dashboard.sampler is not None and not state.lacks and state.owners is not None:
-                self.dashboard.sampler.pulse.groups.take_members(facts.group, groups.members_reading(state))
+                self.dashboard.sampler.pulse.groups.take_members(facts.group, state)
         self.show_over_time()
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:

@@ -17,12 +17,13 @@ from rmqadmin.core.health.group_checks import members_findings
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, age, clock, elapsed, unchanged_text
+from rmqadmin.tui.memory.readings import GroupState
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
-from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupState
+from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts
 from rmqadmin.tui.widgets.advice import Advice
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -102,7 +103,7 @@ class RebalanceScreen(DashboardScreen):
         sampler, owners = self.dashboard.sampler, state.owners
         if sampler is None or owners is None:
             return
-        sampler.pulse.groups.take_members(self._facts.group, groups.members_reading(state))
+        sampler.pulse.groups.take_members(self._facts.group, state)
         seen = sampler.pulse.groups.rebalances(self._facts.group)
         rows = {
             groups.key_of(queue): OwnedRow(queue, owners.state(queue), tuple(sorted(names)), seen.queues.get(queue))

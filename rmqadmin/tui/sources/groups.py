@@ -11,10 +11,10 @@ import msgspec
 from rmqadmin.core.groups import consumption
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, lag_of
 from rmqadmin.core.groups.lag_time import first_waiting_ms, oldest_waiting
-from rmqadmin.core.groups.queue_owners import QueueOwners, read_queue_owners
+from rmqadmin.core.groups.queue_owners import read_queue_owners
 from rmqadmin.core.groups.retention import read_min_offsets
 from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
-from rmqadmin.tui.memory.readings import MembersReading
+from rmqadmin.tui.memory.readings import GroupState
 from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerConnection, SubscriptionGroupConfig, SubscriptionGroups
@@ -75,24 +75,6 @@ class GroupNumbers(msgspec.Struct, frozen=True):
         """Whether brokers that are not heard may know members. Otherwise nothing known of them means that there are
         none."""
         return self.error is not None or bool(self.lacking)
-
-
-class GroupState(msgspec.Struct, frozen=True):
-    """How a group's queues are assigned. If that could not be read, ``owners`` is None and ``error`` says why. Members
-    that only brokers in ``lacks`` know are missing."""
-
-    owners: QueueOwners | None
-    lacks: Lacks = {}
-    error: str | None = None
-
-    def summary(self) -> str:
-        if self.owners is None or (self.lacks and not self.owners.members):
-            return "unknown"
-        return self.owners.summary()
-
-    def nobody_text(self) -> str:
-        """What to say if no member is known."""
-        return "nobody is known to be online" if self.lacks else "nobody is online"
 
 
 class QueueOffsets(msgspec.Struct, frozen=True):
@@ -263,16 +245,6 @@ def read_state(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> 
         return GroupState(read_queue_owners(admin, facts.brokers, facts.group, clients), lacks)
     except RocketMQError as error:
         return GroupState(None, error=str(error))
-
-
-def members_reading(state: GroupState) -> MembersReading:
-    """The reading of a group's members that the pulse takes."""
-    owners = state.owners
-    if owners is None:
-        return MembersReading(None)
-    ids = frozenset(member.client_id for member in owners.members)
-    is_part = bool(state.lacks)
-    return MembersReading(ids or None if is_part else ids, owners, is_part)
 
 
 # --- one group -------------------------------------------------------------------------------------------------------

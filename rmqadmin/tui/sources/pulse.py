@@ -1,5 +1,5 @@
-"""Reads what the pulse of a cluster needs: brokers' own numbers, the lag of all groups in one request per broker, the
-lag time of those furthest behind, dead letters and members."""
+"""Reads what the pulse of a cluster needs: name servers, brokers' own numbers, the lag of all groups in one request per
+broker, the lag time of those furthest behind, dead letters and members."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import GroupOffsets, lag_of
 from rmqadmin.core.groups.lag_time import oldest_waiting
-from rmqadmin.core.health.facts import BrokerFacts
+from rmqadmin.core.health.facts import BrokerFacts, NamesrvFacts, read_routes
 from rmqadmin.core.servers.broker_state import Replica, ask_replica
-from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory
+from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
 from rmqadmin.tui.memory.readings import (
     GroupLag,
     GroupLags,
+    GroupState,
     LettersReading,
-    MembersReading,
     RowReading,
     WorstGroup,
 )
@@ -28,7 +28,9 @@ from rmqadmin.tui.sources.groups import addrs_of
 from rmqadmin.tui.sources.messages import read_depth
 from rmqadmin.tui.sources.topics import read_topic_row
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
+from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX, is_system_group
 
@@ -39,22 +41,35 @@ WORST_LOOKED_AT = 16
 """For how many groups each round reads the first waiting messages: those that may have the longest lag time."""
 
 
-class BrokersRead(msgspec.Struct, frozen=True):
-    cluster: Cluster
-    facts: dict[str, BrokerFacts]
-
-
-def read_brokers(admin: AdminClient, memory: ClusterMemory) -> BrokersRead:
+def read_brokers(
+    admin: AdminClient, memory: ClusterMemory
+) -> tuple[Mapping[str, SeenBroker], Mapping[str, BrokerFacts]]:
     """Reads every broker process, present or gone. Those that are not gone are asked (28)."""
-    cluster = read_cluster(admin, memory)
-    here = {key: one.replica for key, one in cluster.seen.items() if one.gone_since_ms is None}
+    seen = read_cluster(admin, memory).seen
+    here = {key: one.replica for key, one in seen.items() if one.gone_since_ms is None}
 
     def ask(replica: Replica) -> BrokerFacts:
         asked_ms, asked = memory.now_ms(), ask_replica(admin, replica)
         config = memory.settings.of(admin, replica.broker_addr) if asked.failure is None else {}
         return BrokerFacts(replica=asked, asked_ms=asked_ms, answered_ms=memory.now_ms(), config=config)
 
-    return BrokersRead(cluster, dict(zip(here, targets.ask_each(ask, list(here.values())), strict=True)))
+    return seen, dict(zip(here, targets.ask_each(ask, list(here.values())), strict=True))
+
+
+def read_name_servers(admin: AdminClient, memory: ClusterMemory) -> list[NamesrvFacts]:
+    """Asks each name server for its brokers (106), and for the route of the topic that each broker has under its own
+    name (105)."""
+    names = sorted({broker.broker_name for broker in memory.brokers})
+
+    def read(addr: str) -> NamesrvFacts:
+        try:
+            cluster = admin.read(addr, RequestCode.GET_BROKER_CLUSTER_INFO, None, ClusterInfo)
+        except RocketMQError as error:
+            return NamesrvFacts(addr=addr, error=str(error))
+        found = read_routes(admin, NamesrvFacts(addr=addr, cluster=cluster), names)
+        return found if found.routes_error is None else NamesrvFacts(addr=addr, error=found.routes_error)
+
+    return targets.ask_each(read, admin.namesrv_addrs)
 
 
 def read_lags(admin: AdminClient, memory: ClusterMemory) -> GroupLags:
@@ -155,11 +170,8 @@ def read_letters(admin: AdminClient, memory: ClusterMemory, groups_asked: Collec
     }
 
 
-def read_members(admin: AdminClient, memory: ClusterMemory, group: str, lag: GroupLag) -> MembersReading:
-    """Asks every online member of a group: see ``queue_owners``. If some brokers are silent, the answer is partial:
-    they may know more members."""
+def read_members(admin: AdminClient, memory: ClusterMemory, group: str, lag: GroupLag) -> GroupState:
+    """Asks every online member of a group: see ``queue_owners``. Brokers of ``lag`` that are silent may know more
+    members."""
     state = groups.read_state(admin, memory, groups.facts_of(memory, group, lag.broker_names))
-    reading = groups.members_reading(state)
-    if not lag.lacking:
-        return reading
-    return msgspec.structs.replace(reading, member_ids=reading.member_ids or None, is_part=True)
+    return msgspec.structs.replace(state, lacks={**dict.fromkeys(lag.lacking, "does not answer"), **state.lacks})

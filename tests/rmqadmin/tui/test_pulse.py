@@ -22,7 +22,6 @@ from rmqadmin.tui.screens.pulse import PulseScreen, shares
 from rmqadmin.tui.screens.topics import QueuesScreen
 from rmqadmin.tui.settings import ClientMaker
 from rmqadmin.tui.sources import pulse as pulse_source
-from rmqadmin.tui.sources.pulse import BrokersRead
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -189,7 +188,7 @@ def test_a_broker_whose_first_answer_comes_after_groups_lacked_it_has_them_read_
     monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_MIN_S", 3600.0)
     is_back, read = threading.Event(), pulse_source.read_brokers
 
-    def read_brokers(admin: AdminClient, memory: ClusterMemory) -> BrokersRead:
+    def read_brokers(admin: AdminClient, memory: ClusterMemory) -> object:
         assert is_back.wait(60)
         return read(admin, memory)
 

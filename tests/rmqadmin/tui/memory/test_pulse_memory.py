@@ -19,8 +19,8 @@ from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.memory.readings import (
     GroupLag,
     GroupLags,
+    GroupState,
     LettersReading,
-    MembersReading,
     RowReading,
     WorstGroup,
 )
@@ -84,12 +84,18 @@ def lag(count: int, consumed: int = 0, *, lacking: tuple[str, ...] = ()) -> Grou
     return GroupLag(count, consumed, 1 if count else None, behind, ("broker-a",), lacking)
 
 
-def owned(**queues: list[int]) -> MembersReading:
+def online(*names: str, lacks: dict[str, str] | None = None) -> GroupState:
+    """Members that have no queue."""
+    members = [Member(name, "h:1", "JAVA", 1, frozenset(), {}) for name in names]
+    return GroupState(QueueOwners(members, {}, False), lacks or {})
+
+
+def owned(**queues: list[int]) -> GroupState:
     """What members say who own these queues of topic T; queue 0 is to be owned."""
     of = {name: frozenset(MessageQueue("T", "broker-a", id) for id in ids) for name, ids in queues.items()}
     members = [Member(name, "h:1", "JAVA", 1, mine, {}) for name, mine in of.items()]
     owners = {MessageQueue("T", "broker-a", 0): [name for name, mine in of.items() if mine]}
-    return MembersReading(frozenset(of), QueueOwners(members, owners, False))
+    return GroupState(QueueOwners(members, owners, False))
 
 
 def changes(pulse: PulseMemory) -> list[str]:
@@ -266,7 +272,7 @@ def test_a_server_that_is_lost_comes_before_what_is_on_it(pulse: PulseMemory, cl
 def test_a_group_with_members_that_consumes_nothing_for_minutes_is_stuck_too(pulse: PulseMemory, clock: Clock) -> None:
     """A message that keeps failing holds up an orderly consumer, even if no more messages are sent."""
     pulse.take_lags(GroupLags({"billing": lag(3, consumed=40), "left over": lag(9)}, {}))
-    pulse.groups.take_members("billing", MembersReading(frozenset({"x"})))
+    pulse.groups.take_members("billing", online("x"))
     for _ in range(8):
         assert wrong(pulse) == []
         clock.now_ms += 30_000
@@ -282,15 +288,15 @@ def test_a_group_with_members_that_consumes_nothing_for_minutes_is_stuck_too(pul
 
 def test_of_a_group_whose_only_broker_is_lost_nothing_is_over(pulse: PulseMemory) -> None:
     pulse.take_lags(GroupLags({"billing": lag(3), "mailer": lag(7)}, {}))
-    pulse.groups.take_members("billing", MembersReading(frozenset({"z"})))
-    pulse.groups.take_members("billing", MembersReading(frozenset()))
-    pulse.groups.take_members("mailer", MembersReading(frozenset({"x", "y"})))
+    pulse.groups.take_members("billing", online("z"))
+    pulse.groups.take_members("billing", online())
+    pulse.groups.take_members("mailer", online("x", "y"))
     told = ["billing: member z left", "billing: nobody is online, and 3 messages wait"]
     assert changes(pulse) == told
     lost = {"billing": lag(0, lacking=("broker-b",)), "mailer": lag(7)}
     pulse.take_lags(GroupLags(lost, {"broker-b": "gone 1 s ago"}, ("broker-b",)))
-    pulse.groups.take_members("billing", MembersReading(None, is_part=True))
-    pulse.groups.take_members("mailer", MembersReading(frozenset({"x"}), is_part=True))
+    pulse.groups.take_members("billing", GroupState(None, {"broker-b": "gone"}))
+    pulse.groups.take_members("mailer", online("x", lacks={"broker-b": "gone"}))
     assert changes(pulse) == told
     assert wrong(pulse) == ["billing: ~nobody is online, and 3 messages wait"]
     assert pulse.history.values(Series("group", "billing", "lag_count"), 9)[-1] is None, "0 would be a lie"
@@ -301,23 +307,23 @@ def test_of_a_group_whose_only_broker_is_lost_nothing_is_over(pulse: PulseMemory
 def test_what_depends_on_members_stays_while_nobody_can_be_asked_for_them(pulse: PulseMemory, clock: Clock) -> None:
     """When the last broker died, "nobody is online" turned into "stuck", and a group that was stuck no longer was."""
     members = {
-        "billing": MembersReading(frozenset()),
-        "mailer": MembersReading(frozenset({"x"})),
+        "billing": online(),
+        "mailer": online("x"),
     }
-    pulse.groups.take_members("billing", MembersReading(frozenset({"y"})))
+    pulse.groups.take_members("billing", online("y"))
     for at in range(9):
         pulse.take_lags(GroupLags({"billing": lag(100 + at, consumed=40), "mailer": lag(3, consumed=40)}, {}))
         for group, reading in members.items():
             pulse.groups.take_members(group, reading)
         clock.now_ms += 30_000
     for group in members:
-        pulse.groups.take_members(group, MembersReading(None))
+        pulse.groups.take_members(group, GroupState(None))
     told = [
         "billing: nobody is online, and 108 messages wait",
         "mailer: stuck: lag 3, nothing consumed for at least 4m00s",
     ]
     assert wrong(pulse) == told
-    pulse.groups.take_members("billing", MembersReading(frozenset({"y"})))
+    pulse.groups.take_members("billing", online("y"))
     assert wrong(pulse)[0].startswith("billing: stuck: lag 108 and growing")
 
 
@@ -354,10 +360,10 @@ def test_all_is_well_is_said_of_what_was_looked_at(pulse: PulseMemory) -> None:
     pulse.take_set_findings([], [])
     assert pulse.verdict().text == f"{well}dead letters unknown; members of 2 groups unknown"
     pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(2)})
-    pulse.groups.take_members("billing", MembersReading(frozenset()))
-    pulse.groups.take_members("mailer", MembersReading(None))
+    pulse.groups.take_members("billing", online())
+    pulse.groups.take_members("mailer", GroupState(None))
     assert pulse.verdict().text == f"{well}2 dead letters; members of 1 group unknown"
-    pulse.groups.take_members("mailer", MembersReading(frozenset()))
+    pulse.groups.take_members("mailer", online())
     pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(2, ("broker-b",))})
     assert pulse.verdict().text == f"{well}≥2 dead letters"
     pulse.take_lags(GroupLags({}, {"broker-a": "no permission"}))
