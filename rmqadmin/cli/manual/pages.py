@@ -23,7 +23,7 @@ FORMATS = (
     ("csv, tsv", "A heading and a line an item."),
     ("name", "The key of each item, one a line."),
     ("schema", "The fields, without asking any server."),
-    ("mqadmin", "What mqadmin 5.5.0 prints, to the byte; never asks questions."),
+    ("mqadmin", "What mqadmin 5.5.0 prints, with rows sorted by name; never asks questions."),
 )
 _DESCRIPTION = (
     "Every command of `mqadmin` by its name and with its options, in any case and spelling that mqadmin takes, and what"

@@ -1,4 +1,4 @@
-"""``--output mqadmin`` against the text of mqadmin 5.5.0, to the byte (``tests/golden/mqadmin``)."""
+"""``--output mqadmin`` against the text of mqadmin 5.5.0 (``tests/golden/mqadmin``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exports: their rows, mqadmin's files to the byte, and that they can be read back."""
+"""Exports: their rows, mqadmin's files, and that they can be read back."""
 
 from __future__ import annotations
 
