@@ -214,9 +214,9 @@ def test_the_harness_sees(disk: type[RecordingDisk], parts: StoreParts, told: st
     ("tables", "told"),
     [
         (AnsweredTooEarly, "which is none of"),
-        (UnsyncedBackup, "cannot be read|which is none of"),
-        (NoFirstBackup, "cannot be read|which is none of"),
         (NeverSynced, "which is none of"),
+        pytest.param(UnsyncedBackup, "cannot be read|which is none of", marks=pytest.mark.slow),
+        pytest.param(NoFirstBackup, "cannot be read|which is none of", marks=pytest.mark.slow),
         pytest.param(RowsNeverSynced, "which is none of", marks=pytest.mark.sweep),
     ],
 )

@@ -12,6 +12,7 @@ from rmqadmin.cli import registry
 from rmqadmin.cli.registry import Effect, Entry
 from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.support import servers
+from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 
 CHANGES_SOMETHING = [
@@ -90,7 +91,7 @@ def state(run: Rmqadmin) -> list[str]:
     return [run("--quiet", *words.split(), "--output", "csv").out for words in asked]
 
 
-@pytest.mark.parametrize("name", NEEDS_YES)
+@pytest.mark.parametrize("name", first_is_quick(NEEDS_YES, 4))
 def test_without_a_yes_a_script_changes_nothing(
     ready: Rmqadmin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:

@@ -16,6 +16,7 @@ from rmqclient.blocking import BlockingClient
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotConnectedError, RefusedError, RequestTimeoutError, RocketMQError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 
 BROKE = ConnectError("the connection broke")
@@ -96,7 +97,7 @@ RESETS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", RESETS, ids=" ".join)
+@pytest.mark.parametrize("command", first_is_quick(RESETS), ids=" ".join)
 @pytest.mark.parametrize(
     ("code", "error", "status"),
     [

@@ -7,8 +7,10 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual._compositor import Compositor
 
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.settings import ClientMaker
@@ -93,6 +95,23 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(DashboardApp, "say", noted)
     return found
+
+
+@pytest.fixture(autouse=True)
+def unpainted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the quick tests, only what a test reads is painted, not each frame for a terminal that is not there: a quarter
+    of their CPU. ``make test-all`` and CI paint every frame."""
+    if "not slow" not in request.config.option.markexpr:
+        return
+    paint = Compositor.render_update
+
+    def picture_only(compositor: Compositor, full: bool = False, **how: Any) -> Any:
+        if full:
+            return paint(compositor, full=True, **how)
+        compositor._dirty_regions.clear()
+        return None
+
+    monkeypatch.setattr(Compositor, "render_update", picture_only)
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.test_terminal import in_terminal
+from tests.support.quick import first_is_quick
 
 Opened = Callable[..., "pexpect.spawn[str]"]
 
@@ -63,12 +64,11 @@ def assert_left(painted: str) -> None:
     assert painted.rfind("\x1b[?25h") > painted.rfind("\x1b[?25l")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT], ids=lambda n: n.name)
-@pytest.mark.parametrize("options", [[], ["--alerts", "/dev/null"]], ids=["plain line", "by Typer"])
-def test_a_signal_ends_the_dashboard_and_leaves_the_terminal_as_it_was(
-    opened: Opened, number: signal.Signals, options: list[str]
-) -> None:
-    program = opened("tui", *options)
+@pytest.mark.parametrize(
+    "number", first_is_quick([signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT], 2), ids=lambda n: n.name
+)
+def test_a_signal_ends_the_dashboard_and_leaves_the_terminal_as_it_was(opened: Opened, number: signal.Signals) -> None:
+    program = opened("tui")
     before = settings_of(program)
     program.expect("cannot connect")
     assert settings_of(program) != before
@@ -118,7 +118,7 @@ def test_without_its_terminal_a_program_ends_even_if_sighup_is_ignored(opened: O
     assert ended
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", first_is_quick([signal.SIGTERM, signal.SIGHUP]), ids=lambda n: n.name)
 @pytest.mark.parametrize(
     ("args", "shown"), [(["shell"], r"\d>"), (["user", "add", "ops"], "Password of ops")], ids=lambda v: v[0]
 )

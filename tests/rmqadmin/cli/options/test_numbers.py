@@ -8,6 +8,7 @@ from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.registry import ENTRIES, Effect, Entry
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.quick import first_is_quick
 
 LONGS = {
     "audit": {"--limit"},
@@ -32,7 +33,7 @@ LONGS = {
 """Options whose numbers have 64 bits. The others have 32."""
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", first_is_quick(ENTRIES, 40), ids=lambda entry: entry.name)
 def test_a_number_that_no_field_can_hold_is_a_usage_error(run: Rmqadmin, entry: Entry) -> None:
     """Servers used to answer with an error of their own code, such as Java's "For input string"."""
     command = build_command(entry)

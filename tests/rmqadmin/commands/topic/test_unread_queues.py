@@ -16,6 +16,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
+from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 
 QUEUES = 8
@@ -118,7 +119,7 @@ def test_a_new_topic_that_nobody_reads_whole_is_told(rmqadmin: Rmqadmin, fresh: 
 # --- shown and read --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["-r 2", "-r 2 -w 2"])
+@pytest.fixture(params=first_is_quick(["-r 2 -w 2", "-r 2"]))
 def shrunk(rmqadmin: Rmqadmin, topic: str, group: str, request: pytest.FixtureRequest) -> str:
     """The topic, with two read queues, beside eight or two write queues."""
     assert update(rmqadmin, topic, *request.param.split()).status == 0

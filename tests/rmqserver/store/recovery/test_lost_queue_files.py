@@ -190,7 +190,11 @@ ENDED = pytest.mark.parametrize("ended", [closed, killed_later, killed_at_once, 
 
 @ENDED
 @pytest.mark.parametrize("numbers", LOST, ids=str)
-@pytest.mark.parametrize("lost", [(0,), (1,), (2,), (0, 1), (0, 2), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "lost",
+    [(0, 1), (0, 2), *(pytest.param(each, marks=pytest.mark.slow) for each in ((0,), (1,), (2,), (0, 1, 2)))],
+    ids=str,
+)
 def test_queues_that_have_lost_files_are_made_again(
     ended: Callable[[RecordingDisk], None], lost: tuple[int, ...], numbers: tuple[int, ...]
 ) -> None:
