@@ -12,10 +12,15 @@ PIPE_CLOSED = 141
 
 
 def write_problem(error: OSError) -> str:
-    """Why output could not be written, for example because of a full disk."""
-    from errno import EBADF
+    """Which output could not be written, and why. An error of writing that names no file is standard output's: whoever
+    writes another names it."""
+    from errno import EBADF, EDQUOT, EFBIG, EIO, ENOSPC
 
-    return "standard output is closed" if error.errno == EBADF else str(error.strerror or error)
+    if error.errno == EBADF:
+        return "standard output is closed"
+    is_output = error.errno in (ENOSPC, EDQUOT, EFBIG, EIO)
+    name = error.filename or ("cannot write standard output" if is_output else None)
+    return ": ".join(str(part) for part in (name, error.strerror or error) if part)
 
 
 def print_version() -> int:

@@ -64,7 +64,7 @@ def _mapped(error: Exception) -> Exception:
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         return UsageError("a word of the command line holds bytes that are not UTF-8")
     if isinstance(error, OSError):  # mostly a full disk; errors that the code can foresee are refused where they arise
-        return RocketMQError(": ".join(str(part) for part in (error.filename, write_problem(error)) if part))
+        return RocketMQError(write_problem(error))
     return DefectError(
         f"{type(error).__name__}: {error}", hint="This is a defect; --debug before the command shows where."
     )

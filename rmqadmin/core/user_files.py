@@ -1,12 +1,13 @@
-"""Reads files that people wrote: lists, settings, manifests, rules. One place for the byte order mark that editors on
-Windows write first, for other encodings, and for the words when a file cannot be read."""
+"""Reads files that people wrote (lists, settings, manifests, rules), and writes those that they ask for. One place for
+the byte order mark that editors on Windows write first, for other encodings, and for the words when a file cannot be
+read or written."""
 
 from __future__ import annotations
 
 import codecs
 from pathlib import Path
 
-from rmqproto.errors import UsageError
+from rmqproto.errors import StorageError, UsageError
 
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -41,3 +42,12 @@ def read_bytes(path: str | Path, where: str | None = None) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read {where or path}: {error.strerror}") from None
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Writes a file that the user asked for, with its directories. StorageError that names it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}") from None

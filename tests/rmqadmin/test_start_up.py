@@ -165,7 +165,7 @@ def test_a_full_disk_behind_the_output_is_no_defect(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "rmqadmin", *words]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.stderr == "rmqadmin: error: No space left on device\n"
+    assert done.stderr == "rmqadmin: error: cannot write standard output: No space left on device\n"
     assert done.returncode == ExitCode.REFUSED
 
 
@@ -184,7 +184,10 @@ def test_a_check_whose_output_is_lost_is_unknown(server: Server) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "rmqadmin", "check", "disk", "-n", server.namesrv_addr]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr) == (3, "rmqadmin: error: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        3,
+        "rmqadmin: error: cannot write standard output: No space left on device\n",
+    )
 
 
 def test_closed_or_full_streams_that_are_not_needed_change_nothing() -> None:

@@ -15,6 +15,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.metadata.rocksdb_tables import TableEntries, TableKind, read_table
+from rmqadmin.core.user_files import write_file
 from rmqproto.errors import StorageError, UsageError
 
 _LOCAL = "Use [local mode] load rocksdb to print or export file \n"
@@ -97,6 +98,6 @@ def _write(file: Path, text: str) -> None:
     try:
         if file.exists():
             os.replace(file, file.with_name(file.name + ".bak"))
-        file.write_text(text)
     except OSError as error:
         raise StorageError(f"cannot write {file}: {error.strerror}") from None
+    write_file(file, text.encode())

@@ -14,6 +14,7 @@ from rmqadmin.core.groups.client_answers import ClientAnswer
 from rmqadmin.core.groups.consumption import Subscription
 from rmqadmin.core.groups.queue_owners import expressions_of, unequal_clients
 from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
+from rmqadmin.core.user_files import write_file
 from rmqproto.bodies.statistics import CONSUME_TYPE, ConsumerRunningInfo
 from rmqproto.codes import version_name
 
@@ -241,5 +242,4 @@ def write_files(result: GroupStatus) -> None:
             path = info_path(result.now_ms, answer.connection.client_id)
             if ".." in path.parts or path.is_absolute():
                 continue  # a client may choose any id
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(running_info.running_info_text(answer.info))
+            write_file(path, running_info.running_info_text(answer.info).encode())

@@ -13,6 +13,7 @@ from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.mqadmin_text import java_text, properties_text
 from rmqadmin.core.results import Notice, Result, Row, doc
+from rmqadmin.core.user_files import write_file
 from rmqproto.message import properties as props
 from rmqproto.message.record import host_text
 
@@ -103,8 +104,7 @@ def show(
     """Messages with their bodies and tracks. ``leave_files``: bodies are also written to files, as mqadmin does."""
     shown = [Shown(unpacked(message, notice), lookup.tracks(admin, message), charset) for message in messages]
     if leave_files:
-        BODIES_DIR.mkdir(parents=True, exist_ok=True)
         for index, one in enumerate(shown):
             same = sum(other.message.message_id == one.message.message_id for other in shown[:index])
-            body_path(one.message.message_id, same).write_bytes(one.message.stored.body)
+            write_file(body_path(one.message.message_id, same), one.message.stored.body)
     return shown

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rmqadmin.core.mqadmin_text import fastjson_pretty
-from rmqproto.errors import StorageError
+from rmqadmin.core.user_files import write_file
 
 MQADMIN_FOLDER = "/tmp/rocketmq/export"
 """Where mqadmin writes by default."""
@@ -22,11 +22,7 @@ def export(
     if folder is None and not as_mqadmin:
         return None
     path = Path((folder or MQADMIN_FOLDER).strip()) / name
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(fastjson_pretty(content()))
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}") from None
+    write_file(path, fastjson_pretty(content()).encode())
     if not as_mqadmin:
         notice(f"written to {path}")
     return str(path)

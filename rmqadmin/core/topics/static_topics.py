@@ -14,13 +14,13 @@ from rmqadmin.core import targets
 from rmqadmin.core.changes import ChangeRow, FieldChange, action, differences
 from rmqadmin.core.known_fields import check_nested
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
-from rmqadmin.core.user_files import without_mark
+from rmqadmin.core.user_files import without_mark, write_file
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicConfigAndQueueMapping, TopicRemappingDetail
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import NotFoundError, ProtocolError, RefusedError, RocketMQError, StorageError
+from rmqproto.errors import NotConnectedError, NotFoundError, ProtocolError, RefusedError, RocketMQError, StorageError
 from rmqproto.queue_mapping import (
     OFFSET_MAX,
     MappingError,
@@ -175,10 +175,7 @@ def completed(plan: TopicRemappingDetail, info: ClusterInfo) -> TopicRemappingDe
 def write_mapping(plan: TopicRemappingDetail, *, after: bool) -> str:
     """Writes a mapping to mqadmin's folder, in its format. StorageError."""
     path = Path(tempfile.gettempdir(), f"{plan.topic}-{plan.epoch}.{'after' if after else 'before'}")
-    try:
-        path.write_bytes(fastjson.dumps(plan))
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}") from None
+    write_file(path, fastjson.dumps(plan))
     return str(path)
 
 
@@ -239,6 +236,7 @@ class MappingWriter:
         self._addrs = addrs
         self._after = after
         self._force = force
+        self._written: dict[str, None] = {}
 
     def update(self, plan: TopicRemappingDetail) -> None:
         for name in plan.broker_config_map:
@@ -262,9 +260,13 @@ class MappingWriter:
                 self._addrs[name], plain(config), detail_of(name, config), force=self._force
             )
         except RocketMQError as error:
-            if self._after is not None:
-                error.hint = f"Other brokers may have the new mapping: apply it to all with -mf {self._after} -fr true."
+            if not isinstance(error, RefusedError | NotConnectedError):
+                self._written[name] = None  # it may have taken the mapping, and not have said so
+            if self._after is not None and self._written:
+                has = f"{', '.join(self._written)} may have the new mapping"
+                error.hint = f"{has}: apply it to all with -mf {self._after} -fr true."
             raise
+        self._written[name] = None
 
     def _decide_offsets(self, plan: TopicRemappingDetail, name: str) -> None:
         """Sets where the mapping items begin that follow those ending on one broker."""
