@@ -74,6 +74,7 @@ def _read_live(part: OffsetRange, rules: ReadRules, options: ReadOptions) -> Ite
         batch_size=options.pull_batch_size,
         timeout_s=options.pull_timeout_ms / 1000,
         read_timeout_s=options.read_timeout_ms / 1000,
+        group=options.reader_group,
         expression=options.sql92 or options.tags,
         expression_type="SQL92" if options.sql92 else "TAG",
         fail_on_data_loss=options.fail_on_data_loss,

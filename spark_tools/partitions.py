@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from rmqproto.perm import PERM_READ
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
+from rmqreplay.source.pulling import is_silence, persist
 from rmqreplay.source.queue_ranges import DataLossError, resolve
 from spark_tools.source_options import ReadOptions
 
@@ -21,12 +22,15 @@ def cluster_of(options: ReadOptions) -> LiveCluster:
         tls=options.tls,
         address_map=options.address_map,
         read_from=options.read_from,
+        reader_group=options.reader_group,
     )
 
 
 def plan_live(cluster: LiveCluster, options: ReadOptions) -> tuple[list[OffsetRange], list[OffsetRange]]:
     """The partitions, and the requested ranges that are gone."""
-    resolved = resolve(options, cluster)
+    cluster.topics()  # a name server that does not answer is not waited for: its address may be wrong
+    timeout_s = options.read_timeout_ms / 1000
+    resolved = persist(lambda: resolve(options, cluster), cluster.forget_routes, timeout_s, passes=is_silence)
     if options.fail_on_data_loss:
         _check_readable(cluster, {each.queue.topic for each in resolved.ranges})
     if options.sql92 is not None:

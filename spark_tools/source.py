@@ -2,7 +2,7 @@
 other code can be imported and tested without pyspark.
 
 Spark plans in one process and reads in others. The reader is pickled with every task, so it holds only plain data.
-"latest" and times are resolved once, when ``load`` makes the source, because every filtered query is planned again.
+In a cluster "latest" and times are resolved for each query; in store files once, when ``load`` makes the source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from rmqreplay.source.store_view import StoreView
 from spark_tools.hints import hints_in_text
 from spark_tools.partitions import cluster_of, plan_live
 from spark_tools.schema import check_columns, ddl
-from spark_tools.source_options import ReadOptions, parse_read_options, parse_write_options
+from spark_tools.source_options import (
+    ReadOptions,
+    parse_loaded_options,
+    parse_read_options,
+    parse_stream_options,
+    parse_write_options,
+)
 from spark_tools.store_files import Part, plan_store
 
 if TYPE_CHECKING:
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_tools.row_filter import RowFilter
+    from spark_tools.streaming.reader import RocketMQStreamReader
     from spark_tools.writing.writer import RocketMQWriter
 
 
@@ -64,32 +71,37 @@ class RocketMQDataSource(DataSource):
     def __init__(self, options: Mapping[str, str]):
         super().__init__(dict(options))
         self._given = dict(options)
-        # There is one instance per load(), and its pickle serves every later query, so the ranges resolved here do not
-        # change.
-        is_read = any(name.lower() in _READ_MARKS for name in options)
+        names = {name.lower() for name in options}
         with hints_in_text():
-            self._planned = plan_read(parse_read_options(options)) if is_read else None
+            if names & _READ_MARKS:
+                parse_loaded_options(options)
+            # There is one instance per load(), and its pickle serves every later query. Store files are planned here,
+            # once; of a cluster nobody knows yet whether a batch or a stream is meant.
+            self._planned = plan_read(parse_read_options(options)) if "path" in names else None
 
     @classmethod
     def name(cls) -> str:
         return "rocketmq"
 
     def schema(self) -> str:
-        options = parse_read_options(self._given)
+        options = parse_loaded_options(self._given)
         return ddl(
             properties=options.properties, include_body=options.include_body, corrupt=options.on_corrupt == "column"
         )
 
     def reader(self, schema: StructType) -> RocketMQReader:
-        options = parse_read_options(self._given)
         with hints_in_text():
-            columns = check_columns(
-                [(each.name, each.dataType.simpleString()) for each in schema.fields],
-                properties=options.properties,
-                corrupt=options.on_corrupt == "column",
-            )
-        kind = FilteringReader if options.push_filters else RocketMQReader
-        return kind(options, columns, self._planned or plan_read(options))
+            options = parse_read_options(self._given)
+            columns = _columns(schema, options)
+            kind = FilteringReader if options.push_filters else RocketMQReader
+            return kind(options, columns, self._planned or plan_read(options))
+
+    def streamReader(self, schema: StructType) -> RocketMQStreamReader:
+        from spark_tools.streaming.reader import RocketMQStreamReader
+
+        with hints_in_text():
+            options = parse_stream_options(self._given)
+            return RocketMQStreamReader(options, _columns(schema, options.read))
 
     def writer(self, schema: StructType, overwrite: bool) -> RocketMQWriter:
         from spark_tools.writing.writer import RocketMQWriter
@@ -99,6 +111,14 @@ class RocketMQDataSource(DataSource):
                 raise UsageError("a topic cannot be overwritten", hint='write with .mode("append")')
             columns = [(each.name, each.dataType.simpleString()) for each in schema.fields]
             return RocketMQWriter(parse_write_options(self._given), columns)
+
+
+def _columns(schema: StructType, options: ReadOptions) -> list[str]:
+    return check_columns(
+        [(each.name, each.dataType.simpleString()) for each in schema.fields],
+        properties=options.properties,
+        corrupt=options.on_corrupt == "column",
+    )
 
 
 def plan_read(options: ReadOptions) -> Planned:

@@ -15,10 +15,12 @@ import msgspec
 from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, split_rules
 from rmqclient.tls import TlsFiles
 from rmqproto.errors import UsageError
-from rmqproto.times import time_range
+from rmqproto.times import parse_duration, time_range
 from rmqproto.wire.credentials import Credentials
 from rmqreplay.source.live import checked_sql92
+from rmqreplay.source.pulling import READER_GROUP
 from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where
+from spark_tools.streaming.limits import Limits
 
 T = TypeVar("T")
 
@@ -36,19 +38,36 @@ READ_OPTIONS = (
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "splitSize",
     "mode", "tags", "sql92", "properties", "includeBody", "decompress", "verifyCrc", "includeInternalTopics",
     "transactionState", "onCorrupt", "pushFilters", "pullBatchSize", "pullTimeoutMs", "readTimeoutMs", "readFrom",
-    "accessKey", "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure", "addressMap",
+    "readerGroup", "accessKey", "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure", "addressMap",
 )  # fmt: skip
 WRITE_OPTIONS = (
     "nameServer", "topic", "producerGroup", "sendTimeoutMs", "batchSize", "maxInFlight", "compressOver",
     "queueSelector", "maxRatePerSecond", "maxBytesPerSecond", "delivery", "onReject", "rejectPath", "accessKey",
     "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure", "addressMap",
 )  # fmt: skip
-STREAM_OPTIONS = frozenset({"maxoffsetspertrigger", "maxbytespertrigger"})
+STREAM_OPTIONS = (
+    "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup",
+)  # fmt: skip
+NOT_IN_STREAMS = {
+    "path": "it reads a live cluster: give nameServer",
+    "brokerName": "it reads a live cluster: give nameServer",
+    "endingOffsets": "it has no end; Trigger.AvailableNow ends at what is there",
+    "endingTimestamp": "it has no end; Trigger.AvailableNow ends at what is there",
+    "endingOffsetsByTimestamp": "it has no end; Trigger.AvailableNow ends at what is there",
+    "splitSize": "it is for store files",
+    "mode": "it is for store files",
+    "transactionState": "it is for store files",
+    "onCorrupt": "it is for store files",
+    "pushFilters": "Spark pushes no filters into streams",
+}
+"""Options that have no meaning in a stream, and why."""
+TRIGGER_DELAY_MS_DEFAULT = 15 * 60_000
+"""As of Spark's Kafka source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions(WantedRanges):
-    """Options of a batch read; times are ms since the epoch, sizes bytes. ``credentials`` are never shown."""
+    """Options of a read; times are ms since the epoch, sizes bytes. ``credentials`` are never shown."""
 
     paths: list[str] = field(default_factory=list)
     broker_names: list[str] = field(default_factory=list)
@@ -71,10 +90,22 @@ class ReadOptions(WantedRanges):
     read_timeout_ms: int = READ_TIMEOUT_MS_DEFAULT
     """How long one pull of a task goes on trying while its broker is away."""
     read_from: str = "master"
+    reader_group: str = READER_GROUP
+    """In whose name messages are pulled; for ACL. It commits nothing."""
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
     """The files are read where connections are made: on each executor."""
     address_map: AddressMap = NO_MAP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """Options of a stream. ``commit_group`` gets the offsets that are read, for operators to see; None commits
+    nothing."""
+
+    read: ReadOptions
+    limits: Limits
+    commit_group: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,11 +219,58 @@ def tls_options(files: TlsFiles) -> dict[str, str]:
 
 
 def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
-    """The options of a read. UsageError for options that are unknown, contradictory or meaningless here."""
-    stream = next((name for name in given if name.lower() in STREAM_OPTIONS), None)
-    if stream:
-        raise UsageError(f"option {stream} is for streams; the rocketmq source reads in batches")
-    options = _Given(given, READ_OPTIONS)
+    """The options of a batch read. UsageError for options that are unknown, contradictory or meaningless here."""
+    stream = _given_of(given, STREAM_OPTIONS)
+    if stream is not None:
+        raise UsageError(f"option {stream} is for streams: spark.readStream", hint="a batch reads all that is there")
+    return _read_options(_Given(given, READ_OPTIONS), "earliest")
+
+
+def parse_stream_options(given: Mapping[str, str]) -> StreamOptions:
+    """The options of a stream. UsageError as of ``parse_read_options``."""
+    other = _given_of(given, tuple(NOT_IN_STREAMS))
+    if other is not None:
+        raise UsageError(f"option {other} has no meaning in a stream: {NOT_IN_STREAMS[other]}")
+    options = _Given(given, READ_OPTIONS + STREAM_OPTIONS)
+    delay = options.text("maxTriggerDelay")
+    delay_ms = TRIGGER_DELAY_MS_DEFAULT if delay is None else parse_duration(delay)
+    if delay_ms is None:
+        raise UsageError(f"option maxTriggerDelay={delay} is not a duration", hint="for example 30s, 15m or 1h")
+    limits = Limits(
+        offsets_max=options.number("maxOffsetsPerTrigger", 0, at_least=1),
+        bytes_max=options.number("maxBytesPerTrigger", 0, at_least=1),
+        offsets_min=options.number("minOffsetsPerTrigger", 0),
+        delay_ms=delay_ms,
+    )
+    if limits.offsets_max and limits.offsets_min > limits.offsets_max:
+        raise UsageError(
+            f"minOffsetsPerTrigger={limits.offsets_min} is more than maxOffsetsPerTrigger={limits.offsets_max}"
+        )
+    if delay is not None and not limits.offsets_min:
+        raise UsageError("maxTriggerDelay needs minOffsetsPerTrigger: without it no batch waits")
+    read = _read_options(options, "latest")
+    return StreamOptions(read=read, limits=limits, commit_group=options.text("commitGroup"))
+
+
+def parse_loaded_options(given: Mapping[str, str]) -> ReadOptions:
+    """The options of ``load``, which Spark calls for batches and for streams alike. UsageError for what is wrong for
+    both."""
+    try:
+        return parse_read_options(given)
+    except UsageError as error:
+        try:
+            return parse_stream_options(given).read
+        except UsageError as as_stream:
+            raise (error if _given_of(given, STREAM_OPTIONS) is None else as_stream) from None
+
+
+def _given_of(given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    """The first of these options that is given; Spark passes names in lower case."""
+    lower = {name.lower() for name in given}
+    return next((name for name in names if name.lower() in lower), None)
+
+
+def _read_options(options: _Given, default_start: str) -> ReadOptions:
     path, name_server = options.text("path"), options.text("nameServer")
     if (path is None) == (name_server is None):
         raise UsageError("exactly one of the options path (store files) and nameServer (a live cluster) is needed")
@@ -216,7 +294,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         topics=topics or None,
         topic_pattern=_pattern(pattern),
         assigned=_json("assign", assign, dict[str, dict[str, list[int]]]) if assign else None,
-        start=_where(options, "starting", "earliest", between.begin_ms),
+        start=_where(options, "starting", default_start, between.begin_ms),
         end=_where(options, "ending", "latest", between.end_ms),
         missing_timestamp=options.one_of("startingOffsetsByTimestampStrategy", "error", "latest"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
@@ -238,6 +316,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         pull_timeout_ms=options.number("pullTimeoutMs", PULL_TIMEOUT_MS_DEFAULT, at_least=1),
         read_timeout_ms=options.number("readTimeoutMs", READ_TIMEOUT_MS_DEFAULT),
         read_from=options.one_of("readFrom", "master", "slave"),
+        reader_group=options.text("readerGroup") or READER_GROUP,
         credentials=options.credentials(),
         tls=options.tls(),
         address_map=options.address_map(),
@@ -291,8 +370,11 @@ def _where(options: _Given, prefix: str, default: str, timestamp_ms: int | None)
         table = _json(f"{prefix}Offsets", value, OffsetTable)
         _check_numbers(f"{prefix}Offsets", table, at_least=EARLIEST if prefix == "starting" else LATEST)
         return Where(keyword=default, table=table)
-    if value != default:
-        raise UsageError(f"option {prefix}Offsets={value} is neither {default}, group:<name> nor JSON, in a batch")
+    # A stream has both keywords, a batch the one that does not read nothing.
+    keywords = ("earliest", "latest") if (prefix, default) == ("starting", "latest") else (default,)
+    if value not in keywords:
+        wanted = ", ".join(keywords)
+        raise UsageError(f"option {prefix}Offsets={value} is neither {wanted}, group:<name> nor JSON")
     return Where(keyword=value)
 
 

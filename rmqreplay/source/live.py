@@ -41,6 +41,7 @@ class LiveCluster:
         address_map: AddressMap = NO_MAP,
         client: BlockingClient | None = None,
         read_from: str = "master",
+        reader_group: str = READER_GROUP,
         timeout_s: float = 5.0,
     ):
         """``client`` is used in place of a new one, has credentials, TLS and a map of its own, and stays open."""
@@ -49,8 +50,9 @@ class LiveCluster:
             name_server, credentials, timeout_s, tls=context, address_map=address_map, client=client
         )
         self._read_from = read_from
+        self._reader_group = reader_group
         self._routes: dict[str, dict[str, tuple[QueueData, BrokerData]]] = {}
-        self._queues: dict[str, list[MessageQueue]] = {}
+        self._queues: dict[tuple[str, str], list[MessageQueue]] = {}
         self.not_searched: list[str] = []
         """What a person must hear: where queues past a topic's counts could not be looked for, and why."""
 
@@ -71,18 +73,20 @@ class LiveCluster:
         return sorted(self.admin.topic_list())
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that may be read, sorted, with those that consumers do not read (``unread_queues``). They are
-        looked for once."""
-        if topic not in self._queues:
-            self._queues[topic] = sorted(
-                MessageQueue(topic, name, queue_id)
-                for name, (queue, _) in self.route(topic).items()
-                if queue.perm & PERM_READ
-                for queue_id in self._queue_ids(topic, queue)
-            )
-        return self._queues[topic]
+        """The queues that may be read, sorted, with those that consumers do not read (``unread_queues``)."""
+        return sorted(queue for broker_name in self.route(topic) for queue in self.broker_queues(topic, broker_name))
+
+    def broker_queues(self, topic: str, broker_name: str) -> list[MessageQueue]:
+        """Those of one broker of the route. They are looked for once."""
+        found = self._queues.get((topic, broker_name))
+        if found is None:
+            ids = self._queue_ids(topic, self.route(topic)[broker_name][0])
+            found = self._queues[topic, broker_name] = [MessageQueue(topic, broker_name, each) for each in ids]
+        return found
 
     def _queue_ids(self, topic: str, queue: QueueData) -> list[int]:
+        if not queue.perm & PERM_READ:
+            return []
         queue_nums = max(queue.read_queue_nums, queue.write_queue_nums)
         try:
             address = self.reading_address(MessageQueue(topic, queue.broker_name, 0))
@@ -116,8 +120,19 @@ class LiveCluster:
         return sorted({group for address in addresses for group in self.admin.groups_of_topic(address, topic)})
 
     def forget_route(self, topic: str) -> None:
-        self._routes.pop(topic, None)
-        self._queues.pop(topic, None)
+        for broker_name in self._routes.pop(topic, {}):
+            self._queues.pop((topic, broker_name), None)
+
+    def forget_routes(self) -> None:
+        self._routes.clear()
+        self._queues.clear()
+
+    def renew_route(self, topic: str) -> None:
+        """Asks for the route again. Queues are looked for again where a broker tells other counts."""
+        before = self._routes.pop(topic, {})
+        for broker_name, (queue, _) in self.route(topic).items():
+            if broker_name not in before or before[broker_name][0] != queue:
+                self._queues.pop((topic, broker_name), None)
 
     def master(self, topic: str, broker_name: str) -> str:
         """The address of the master. NotFoundError if the broker does not have the topic, or has no master."""
@@ -165,7 +180,7 @@ class LiveCluster:
         for queue in {(each.queue.topic, each.queue.broker_name): each.queue for each in ranges}.values():
             subscription = subscription_data(queue.topic, expression, version=0, expression_type=SQL92)
             address = self.master(queue.topic, queue.broker_name)
-            self.admin.check_client_config(address, READER_GROUP, "spark", subscription)
+            self.admin.check_client_config(address, self._reader_group, "spark", subscription)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,11 +88,17 @@ def is_passing(error: RocketMQError) -> bool:
     return isinstance(error, ConnectError | RequestTimeoutError | NotFoundError)
 
 
+def is_silence(error: RocketMQError) -> bool:
+    """As ``is_passing``, but not for what may as well be a name that nobody has."""
+    return is_passing(error) and not isinstance(error, NotFoundError)
+
+
 def persist(
     ask: Callable[[], T],
     forget: Callable[[], None],
     timeout_s: float,
     *,
+    passes: Callable[[RocketMQError], bool] = is_passing,
     now_s: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
@@ -104,7 +110,7 @@ def persist(
             return ask()
         except RocketMQError as error:
             left_s = deadline_s - now_s()
-            if left_s <= 0 or not is_passing(error):
+            if left_s <= 0 or not passes(error):
                 raise
         sleep(min(pause_s, left_s))
         pause_s = min(2 * pause_s, PAUSE_MAX_S)
@@ -152,8 +158,27 @@ def pull_range(
         at = max(at, offsets.next_begin_offset)
 
 
+def is_gone(source: Readable, queue: MessageQueue, at: int, rules: PullRules) -> bool:
+    """Whether its broker says that it has no such queue, or no message in it. Errors that pass if it does not answer
+    now: then nobody knows."""
+    try:
+        _pull_once(source, queue, at, rules)
+    except RefusedError as error:
+        if error.code not in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.INVALID_PARAMETER):
+            raise
+        return True
+    return False
+
+
 def _pull(source: Readable, queue: MessageQueue, at: int, rules: PullRules) -> tuple[int, PullAnswer, bytes]:
     """One pull that brings records or a later offset, or may the next time. _EndsEarlyError if the queue ends here."""
+    code, offsets, body = _pull_once(source, queue, at, rules)
+    if offsets.next_begin_offset <= at and at >= offsets.max_offset and code != PullStatus.FOUND.value:
+        raise _EndsEarlyError(f"the queue ends at {offsets.max_offset}")
+    return code, offsets, body
+
+
+def _pull_once(source: Readable, queue: MessageQueue, at: int, rules: PullRules) -> tuple[int, PullAnswer, bytes]:
     ask = partial(source.connections.request, source.pulling_address(queue), timeout_s=rules.timeout_s)
     header = pull_header(
         rules.group, queue, at, max_count=rules.batch_size, expression=rules.expression,
@@ -161,11 +186,6 @@ def _pull(source: Readable, queue: MessageQueue, at: int, rules: PullRules) -> t
     )  # fmt: skip
     try:
         answer = ask(RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
-        code, offsets, body = answer.code, from_ext(answer.ext, PullAnswer), answer.body
     except RefusedError as error:
-        code, offsets, body = pull_unread(
-            ask, error, queue, at, rules.batch_size, rules.expression, rules.expression_type
-        )
-    if offsets.next_begin_offset <= at and at >= offsets.max_offset and code != PullStatus.FOUND.value:
-        raise _EndsEarlyError(f"the queue ends at {offsets.max_offset}")
-    return code, offsets, body
+        return pull_unread(ask, error, queue, at, rules.batch_size, rules.expression, rules.expression_type)
+    return answer.code, from_ext(answer.ext, PullAnswer), answer.body

@@ -89,18 +89,42 @@ def resolve(options: WantedRanges, positions: Positions) -> Resolved:
         first, last = positions.bounds(queue)
         start = _place(options.start, queue, positions, first, last)
         end = _place(options.end, queue, positions, first, last)
-        by_time = options.start.timestamp_ms is not None or queue_number(options.start.timestamps_ms, queue) is not None
-        is_behind = start >= last > first and options.end.keyword == "latest"
-        if by_time and is_behind and options.missing_timestamp == "error":
-            raise UsageError(
-                f"{queue_text(queue)} has no message at or after the starting timestamp",
-                hint="startingOffsetsByTimestampStrategy=latest reads nothing from such queues",
-            )
+        if start >= last > first and options.end.keyword == "latest":
+            _check_time(options, queue)
         if start > end and queue_number(options.start.table, queue) is not None and end < last:
             raise UsageError(f"{queue_text(queue)}: the starting offset {start} is behind the ending offset {end}")
         if start < end or max(start, end) > last:
             _cut(found, options, queue, OffsetRange(queue, start, max(start, end)), first, last)
     return found
+
+
+def starting_places(options: WantedRanges, positions: Positions) -> dict[MessageQueue, int]:
+    """Where a stream begins in each of its queues. Errors as of ``resolve``."""
+    queues = _wanted_queues(options, positions)
+    _check_places(options.start, "starting", queues, positions)
+    found = {}
+    for queue in queues:
+        first, last = positions.bounds(queue)
+        start = _place(options.start, queue, positions, first, last)
+        if start >= last > first:
+            _check_time(options, queue)
+        if not first <= start <= last and options.fail_on_data_loss:
+            raise DataLossError(
+                f"{queue_text(queue)}: offset {start} was asked for, {first} to {last} exist",
+                hint="failOnDataLoss=false begins at the nearest",
+            )
+        found[queue] = min(max(start, first), last)
+    return found
+
+
+def _check_time(options: WantedRanges, queue: MessageQueue) -> None:
+    """UsageError for a queue that would begin at a time, and has no message that late, if that is an error."""
+    by_time = options.start.timestamp_ms is not None or queue_number(options.start.timestamps_ms, queue) is not None
+    if by_time and options.missing_timestamp == "error":
+        raise UsageError(
+            f"{queue_text(queue)} has no message at or after the starting timestamp",
+            hint="startingOffsetsByTimestampStrategy=latest reads nothing from such queues",
+        )
 
 
 def _check_places(where: Where, prefix: str, queues: Sequence[MessageQueue], positions: Positions) -> None:

@@ -1,0 +1,1 @@
+"""Topics as streams for Spark."""

@@ -1,0 +1,40 @@
+"""Tells operators how far a stream is: the offsets of a consumer group, which nothing reads back. They are written
+after a batch is committed, so they are never ahead of it."""
+
+from __future__ import annotations
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RefusedError, RocketMQError
+from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.offset_ranges import queue_text
+from rmqreplay.source.pulling import is_passing
+from spark_tools.streaming.offsets import Places
+from spark_tools.streaming.survey import tell
+
+
+class GroupProgress:
+    """Over an open cluster. A group that a broker refuses is an error as long as none has taken it. Later, an offset
+    that cannot be written is told once, and tried again at the next batch: the stream goes on."""
+
+    def __init__(self, cluster: LiveCluster, group: str):
+        self._cluster = cluster
+        self._group = group
+        self._written: dict[MessageQueue, int] = {}
+        self._has_failed = False
+
+    def write(self, places: Places) -> None:
+        for queue, offset in places.items():
+            if self._written.get(queue) == offset:
+                continue
+            try:
+                address = self._cluster.master(queue.topic, queue.broker_name)
+                self._cluster.admin.update_consumer_offset(address, self._group, queue.topic, queue.queue_id, offset)
+            except RocketMQError as error:
+                if isinstance(error, RefusedError) and not self._written and not is_passing(error):
+                    error.hint = f"commitGroup needs the group {self._group} on each broker: rmqadmin updateSubGroup"
+                    raise
+                if not self._has_failed:
+                    tell(f"the offset of {self._group} in {queue_text(queue)} is not written: {error}")
+                self._has_failed = True
+            else:
+                self._written[queue] = offset

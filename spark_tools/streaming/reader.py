@@ -1,0 +1,104 @@
+"""The stream as Spark sees it: a thin shell over ``StreamPlanner``. Spark plans in one process for the whole query and
+reads in tasks; the reader is pickled into each, so its connections are opened at the first question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from spark_tools.hints import hints_in_text
+from spark_tools.partitions import cluster_of, cut_range
+from spark_tools.source import PlannedPart
+from spark_tools.source_options import StreamOptions
+from spark_tools.streaming.offsets import StreamOffset, parse_offset, ranges_between
+from spark_tools.streaming.planner import StreamPlanner
+from spark_tools.streaming.progress import GroupProgress
+from spark_tools.streaming.survey import Survey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rmqreplay.source.live import LiveCluster
+
+
+class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: StreamOptions, columns: list[str]):
+        self._options = options
+        self._columns = columns
+
+    @cached_property
+    def _cluster(self) -> LiveCluster:
+        return cluster_of(self._options.read)
+
+    @cached_property
+    def _planner(self) -> StreamPlanner:
+        survey = Survey(self._cluster, self._options.read)
+        return StreamPlanner(survey, self._options.limits, self._options.read.fail_on_data_loss)
+
+    @cached_property
+    def _progress(self) -> GroupProgress | None:
+        group = self._options.commit_group
+        return None if group is None else GroupProgress(self._cluster, group)
+
+    def initialOffset(self) -> dict[str, Any]:
+        with hints_in_text():
+            return self._planner.initial().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """One of the limits, since Spark has no limit of several. All are kept, unless Spark asks for everything."""
+        limits = self._options.limits
+        if limits.offsets_max:
+            return ReadMaxRows(limits.offsets_max)
+        if limits.bytes_max:
+            return ReadMaxBytes(limits.bytes_max)
+        return ReadMinRows(limits.offsets_min) if limits.offsets_min else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        with hints_in_text():
+            at = parse_offset(start)
+            # A batch is planned when the one before is committed. The last ``commit`` of a query never comes.
+            self._commit(at)
+            end = self._planner.next(at, limited=not isinstance(limit, ReadAllAvailable))
+            return start if end is at else end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        latest = self._planner.latest
+        return StreamOffset(latest).to_json() if latest else None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with hints_in_text():
+            self._planner.stop_at_present()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        with hints_in_text():
+            ranges = ranges_between(parse_offset(start), parse_offset(end))
+            return [PlannedPart(piece) for each in ranges for piece in cut_range(each, self._options.read, len(ranges))]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, PlannedPart):
+            return iter(())
+        from spark_tools.part_reader import read_any
+
+        return read_any(partition.part, self._options.read, self._columns)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._commit(parse_offset(end))
+
+    def _commit(self, offset: StreamOffset) -> None:
+        if self._progress is not None and not offset.is_initial:
+            self._progress.write(offset.queues)
+
+    def stop(self) -> None:
+        if "_cluster" in self.__dict__:
+            self._cluster.close()

@@ -1,0 +1,159 @@
+"""Which queues a stream reads, and where they begin and end now. A broker that is away holds the stream, up to
+``readTimeoutMs``: what it has must not be taken for lost, nor be left out without a word. With failOnDataLoss=false the
+stream then goes on without it, and takes it up again where it left off."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import ConnectError, RocketMQError
+from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.offset_ranges import OffsetRange, queue_text
+from rmqreplay.source.pulling import PullRules, is_gone, is_passing, is_silence, persist
+from rmqreplay.source.queue_ranges import DataLossError, starting_places, wanted_topics
+from spark_tools.source_options import ReadOptions
+from spark_tools.streaming.offsets import Places
+
+UNITS_MAX = 512
+"""Units of a consume queue to ask for at once."""
+
+
+def tell(text: str) -> None:
+    """To Spark's log, the only output of a planning process."""
+    print(f"rocketmq: {text}", file=sys.stderr)  # noqa: T201
+
+
+@dataclass(slots=True)
+class Seen:
+    """The queues that answered, each with its first offset and its end; and those that are gone."""
+
+    bounds: dict[MessageQueue, tuple[int, int]] = field(default_factory=dict)
+    gone: list[MessageQueue] = field(default_factory=list)
+
+
+class _AwayError(ConnectError):
+    """These brokers do not tell now what they have."""
+
+    def __init__(self, errors: dict[str, RocketMQError]):
+        texts = "; ".join(f"{name}: {error}" for name, error in sorted(errors.items()))
+        super().__init__(f"not all brokers answer ({texts})")
+        self.broker_names = set(errors)
+
+
+class Survey:
+    """Over an open cluster. A cluster that never answered is not waited for: its address may be wrong."""
+
+    def __init__(self, cluster: LiveCluster, options: ReadOptions, wait: Callable[..., Seen] = persist):
+        self._cluster = cluster
+        self._options = options
+        self._wait = wait
+        self._timeout_s = options.read_timeout_ms / 1000
+        self._rules = PullRules(batch_size=1, group=options.reader_group)
+        self._given_up: set[str] = set()
+        """Brokers that were away too long. They are not waited for until they have answered again."""
+        self._has_answered = False
+
+    def starting(self) -> dict[MessageQueue, int]:
+        """Errors as of ``starting_places``."""
+        self._reach()
+        ask = partial(starting_places, self._options, self._cluster)
+        places = persist(ask, self._cluster.forget_routes, self._timeout_s, passes=is_silence)
+        self._check_sql92(places)
+        return places
+
+    def look(self, known: Places) -> Seen:
+        """``known`` are the queues that the stream has read, with their next offsets. DataLossError if brokers do not
+        answer in time; with failOnDataLoss=false their queues are left out."""
+        self._reach()
+        try:
+            return self._wait(lambda: self._look(known), lambda: None, self._timeout_s)
+        except _AwayError as error:
+            text = f"{error}, for {self._options.read_timeout_ms} ms"
+            if self._options.fail_on_data_loss:
+                raise DataLossError(
+                    text, hint="failOnDataLoss=false goes on without them, and takes them up again when they are back"
+                ) from None
+            tell(text + ": the stream goes on without them")
+            self._given_up |= error.broker_names
+            return self._look(known)
+
+    def _reach(self) -> None:
+        if not self._has_answered:
+            self._cluster.topics()
+            self._has_answered = True
+
+    def _look(self, known: Places) -> Seen:
+        found, away = Seen(), dict[str, RocketMQError]()
+        for topic in sorted({*self._topics(), *(queue.topic for queue in known)}):
+            self._cluster.renew_route(topic)
+        wanted = set(self._queues(away))
+        for queue in sorted({*wanted, *known}):
+            if queue.broker_name in away:
+                continue
+            try:
+                if queue not in wanted and is_gone(self._cluster, queue, known[queue], self._rules):
+                    found.gone.append(queue)
+                    continue
+                first, last = self._cluster.bounds(queue)
+            except RocketMQError as error:
+                if not is_passing(error):
+                    raise
+                away[queue.broker_name] = error
+                continue
+            if last < known.get(queue, 0) and queue.broker_name not in self._given_up:
+                # A replica that has yet to catch up, or a store that lost its end.
+                text = f"{queue_text(queue)} ends at {last}, and {known[queue]} was read"
+                away[queue.broker_name] = ConnectError(text)
+                continue
+            found.bounds[queue] = first, last
+        while self._cluster.not_searched:
+            tell(self._cluster.not_searched.pop())
+        if away.keys() - self._given_up:
+            raise _AwayError(away)
+        self._given_up &= away.keys()
+        return found
+
+    def is_wanted(self, queue: MessageQueue) -> bool:
+        """Whether the options name it, or its topic."""
+        assigned = self._options.assigned
+        if assigned is not None:
+            return queue.queue_id in assigned.get(queue.topic, {}).get(queue.broker_name, ())
+        return queue.topic in wanted_topics(self._options, [queue.topic])
+
+    def _topics(self) -> Sequence[str]:
+        if self._options.assigned is not None:
+            return list(self._options.assigned)
+        return wanted_topics(self._options, () if self._options.topics is not None else self._cluster.topics())
+
+    def _queues(self, away: dict[str, RocketMQError]) -> Iterator[MessageQueue]:
+        for topic in self._topics():
+            for broker_name in self._cluster.route(topic):
+                try:
+                    yield from filter(self.is_wanted, self._cluster.broker_queues(topic, broker_name))
+                except RocketMQError as error:
+                    if not is_passing(error):
+                        raise
+                    away[broker_name] = error
+
+    def sizes(self, queue: MessageQueue, start: int, count: int) -> list[int]:
+        """Stored bytes of the messages from ``start`` on, by the units of the consume queue: as many as one answer has,
+        none if the broker does not answer now."""
+        try:
+            address = self._cluster.reading_address(queue)
+            answer = self._cluster.admin.query_consume_queue(
+                address, queue.topic, queue.queue_id, start, min(count, UNITS_MAX)
+            )
+        except RocketMQError as error:
+            if not is_passing(error):
+                raise
+            return []
+        return [] if answer is None else [unit.physic_size for unit in answer.queue_data]
+
+    def _check_sql92(self, queues: Places) -> None:
+        if self._options.sql92 is not None:
+            ranges = [OffsetRange(queue, 0, 0) for queue in queues]
+            self._cluster.check_sql92(ranges, self._options.sql92)

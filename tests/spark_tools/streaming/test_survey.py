@@ -1,0 +1,125 @@
+"""What a stream sees of real brokers that come, go and restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqreplay.source.queue_ranges import DataLossError
+from spark_tools.partitions import cluster_of
+from spark_tools.source_options import parse_stream_options
+from spark_tools.streaming.limits import Limits, batch_ends
+from spark_tools.streaming.survey import Survey
+from tests.support import servers
+from tests.support.processes import free_ports
+from tests.support.servers import Server, until
+
+TOPIC = "Seen"
+
+
+def resize(admin: AdminClient, broker: Server, topic: str, queues: int) -> None:
+    config = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=6)
+    admin.create_topic(broker.broker_addr, config)
+
+
+def send(admin: AdminClient, broker: Server, queue: MessageQueue, body: bytes) -> None:
+    admin.send_message(broker.broker_addr, queue, Message(queue.topic, body))
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def survey(stack: ExitStack, name_server: str, topic: str, **options: str) -> Survey:
+    read = parse_stream_options({"nameServer": name_server, "subscribe": topic, **options}).read
+    return Survey(stack.enter_context(cluster_of(read)), read)
+
+
+def test_queues_come_in_and_are_kept_when_the_topic_shrinks(
+    server: Server, fresh: Callable[[str], str], stack: ExitStack
+) -> None:
+    topic = fresh("Resized")
+    with AdminClient(server.namesrv_addr) as admin:
+        resize(admin, server, topic, 4)
+        until(lambda: topic in admin.topic_list())
+        looking = survey(stack, server.namesrv_addr, topic)
+        assert looking.starting() == dict.fromkeys((MessageQueue(topic, "broker-a", at) for at in range(4)), 0)
+        resize(admin, server, topic, 8)
+        last = MessageQueue(topic, "broker-a", 7)
+        send(admin, server, last, b"x" * 100)
+        until(lambda: looking.look({}).bounds.get(last) == (0, 1))
+        assert looking.sizes(last, 0, 5)[0] > 100
+        resize(admin, server, topic, 4)
+        until(lambda: admin.topic_route(topic).queue_datas[0].read_queue_nums == 4)
+        assert looking.look({last: 0}).bounds[last] == (0, 1)
+
+
+def test_a_broker_that_is_away_is_not_lost_and_one_that_comes_is_seen(tmp_path: Path, stack: ExitStack) -> None:
+    namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
+    admin = stack.enter_context(AdminClient(namesrv.namesrv_addr))
+    ports = free_ports()
+    running: dict[str, Server] = {}
+    stack.callback(lambda: [each.stop() for each in running.values()])
+
+    def start(name: str, port: int) -> None:
+        running[name] = servers.broker(tmp_path / name, namesrv.namesrv_addr, name, "--port", str(port))
+        resize(admin, running[name], TOPIC, 1)
+        until(lambda: any(each.broker_name == name for each in admin.topic_route(TOPIC).queue_datas))
+
+    a, b = MessageQueue(TOPIC, "broker-a", 0), MessageQueue(TOPIC, "broker-b", 0)
+    start("broker-a", ports[0])
+    send(admin, running["broker-a"], a, b"1")
+    strict = survey(stack, namesrv.namesrv_addr, TOPIC, readTimeoutMs="1000")
+    lenient = survey(stack, namesrv.namesrv_addr, TOPIC, readTimeoutMs="1000", failOnDataLoss="false")
+    assert strict.look({}).bounds == lenient.look({}).bounds == {a: (0, 1)}
+    start("broker-b", ports[1])
+    send(admin, running["broker-b"], b, b"1")
+    assert strict.look({a: 1}).bounds == lenient.look({a: 1}).bounds == {a: (0, 1), b: (0, 1)}
+    running["broker-b"].stop()
+    until(lambda: all(each.broker_name != "broker-b" for each in admin.topic_route(TOPIC).queue_datas))
+    with pytest.raises(DataLossError, match=r"not all brokers answer \(broker-b: "):
+        strict.look({a: 1, b: 1})
+    for _ in range(2):
+        seen = lenient.look({a: 1, b: 1})
+        assert (seen.bounds, seen.gone) == ({a: (0, 1)}, [])
+    start("broker-b", ports[1])
+    assert strict.look({a: 1, b: 1}).bounds == lenient.look({a: 1, b: 1}).bounds == {a: (0, 1), b: (0, 1)}
+    with pytest.raises(DataLossError, match="Seen/broker-b/0 ends at 1, and 9 was read"):
+        strict.look({b: 9})
+
+
+def test_a_queue_is_gone_when_its_broker_says_so(server: Server, fresh: Callable[[str], str], stack: ExitStack) -> None:
+    topic = fresh("Deleted")
+    with AdminClient(server.namesrv_addr) as admin:
+        resize(admin, server, topic, 1)
+        until(lambda: topic in admin.topic_list())
+        queue = MessageQueue(topic, "broker-a", 0)
+        looking = survey(stack, server.namesrv_addr, topic)
+        assert looking.look({queue: 0}).gone == []
+        admin.delete_topic_in_broker(server.broker_addr, topic)
+        admin.delete_topic_in_namesrv(server.namesrv_addr, topic)
+        assert looking.look({queue: 0}).gone == [queue]
+
+
+def test_bytes_are_those_of_the_stored_records(server: Server, fresh: Callable[[str], str], stack: ExitStack) -> None:
+    topic = fresh("Sized")
+    with AdminClient(server.namesrv_addr) as admin:
+        resize(admin, server, topic, 1)
+        until(lambda: topic in admin.topic_list())
+        queue = MessageQueue(topic, "broker-a", 0)
+        for number in range(10):
+            send(admin, server, queue, b"x" * 100 * (number + 1))
+        looking = survey(stack, server.namesrv_addr, topic)
+        sizes = looking.sizes(queue, 0, 10)
+        assert [size - sizes[0] for size in sizes] == [100 * number for number in range(10)]
+        ends = batch_ends({queue: (0, 10)}, Limits(bytes_max=sum(sizes[:6])), looking.sizes)
+        assert ends == {queue: 6}
