@@ -1,18 +1,13 @@
-"""The options of the ``rocketmq`` data source, parsed once, typed and strictly checked. Spark passes on any option, and
-a typo in ``endingOffsets`` must not replay a whole topic."""
+"""The options of the ``rocketmq`` data source, of its reads, streams and writes, typed and checked."""
 
 from __future__ import annotations
 
-import difflib
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-import msgspec
-
-from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, split_rules
+from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.tls import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.times import parse_duration, time_range
@@ -20,9 +15,8 @@ from rmqproto.wire.credentials import Credentials
 from rmqreplay.source.live import checked_sql92
 from rmqreplay.source.pulling import READER_GROUP
 from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where
+from spark_tools.given_options import GivenOptions, json_of
 from spark_tools.streaming.limits import Limits
-
-T = TypeVar("T")
 
 SPLIT_SIZE_BYTES_DEFAULT = 256 << 20
 PULL_BATCH_SIZE_DEFAULT = 256
@@ -130,82 +124,6 @@ class WriteOptions:
     address_map: AddressMap = NO_MAP
 
 
-class _Given:
-    """The given options, read by name. UsageError names the option, its value and the allowed values."""
-
-    def __init__(self, given: Mapping[str, str], known: tuple[str, ...]):
-        names = {name.lower(): name for name in known}
-        self._values: dict[str, str] = {}
-        for name, value in given.items():
-            if name.lower() not in names:
-                raise UsageError(f"the rocketmq source has no option {name}", hint=_nearest(name, known))
-            self._values[names[name.lower()]] = value
-
-    def text(self, name: str) -> str | None:
-        value = self._values.get(name)
-        return value.strip() if value is not None and value.strip() else None
-
-    def one_of(self, name: str, *allowed: str) -> str:
-        value = self.text(name)
-        if value is None:
-            return allowed[0]
-        named = next((each for each in allowed if each.lower() == value.lower()), None)
-        if named is None:
-            raise UsageError(f"option {name}={value} is none of {', '.join(allowed)}")
-        return named
-
-    def flag(self, name: str, default: bool) -> bool:
-        value = self.text(name)
-        if value is None:
-            return default
-        if value.lower() not in ("true", "false"):
-            raise UsageError(f"option {name}={value} is neither true nor false")
-        return value.lower() == "true"
-
-    def number(self, name: str, default: int, *, at_least: int = 0) -> int:
-        value = self.text(name)
-        if value is None:
-            return default
-        scale = {"k": 10, "m": 20, "g": 30}.get(value[-1].lower(), 0)
-        digits = value[:-1] if scale else value
-        if not digits.isdecimal() or int(digits) << scale < at_least:
-            raise UsageError(f"option {name}={value} is not a whole number of at least {at_least}")
-        return int(digits) << scale
-
-    def names(self, name: str) -> list[str]:
-        value = self.text(name)
-        return [part.strip() for part in value.split(",") if part.strip()] if value else []
-
-    def table(self, name: str) -> OffsetTable:
-        value = self.text(name)
-        return _json(name, value, OffsetTable) if value else {}
-
-    def credentials(self) -> Credentials | None:
-        access, secret = self.text("accessKey"), self.text("secretKey")
-        if (access is None) != (secret is None):
-            raise UsageError("accessKey and secretKey belong together")
-        return Credentials(access, secret) if access is not None and secret is not None else None
-
-    def tls(self) -> TlsFiles | None:
-        files = TlsFiles(
-            ca=self.text("tlsCa"),
-            cert=self.text("tlsCert"),
-            key=self.text("tlsKey"),
-            insecure=self.flag("tlsInsecure", False),
-        )
-        if self.flag("tls", False):
-            return files
-        if files != TlsFiles():
-            raise UsageError("tlsCa, tlsCert, tlsKey and tlsInsecure need tls=true")
-        return None
-
-    def address_map(self) -> AddressMap:
-        try:
-            return parse_address_map(split_rules(self.text("addressMap") or ""))
-        except UsageError as error:
-            raise UsageError(f"option addressMap: {error}", hint=error.hint) from None
-
-
 def address_options(address_map: AddressMap) -> dict[str, str]:
     """The option for this map; none for an empty map."""
     return {"addressMap": address_map.text()} if address_map.rules else {}
@@ -223,7 +141,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     stream = _given_of(given, STREAM_OPTIONS)
     if stream is not None:
         raise UsageError(f"option {stream} is for streams: spark.readStream", hint="a batch reads all that is there")
-    return _read_options(_Given(given, READ_OPTIONS), "earliest")
+    return _read_options(GivenOptions(given, READ_OPTIONS), "earliest")
 
 
 def parse_stream_options(given: Mapping[str, str]) -> StreamOptions:
@@ -231,7 +149,7 @@ def parse_stream_options(given: Mapping[str, str]) -> StreamOptions:
     other = _given_of(given, tuple(NOT_IN_STREAMS))
     if other is not None:
         raise UsageError(f"option {other} has no meaning in a stream: {NOT_IN_STREAMS[other]}")
-    options = _Given(given, READ_OPTIONS + STREAM_OPTIONS)
+    options = GivenOptions(given, READ_OPTIONS + STREAM_OPTIONS)
     delay = options.text("maxTriggerDelay")
     delay_ms = TRIGGER_DELAY_MS_DEFAULT if delay is None else parse_duration(delay)
     if delay_ms is None:
@@ -270,7 +188,7 @@ def _given_of(given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
     return next((name for name in names if name.lower() in lower), None)
 
 
-def _read_options(options: _Given, default_start: str) -> ReadOptions:
+def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
     path, name_server = options.text("path"), options.text("nameServer")
     if (path is None) == (name_server is None):
         raise UsageError("exactly one of the options path (store files) and nameServer (a live cluster) is needed")
@@ -293,7 +211,7 @@ def _read_options(options: _Given, default_start: str) -> ReadOptions:
         name_server=name_server,
         topics=topics or None,
         topic_pattern=_pattern(pattern),
-        assigned=_json("assign", assign, dict[str, dict[str, list[int]]]) if assign else None,
+        assigned=json_of("assign", assign, dict[str, dict[str, list[int]]]) if assign else None,
         start=_where(options, "starting", default_start, between.begin_ms),
         end=_where(options, "ending", "latest", between.end_ms),
         missing_timestamp=options.one_of("startingOffsetsByTimestampStrategy", "error", "latest"),
@@ -324,7 +242,7 @@ def _read_options(options: _Given, default_start: str) -> ReadOptions:
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
-    options = _Given(given, WRITE_OPTIONS)
+    options = GivenOptions(given, WRITE_OPTIONS)
     name_server = options.text("nameServer")
     if name_server is None:
         raise UsageError("the option nameServer is needed to write")
@@ -356,7 +274,7 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     )
 
 
-def _where(options: _Given, prefix: str, default: str, timestamp_ms: int | None) -> Where:
+def _where(options: GivenOptions, prefix: str, default: str, timestamp_ms: int | None) -> Where:
     if timestamp_ms is not None:
         return Where(timestamp_ms=timestamp_ms)
     by_timestamp = options.table(f"{prefix}OffsetsByTimestamp")
@@ -367,7 +285,7 @@ def _where(options: _Given, prefix: str, default: str, timestamp_ms: int | None)
     if value.startswith("group:"):
         return Where(keyword="group", group=value[6:])
     if value.startswith("{"):
-        table = _json(f"{prefix}Offsets", value, OffsetTable)
+        table = json_of(f"{prefix}Offsets", value, OffsetTable)
         _check_numbers(f"{prefix}Offsets", table, at_least=EARLIEST if prefix == "starting" else LATEST)
         return Where(keyword=default, table=table)
     # A stream has both keywords, a batch the one that does not read nothing.
@@ -393,16 +311,3 @@ def _pattern(text: str | None) -> str | None:
     except re.error as error:
         raise UsageError(f"option subscribePattern={text} is not a regular expression: {error}") from None
     return text
-
-
-def _json(name: str, text: str, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(text.encode(), type=kind, strict=False)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise UsageError(f"option {name}={text} is not valid: {error}") from None
-
-
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(name.lower(), [each.lower() for each in known], 1)
-    match = next((each for each in known if near and each.lower() == near[0]), None)
-    return f"did you mean {match}?" if match else "it has " + ", ".join(known)

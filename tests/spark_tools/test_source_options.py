@@ -9,7 +9,13 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import DataLossError, resolve
-from spark_tools.source_options import ReadOptions, parse_read_options, parse_write_options
+from spark_tools.source_options import (
+    ReadOptions,
+    parse_loaded_options,
+    parse_read_options,
+    parse_stream_options,
+    parse_write_options,
+)
 
 
 def test_an_unknown_option_names_the_nearest_one():
@@ -185,3 +191,42 @@ def test_a_wrong_value_is_named_with_its_option(name, value):
         parse_read_options({"path": "/s", name: value})
     assert name in str(caught.value)
     assert value in str(caught.value)
+
+
+STREAM = {"nameServer": "h:1", "subscribe": "T"}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"endingoffsets": "latest"}, "option endingOffsets has no meaning in a stream: it has no end"),
+        ({"path": "/s"}, "option path has no meaning in a stream: it reads a live cluster"),
+        ({"mode": "scan"}, "option mode has no meaning in a stream"),
+        ({"maxOffsetsPerTriger": "5"}, "no option maxOffsetsPerTriger"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger=0 is not a whole number of at least 1"),
+        ({"maxTriggerDelay": "soon", "minOffsetsPerTrigger": "5"}, "maxTriggerDelay=soon is not a duration"),
+        ({"maxTriggerDelay": "5m"}, "maxTriggerDelay needs minOffsetsPerTrigger"),
+        ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "is more than maxOffsetsPerTrigger=5"),
+        ({"startingOffsets": "now"}, "neither earliest, latest, group:<name> nor JSON"),
+    ],
+)
+def test_stream_options_without_a_meaning_are_refused(given: dict[str, str], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        parse_stream_options(STREAM | given)
+
+
+def test_a_stream_begins_at_the_end_unless_told() -> None:
+    assert parse_stream_options(STREAM).read.start.keyword == "latest"
+    given = STREAM | {"startingOffsets": "earliest", "maxtriggerdelay": "30s", "minoffsetspertrigger": "1k"}
+    found = parse_stream_options(given)
+    assert (found.read.start.keyword, found.limits.delay_ms, found.limits.offsets_min) == ("earliest", 30_000, 1024)
+
+
+def test_what_is_loaded_may_be_a_batch_or_a_stream() -> None:
+    """Spark loads both in the same way."""
+    for given in ({"startingOffsets": "latest"}, {"endingOffsets": "latest"}, {"maxOffsetsPerTrigger": "5"}):
+        parse_loaded_options(STREAM | given)
+    with pytest.raises(UsageError, match=r"no option endingOffset$"):
+        parse_loaded_options(STREAM | {"endingOffset": "latest"})
+    with pytest.raises(UsageError, match="endingOffsets has no meaning in a stream"):
+        parse_loaded_options(STREAM | {"endingOffsets": "latest", "maxOffsetsPerTrigger": "5"})

@@ -136,4 +136,4 @@ def test_the_format_reads_and_writes_with_a_key_that_no_plan_shows(
     assert JOB.secret_key not in shown
     unsigned = {"nameServer": guarded.namesrv_addr, "subscribe": TARGET, **tls_options(tls)}
     with pytest.raises(Exception, match=r"username cannot be null"):
-        spark.read.format("rocketmq").options(**unsigned).load()
+        spark.read.format("rocketmq").options(**unsigned).load().count()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,37 +13,26 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
-from rmqclient.message import Message
-from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqreplay.replay_lab import wait_for_route
+from tests.spark_tools.spark.streamed import Sender, drain, each_once, rows
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.spark
 
 
-class Topic:
-    """A topic of the shared broker, and what was sent to it."""
+class Topic(Sender):
+    """A topic of the shared broker."""
 
     def __init__(self, server: Server, admin: AdminClient, name: str):
-        self.server, self.admin, self.name = server, admin, name
-        self.sent_count = 0
+        super().__init__(admin, name)
+        self.address = server.broker_addr
+        self.source = {"nameServer": server.namesrv_addr, "subscribe": name, "startingOffsets": "earliest"}
 
     def resize(self, queues: int) -> None:
-        config = TopicConfig(topic_name=self.name, read_queue_nums=queues, write_queue_nums=queues, perm=6)
-        self.admin.create_topic(self.server.broker_addr, config)
-
-    def send(self, count: int, queues: int = 2) -> None:
-        for number in range(self.sent_count, self.sent_count + count):
-            queue = MessageQueue(self.name, "broker-a", number % queues)
-            self.admin.send_message(self.server.broker_addr, queue, Message(self.name, b"%d" % number))
-        self.sent_count += count
-
-    def stream(self, spark: Any, **options: object) -> Any:
-        given = {"nameServer": self.server.namesrv_addr, "subscribe": self.name, "startingOffsets": "earliest"}
-        texts = {name: str(value) for name, value in {**given, **options}.items()}
-        return spark.readStream.format("rocketmq").options(**texts).load()
+        config = TopicConfig(topic_name=self.topic, read_queue_nums=queues, write_queue_nums=queues, perm=6)
+        self.admin.create_topic(self.address, config)
 
 
 @pytest.fixture
@@ -53,49 +41,29 @@ def topic(server: Server, fresh: Callable[[str], str]) -> Iterator[Topic]:
         made = Topic(server, admin, fresh("StreamTopic"))
         made.resize(2)
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="spark-job"))
-        wait_for_route(admin, made.name)
+        wait_for_route(admin, made.topic)
         yield made
 
 
-def drain(frame: Any, directory: Path) -> list[dict[str, Any]]:
-    """Runs a query into Parquet until it has what is there; its progress reports."""
-    writing = frame.selectExpr("cast(body as string) body", "queueId", "queueOffset").writeStream.format("parquet")
-    query = (
-        writing.option("checkpointLocation", f"{directory}/checkpoint")
-        .trigger(availableNow=True)
-        .start(f"{directory}/rows")
-    )
-    assert query.awaitTermination(200)
-    return [json.loads(each.json) for each in query.recentProgress]
-
-
-def rows(spark: Any, directory: Path) -> Counter[str]:
-    return Counter(row.body for row in spark.read.parquet(f"{directory}/rows").collect())
-
-
-def each_once(count: int) -> Counter[str]:
-    return Counter(str(number) for number in range(count))
-
-
 def test_a_stream_is_read_in_limited_batches_and_goes_on_from_its_checkpoint(spark, topic: Topic, tmp_path) -> None:
-    topic.send(50)
-    reports = drain(topic.stream(spark, maxOffsetsPerTrigger=20, commitGroup="spark-job"), tmp_path)
+    topic.send(50, topic.address)
+    reports = drain(spark, topic.source | {"maxOffsetsPerTrigger": "20", "commitGroup": "spark-job"}, tmp_path)
     assert [each["numInputRows"] for each in reports if each["numInputRows"]] == [20, 20, 10]
-    assert reports[0]["sources"][0]["latestOffset"]["queues"] == {f"{topic.name}/broker-a/{at}": 25 for at in (0, 1)}
+    assert reports[0]["sources"][0]["latestOffset"]["queues"] == {f"{topic.topic}/broker-a/{at}": 25 for at in (0, 1)}
     assert rows(spark, tmp_path) == each_once(50)
     topic.resize(8)
-    topic.send(30, queues=8)
-    drain(topic.stream(spark, maxBytesPerTrigger=2000, commitGroup="spark-job"), tmp_path)
+    topic.send(30, topic.address, queues=8)
+    drain(spark, topic.source | {"maxBytesPerTrigger": "2000", "commitGroup": "spark-job"}, tmp_path)
     assert rows(spark, tmp_path) == each_once(80)
     read = Counter(number % 2 for number in range(50)) + Counter(number % 8 for number in range(50, 80))
     for queue_id, count in read.items():
-        committed = topic.admin.consumer_offset(topic.server.broker_addr, "spark-job", topic.name, queue_id)
+        committed = topic.admin.consumer_offset(topic.address, "spark-job", topic.topic, queue_id)
         assert committed == count, "the last batch, too"
 
 
 def test_the_first_batch_after_a_crash_begins_where_it_began(spark, topic: Topic, tmp_path) -> None:
     """Spark logs no start of a first batch: with "latest", what had come until the driver was back would be lost."""
-    topic.send(10)
+    topic.send(10, topic.address)
     checkpoint, seen, fails = str(tmp_path / "checkpoint"), Counter[str](), [True]
 
     def take(frame: Any, number: int) -> None:
@@ -106,18 +74,18 @@ def test_the_first_batch_after_a_crash_begins_where_it_began(spark, topic: Topic
         seen.update(bodies)
 
     def start() -> Any:
-        frame = topic.stream(spark, startingOffsets="latest")
+        frame = spark.readStream.format("rocketmq").options(**topic.source | {"startingOffsets": "latest"}).load()
         return frame.writeStream.option("checkpointLocation", checkpoint).foreachBatch(take).start()
 
     query = start()
     try:
         query.processAllAvailable()
-        topic.send(10)
+        topic.send(10, topic.address)
         with pytest.raises(Exception, match="the first batch with rows"):
             query.processAllAvailable()
     finally:
         query.stop()
-    topic.send(10)
+    topic.send(10, topic.address)
     query = start()
     try:
         query.processAllAvailable()
@@ -136,22 +104,22 @@ def test_the_first_batch_after_a_crash_begins_where_it_began(spark, topic: Topic
     ],
 )  # fmt: skip
 def test_what_a_stream_cannot_do_is_said_in_words(spark, topic: Topic, tmp_path, options, words) -> None:
-    topic.send(4)
+    topic.send(4, topic.address)
     with pytest.raises(Exception, match=words):
-        drain(topic.stream(spark, **options), tmp_path)
+        drain(spark, topic.source | options, tmp_path)
 
 
-def test_a_checkpoint_past_retention_is_an_error_or_goes_on(spark, topic: Topic, tmp_path) -> None:
-    topic.send(10)
-    drain(topic.stream(spark), tmp_path)
+def test_a_checkpoint_that_does_not_fit_is_refused(spark, topic: Topic, tmp_path) -> None:
+    topic.send(10, topic.address)
+    drain(spark, topic.source | {"minOffsetsPerTrigger": "99"}, tmp_path)  # which AvailableNow does not wait for
     logged = sorted((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))[-1]
     text = logged.read_text()
-    queues = {f"{topic.name}/broker-a/{at}": 5 for at in (0, 1)}
+    queues = {f"{topic.topic}/broker-a/{at}": 5 for at in (0, 1)}
     assert json.loads(text.splitlines()[-1])["queues"] == queues
     logged.write_text(text.replace('/1": 5', '/1": 500'))
-    topic.send(10)
+    topic.send(10, topic.address)
     with pytest.raises(Exception, match="and 500 was read"):
-        drain(topic.stream(spark, readTimeoutMs=200), tmp_path)
+        drain(spark, topic.source | {"readTimeoutMs": "200"}, tmp_path)
     logged.write_text(text.replace('"version": 1', '"version": 9'))
     with pytest.raises(Exception, match="has version 9; this rmqadmin knows 1"):
-        drain(topic.stream(spark), tmp_path)
+        drain(spark, topic.source, tmp_path)

@@ -1,0 +1,107 @@
+"""The options that Spark passes to the source, read by name and strictly: Spark passes on any option, and a typo in
+``endingOffsets`` must not replay a whole topic."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from rmqclient.addresses import AddressMap, parse_address_map, split_rules
+from rmqclient.tls import TlsFiles
+from rmqproto.errors import UsageError
+from rmqproto.wire.credentials import Credentials
+from rmqreplay.source.queue_ranges import OffsetTable
+
+T = TypeVar("T")
+
+
+class GivenOptions:
+    """The given options, read by name. UsageError names the option, its value and the allowed values."""
+
+    def __init__(self, given: Mapping[str, str], known: tuple[str, ...]):
+        names = {name.lower(): name for name in known}
+        self._values: dict[str, str] = {}
+        for name, value in given.items():
+            if name.lower() not in names:
+                raise UsageError(f"the rocketmq source has no option {name}", hint=_nearest(name, known))
+            self._values[names[name.lower()]] = value
+
+    def text(self, name: str) -> str | None:
+        value = self._values.get(name)
+        return value.strip() if value is not None and value.strip() else None
+
+    def one_of(self, name: str, *allowed: str) -> str:
+        value = self.text(name)
+        if value is None:
+            return allowed[0]
+        named = next((each for each in allowed if each.lower() == value.lower()), None)
+        if named is None:
+            raise UsageError(f"option {name}={value} is none of {', '.join(allowed)}")
+        return named
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.text(name)
+        if value is None:
+            return default
+        if value.lower() not in ("true", "false"):
+            raise UsageError(f"option {name}={value} is neither true nor false")
+        return value.lower() == "true"
+
+    def number(self, name: str, default: int, *, at_least: int = 0) -> int:
+        value = self.text(name)
+        if value is None:
+            return default
+        scale = {"k": 10, "m": 20, "g": 30}.get(value[-1].lower(), 0)
+        digits = value[:-1] if scale else value
+        if not digits.isdecimal() or int(digits) << scale < at_least:
+            raise UsageError(f"option {name}={value} is not a whole number of at least {at_least}")
+        return int(digits) << scale
+
+    def names(self, name: str) -> list[str]:
+        value = self.text(name)
+        return [part.strip() for part in value.split(",") if part.strip()] if value else []
+
+    def table(self, name: str) -> OffsetTable:
+        value = self.text(name)
+        return json_of(name, value, OffsetTable) if value else {}
+
+    def credentials(self) -> Credentials | None:
+        access, secret = self.text("accessKey"), self.text("secretKey")
+        if (access is None) != (secret is None):
+            raise UsageError("accessKey and secretKey belong together")
+        return Credentials(access, secret) if access is not None and secret is not None else None
+
+    def tls(self) -> TlsFiles | None:
+        files = TlsFiles(
+            ca=self.text("tlsCa"),
+            cert=self.text("tlsCert"),
+            key=self.text("tlsKey"),
+            insecure=self.flag("tlsInsecure", False),
+        )
+        if self.flag("tls", False):
+            return files
+        if files != TlsFiles():
+            raise UsageError("tlsCa, tlsCert, tlsKey and tlsInsecure need tls=true")
+        return None
+
+    def address_map(self) -> AddressMap:
+        try:
+            return parse_address_map(split_rules(self.text("addressMap") or ""))
+        except UsageError as error:
+            raise UsageError(f"option addressMap: {error}", hint=error.hint) from None
+
+
+def json_of(name: str, text: str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(text.encode(), type=kind, strict=False)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise UsageError(f"option {name}={text} is not valid: {error}") from None
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(name.lower(), [each.lower() for each in known], 1)
+    match = next((each for each in known if near and each.lower() == near[0]), None)
+    return f"did you mean {match}?" if match else "it has " + ", ".join(known)

@@ -1,0 +1,91 @@
+"""The table of permissions in docs/spark-streams.md: they are enough, and each is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import RefusedError
+from rmqproto.wire.credentials import Credentials
+from spark_tools.part_reader import read_any
+from spark_tools.partitions import cluster_of
+from spark_tools.source_options import parse_stream_options
+from spark_tools.streaming.offsets import ranges_between
+from spark_tools.streaming.planner import StreamPlanner
+from spark_tools.streaming.progress import GroupProgress
+from spark_tools.streaming.survey import Survey
+from tests.support import servers
+from tests.support.auth_walk import ROOT
+from tests.support.servers import Server, until
+
+QUEUE = MessageQueue("Orders", "broker-a", 0)
+CONFIG = f"""\
+authenticationEnabled=true
+authorizationEnabled=true
+authorizationStrictEnabled=true
+initAuthenticationUser={{"username":"{ROOT.access_key}","password":"{ROOT.secret_key}"}}
+"""
+RIGHTS = {"Topic:Orders": ["Get", "Sub"], "Group:spark-reader": ["Sub"], "Group:spark-job": ["Sub"]}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    directory = tmp_path_factory.mktemp("guarded")
+    (directory / "server.conf").write_text(CONFIG)
+    with servers.standalone(directory / "server", "--config", directory / "server.conf") as running:
+        with AdminClient(running.namesrv_addr, ROOT) as admin:
+            addr = running.broker_addr
+            admin.create_topic(addr, TopicConfig(topic_name=QUEUE.topic, read_queue_nums=1, write_queue_nums=1, perm=6))
+            for group in ("spark-reader", "spark-job"):
+                admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
+            admin.send_message(addr, QUEUE, Message(QUEUE.topic, b"1"))
+            admin.update_consumer_offset(addr, "spark-job", QUEUE.topic, 0, 0)
+            until(lambda: QUEUE.topic in admin.topic_list())
+        yield running
+
+
+def user(server: Server, name: str, rights: dict[str, list[str]]) -> Credentials:
+    made = Credentials(name, f"{name}-secret")
+    with AdminClient(server.namesrv_addr, ROOT) as admin:
+        admin.create_user(server.broker_addr, UserAccount(username=name, password=made.secret_key))
+        entries = [AclEntry(resource=each, actions=actions, decision="Allow") for each, actions in rights.items()]
+        admin.create_acl(server.broker_addr, AclInfo(subject=f"User:{name}", policies=[AclPolicy(entries=entries)]))
+    return made
+
+
+def run_stream(server: Server, credentials: Credentials) -> int:
+    """The steps of a stream; how many rows it read."""
+    options = parse_stream_options({
+        "nameServer": server.namesrv_addr, "subscribe": QUEUE.topic, "startingOffsets": "group:spark-job",
+        "maxBytesPerTrigger": "1m", "readerGroup": "spark-reader", "commitGroup": "spark-job",
+        "accessKey": credentials.access_key, "secretKey": credentials.secret_key,
+    })  # fmt: skip
+    with cluster_of(options.read) as cluster:
+        plan = StreamPlanner(Survey(cluster, options.read), options.limits, fail_on_data_loss=True)
+        start = plan.initial()
+        end = plan.next(start, limited=True)
+        count = sum(
+            batch.num_rows
+            for each in ranges_between(start, end)
+            for batch in read_any(each, options.read, ["topic", "body"])
+        )
+        GroupProgress(cluster, "spark-job").write(start.queues)
+    return count
+
+
+def test_the_rights_of_the_table_are_enough(guarded: Server) -> None:
+    assert run_stream(guarded, user(guarded, "enough", RIGHTS)) == 1
+
+
+@pytest.mark.parametrize("missing", RIGHTS)
+def test_each_of_them_is_needed(guarded: Server, missing: str) -> None:
+    rights = {name: actions for name, actions in RIGHTS.items() if name != missing}
+    with pytest.raises(RefusedError, match=missing.partition(":")[2]):
+        run_stream(guarded, user(guarded, "without-" + missing.replace(":", "-"), rights))
