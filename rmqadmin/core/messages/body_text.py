@@ -57,21 +57,14 @@ def lines_by_kind(body: bytes) -> Iterator[str]:
 
 def text_lines(body: bytes) -> list[str]:
     """The lines of a body. Bytes that are not UTF-8, and control characters, are shown as escapes."""
-    return [line for portion in text_portions(body) for line in portion]
-
-
-def text_portions(body: bytes) -> Iterator[list[str]]:
-    """The lines of ``text_lines`` in portions of at most _PIECE_BYTES lines, for a reader that does not want a list of
-    four million."""
-    begun: list[str] = []
+    lines, begun = list[str](), list[str]()
     for text in _pieces(body):
         *ended, rest = [printable(line.replace("\t", "    ")) for line in text.split("\n")]
         if ended:
-            ended[0] = "".join([*begun, ended[0]])
+            lines += ["".join([*begun, ended[0]]), *ended[1:]]
             begun.clear()
-            yield ended
         begun.append(rest)
-    yield ["".join(begun)]
+    return [*lines, "".join(begun)]
 
 
 def _pieces(body: bytes) -> Iterator[str]:

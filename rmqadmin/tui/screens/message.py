@@ -21,7 +21,7 @@ from textual.widgets import Static
 
 from rmqadmin.cli.output.terminal_guard import run_in_terminal
 from rmqadmin.core.contexts.settings import EffectiveSettings
-from rmqadmin.core.messages.body_text import text_portions
+from rmqadmin.core.messages.body_text import text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.retry_history import StoredCopy, failed_group, read_copies
 from rmqadmin.core.messages.traces import TraceStep
@@ -80,7 +80,7 @@ def read_contents(message: FoundMessage) -> Contents:
         body = message.stored.plain_body()
     except ProtocolError as error:
         body, problem = message.stored.body, str(error)
-    return Contents(body, problem, parse_json_untrusted(body), Text.of_portions(text_portions(body)))
+    return Contents(body, problem, parse_json_untrusted(body), Text.of(text_lines(body)))
 
 
 @dataclass

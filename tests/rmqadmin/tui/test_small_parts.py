@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from pathlib import Path
 from random import Random
-from types import ModuleType
 
 import pytest
 from hypothesis import example, given
@@ -17,7 +15,7 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.strip import Strip
 
-from rmqadmin.core.messages.body_text import one_line, text_lines, text_portions
+from rmqadmin.core.messages.body_text import one_line, text_lines
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import at_least, duration, elapsed, moment, perm, queue_nums, size
 from rmqadmin.tui.filters import parse_filter
@@ -33,7 +31,6 @@ from rmqadmin.tui.widgets.texts.json_lines import (
     why_no_tree,
 )
 from rmqadmin.tui.widgets.texts.lines import Text, TextLines, hex_lines
-from rmqadmin.tui.widgets.texts.packed_lines import PackedLines
 from rmqproto.errors import UsageError
 
 
@@ -297,37 +294,3 @@ def test_the_last_line_keeps_the_keys_of_the_screen_before_those_of_every_screen
     assert fitted_keys(keys, 50).plain == "a One b Two c Three esc Back / Filter … q Quit"
     assert fitted_keys(keys, 28).plain == "a One b Two c Three … q Quit"
     assert fitted_keys(keys, 3).plain == "… q Quit"
-
-
-@given(st.lists(st.lists(st.text("aé飞", max_size=3), max_size=4), max_size=5))
-def test_packed_lines_are_the_lines_that_were_added(portions: list[list[str]]) -> None:
-    packed, plain = PackedLines(), [line for portion in portions for line in portion]
-    for portion in portions:
-        packed.add(portion)
-    assert (len(packed), list(packed), [packed[at] for at in range(len(packed))]) == (len(plain), plain, plain)
-    assert packed[1:-1] == plain[1:-1]
-    assert (packed[-1:], packed[-len(plain) :]) == (plain[-1:], plain)
-    with pytest.raises(IndexError):
-        packed[len(plain)]
-
-
-@pytest.mark.parametrize("body", [b"\n" * 200_000, b"short\n" * 50_000 + b"long " * 50])
-def test_the_garbage_collector_has_little_to_look_at_in_a_text(body: bytes) -> None:
-    """A tuple of four million strings took it 60 ms, in which no key was answered."""
-    text = Text.of_portions(text_portions(body))
-    assert list(text.lines) == text_lines(body)
-    for one in (text, text.wrapped(40)):
-        assert most_referents(one.lines) < 1000
-
-
-def most_referents(found: object) -> int:
-    """The most objects that one object refers to, ``found`` or any below it, without classes and modules."""
-    seen, left, most = set[int](), [found], 0
-    while left:
-        one = left.pop()
-        if id(one) not in seen and not isinstance(one, type | ModuleType):
-            seen.add(id(one))
-            referents = gc.get_referents(one)
-            most = max(most, len(referents))
-            left += referents
-    return most

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import ClassVar
@@ -19,14 +19,11 @@ from textual.strip import Strip
 
 from rmqadmin.core.messages.body_text import HEX_BYTES_PER_LINE, hex_line, hex_line_count
 from rmqadmin.tui.widgets.plain_view import PlainView
-from rmqadmin.tui.widgets.texts.packed_lines import PackedLines
 
 _HEX_LINE_WIDTH = 8 + 2 + 3 * HEX_BYTES_PER_LINE + 1 + 2 + HEX_BYTES_PER_LINE
 
 _PIECE_LENGTH = 512
 """Long lines are measured in pieces of this many characters."""
-_PACKED_AT_ONCE = 4096
-"""How many wrapped lines are packed in one step."""
 _PIECES_DRAWN_MAX = 8
 """How many pieces are drawn at most. More are in view only if characters take no cells."""
 
@@ -72,35 +69,20 @@ class Text(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> Text:
-        return cls.of_portions([lines])
-
-    @classmethod
-    def of_portions(cls, portions: Iterable[Sequence[str]]) -> Text:
-        """The lines of all portions, which may be millions."""
-        lines, pieces, widest = PackedLines(), dict[int, Sequence[int]](), 0
-        for portion in portions:
-            for at, line in enumerate(portion, len(lines)):
-                if len(line) > _PIECE_LENGTH and not line.isascii():
-                    pieces[at] = _piece_ends(line)
-                    width = pieces[at][-1]
-                else:
-                    width = _width(line)
-                widest = max(widest, width)
-            lines.add(portion)
-        return cls(lines, widest, pieces)
+        pieces = {at: _piece_ends(line) for at, line in enumerate(lines) if _is_long(line)}
+        widths = (len(line) if line.isascii() else cell_len(line) for line in lines if not _is_long(line))
+        return cls(lines, max([*(ends[-1] for ends in pieces.values()), max(widths, default=0)]), pieces)
 
     def wrapped(self, width: int) -> Text:
         """The same text in lines of at most ``width`` cells."""
         if self.width <= width:
             return self
-        lines, portion = PackedLines(), list[str]()
-        for line in self.lines:
-            portion += _chopped(line, width)
-            if len(portion) >= _PACKED_AT_ONCE:
-                lines.add(portion)
-                portion = []
-        lines.add(portion)
-        return Text(lines, width)
+        return Text([part for line in self.lines for part in _chopped(line, width)], width)
+
+
+def _is_long(line: str) -> bool:
+    """Whether a line must not be measured or drawn at one go."""
+    return len(line) > _PIECE_LENGTH and not line.isascii()
 
 
 def _piece_ends(line: str) -> list[int]:
@@ -108,14 +90,9 @@ def _piece_ends(line: str) -> list[int]:
     return list(accumulate(cell_len(line[begin : begin + _PIECE_LENGTH]) for begin in begins))
 
 
-def _width(line: str) -> int:
-    """The cells of a line without control characters. For 4 MB, Rich's search for wide characters blocks all other
-    threads for 20 ms, so long lines are measured in pieces."""
-    return len(line) if line.isascii() else cell_len(line)
-
-
 def _chopped(line: str, width: int) -> list[str]:
-    """A line in parts of at most ``width`` cells. A long line is cut piece by piece, for the same reason."""
+    """A line in parts of at most ``width`` cells. A long line is cut piece by piece, because Rich looks at all of it in
+    one call, in which no other thread runs."""
     if line.isascii():
         return [line[at : at + width] for at in range(0, len(line) or 1, width)]
     parts, rest = [], ""
