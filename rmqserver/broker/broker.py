@@ -1,4 +1,4 @@
-"""Assembles the broker: its parts, its dispatch table, the end of each round, and its housekeeping tasks."""
+"""The life of the broker: its store and its role, opening and closing, what the loop calls, and its housekeeping."""
 
 from __future__ import annotations
 
@@ -10,53 +10,23 @@ from pathlib import Path
 
 import trio
 
-from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import StorageError
-from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import TIMER_TOPIC
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.plain_acl.migration import migrate
 from rmqserver.auth.plain_acl.plain_gate import PlainGate
-from rmqserver.broker.admin.group_admin import GroupAdmin
-from rmqserver.broker.admin.topic_admin import TopicAdmin
-from rmqserver.broker.clients.clients import Clients
-from rmqserver.broker.clients.locks import QueueLocks
-from rmqserver.broker.clients.membership import MemberNotices
-from rmqserver.broker.consuming.committed_offsets import CommittedOffsets
-from rmqserver.broker.consuming.filters import Filters
-from rmqserver.broker.consuming.holds import Holds
-from rmqserver.broker.consuming.pop.assembly import Pop
-from rmqserver.broker.consuming.pop.assignment import AskRoute
-from rmqserver.broker.consuming.pull import Pulls
+from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.lost_queues import tell_lost_queues, tell_unlisted_topics
 from rmqserver.broker.nameservers import Nameservers
-from rmqserver.broker.own_address import OwnAddress
-from rmqserver.broker.parts import BrokerParts
-from rmqserver.broker.reads import Reads
-from rmqserver.broker.relays.delay import Delays
-from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.replicas.slave_note import forget_slave_note
 from rmqserver.broker.role import Role
-from rmqserver.broker.sending.pending import PendingPuts
-from rmqserver.broker.sending.put import Put
-from rmqserver.broker.sending.recall import Recalls
-from rmqserver.broker.sending.reply import Replies
-from rmqserver.broker.sending.send import Sends
-from rmqserver.broker.sending.send_back import SendBacks
-from rmqserver.broker.sending.targets import at_once
-from rmqserver.broker.stats.stats import BrokerStats
-from rmqserver.broker.tables.consumer_filters import ConsumerFilters
-from rmqserver.broker.tables.groups import GroupTable
-from rmqserver.broker.tables.offsets import ConsumerOffsets
-from rmqserver.broker.tables.topics import TopicTable, tell_static_topics
-from rmqserver.broker.transactions.metrics import TransactionMetrics
-from rmqserver.broker.transactions.transactions import Transactions
+from rmqserver.broker.tables.topics import tell_static_topics
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
@@ -89,7 +59,7 @@ GC_THRESHOLDS = (100_000, 50, 50)
 """Reference counting frees what a round allocates. Looking for cycles all the time would cost 6 to 9 %."""
 
 
-class Broker(Service):
+class Broker(BrokerAssembly, Service):
     """The broker. Construct it, ``open`` it, ``run`` it as a task beside the loop, then ``close`` it."""
 
     def __init__(
@@ -104,9 +74,7 @@ class Broker(Service):
     ):
         """``handlers_of`` a broker are those of its remoting door. ``nameservers`` is told of every change of a topic;
         ``set_state`` is what controllers have decided on this broker."""
-        self.config = config
         self.loop = loop
-        self.clock_ms = clock_ms
         self.auth_settings = auth
         self._set_state = set_state
         self._is_open = False
@@ -114,23 +82,33 @@ class Broker(Service):
         self._has_news = trio.Event()
         """Set when messages became visible since the store's postponed work was last done; then replaced by a new
         one."""
-        self._make_store()
-        self._make_tables()
-        self._make_senders()
-        self.parts = self._gather()
-        self._when_told = nameservers.when_told if nameservers is not None else at_once
-        self._make_services(nameservers.ask_route if nameservers is not None else _knows_no_route)
-        if nameservers is not None:
-            self.topics.on_change.append(nameservers.changed)
-        self.role = Role(self.parts, loop, nameservers, set_state, handlers_of(self))
+        root, traffic = config.store_path_root_dir, ByLoop(loop)
+        store = MessageStore(
+            root, config.store_options(), clock_ms=clock_ms, on_visible=self._visible, on_written=self._grown,
+            follow=[self._follow_sequences],
+        )  # fmt: skip
+        timer_cache = FileCache(store.disk, TIMER_FILES_OPEN_MAX)
+        BrokerAssembly.__init__(
+            self,
+            config,
+            store,
+            TimerStore(TimerPaths.below(root), config.timer_options(), store.disk, timer_cache),
+            self.sequences,
+            ConfigFiles(str(Path(root, "config")), store.disk, self._not_saved),
+            HaMaster(config, store, traffic) if set_state is None else SetMaster(config, store, set_state, traffic),
+            loop.wake,
+            loop.post,
+            nameservers,
+        )
+        self.auth = AuthTable(self.files)
+        self._lite_clients = self.pop.lite.subscriptions.by_client
+        self.role = Role(self, loop, nameservers, set_state, handlers_of(self))
         self.slave = self.role.slave
         self.table_watch = self.role.table_watch
-        if isinstance(self.replicas, SetMaster):
-            self.replicas.on_need = self.sends.settings_changed
         handlers, cluster = self.role.handlers, config.broker_cluster_name
         self._auth_gate = AuthGate(auth, self.auth, cluster, handlers) if auth.is_authenticating else None
         self._plain_gate: PlainGate | None = None
-        super().__init__("broker", handlers)
+        Service.__init__(self, "broker", handlers)
         if self._auth_gate is not None:
             self.use_gate(GatePlace.USERS, self._auth_gate, self._auth_gate.admits_at_sight)
         self.idle_max_s = config.server_channel_max_idle_time_s
@@ -138,90 +116,8 @@ class Broker(Service):
         if self.role.forwarding is not None:
             self.use_gate(GatePlace.FORWARDING, self.role.forwarding, self.role.forwarding.admits_at_sight)
         self._in_flight_gate, self._rate_gate = InFlightGate(config), RateGate(config, auth.authentication_whitelist)
+        self.on_settings_changed.append(self._use_limits)
         self._use_limits()
-
-    # --- its parts, each made once ------------------------------------------------------------------------------------
-
-    def _make_store(self) -> None:
-        config, root = self.config, self.config.store_path_root_dir
-        self.store = MessageStore(
-            root, config.store_options(), clock_ms=self.clock_ms, on_visible=self._visible, on_written=self._grown,
-            follow=[self._follow_sequences],
-        )  # fmt: skip
-        timer_cache = FileCache(self.store.disk, TIMER_FILES_OPEN_MAX)
-        self.timer_store = TimerStore(TimerPaths.below(root), config.timer_options(), self.store.disk, timer_cache)
-
-    def _make_tables(self) -> None:
-        """Makes the tables that are kept in the files of ``config/``."""
-        config, clock_ms = self.config, self.clock_ms
-        self.files = ConfigFiles(str(Path(config.store_path_root_dir, "config")), self.store.disk, self._not_saved)
-        self.auth = AuthTable(self.files)
-        self.topics = TopicTable(config, self.files, clock_ms)
-        self.groups = GroupTable(config, self.files, clock_ms)
-        self.offsets = ConsumerOffsets(self.files, clock_ms, has_light_queues=config.has_light_queues)
-        self.consumer_filters = ConsumerFilters(clock_ms)
-
-    def _make_senders(self) -> None:
-        """Makes the parts between a message and its acknowledgement."""
-        config, set_state = self.config, self._set_state
-        self.stats = BrokerStats(config.broker_cluster_name, self.clock_ms, self.topics.system_names)
-        traffic = ByLoop(self.loop)
-        self.replicas = (
-            HaMaster(config, self.store, traffic)
-            if set_state is None
-            else SetMaster(config, self.store, set_state, traffic)
-        )
-        self.pending = PendingPuts(self.store, self.stats, self.replicas)
-        self.replicas.on_report = self.pending.settle
-
-    def _gather(self) -> BrokerParts:
-        config, clock_ms = self.config, self.clock_ms
-        self.clients = Clients(clock_ms, MemberNotices(config, self.groups, self.consumer_filters).tell)
-        self.locks = QueueLocks(clock_ms)
-        self.holds = Holds(self.store, clock_ms)
-        self.reads = Reads(self.store, self.end_round)
-        self.address = OwnAddress(config)
-        return BrokerParts(
-            config=config,
-            store=self.store,
-            timer_store=self.timer_store,
-            sequences=self.sequences,
-            files=self.files,
-            topics=self.topics,
-            groups=self.groups,
-            offsets=self.offsets,
-            consumer_filters=self.consumer_filters,
-            filters=Filters(config, self.consumer_filters),
-            clients=self.clients,
-            locks=self.locks,
-            stats=self.stats,
-            pending=self.pending,
-            replicas=self.replicas,
-            holds=self.holds,
-            reads=self.reads,
-            transaction_metrics=TransactionMetrics(self.files, clock_ms),
-            address=self.address,
-            unique_ids=UniqueIds(),
-            clock_ms=clock_ms,
-        )
-
-    def _make_services(self, ask_route: AskRoute) -> None:
-        """Makes the services that answer requests about messages, and those that relay messages."""
-        parts = self.parts
-        self.put = Put(parts)
-        self.delays = Delays(parts, self.put)
-        self.transactions = Transactions(parts, self.put)
-        self.timers = Timers(parts, self.put)
-        self.sends = Sends(parts, self.put, self._when_told)
-        self.topic_admin, self.group_admin = TopicAdmin(parts, self._when_told), GroupAdmin(parts)
-        self.committed_offsets = CommittedOffsets(parts)
-        self.send_backs = SendBacks(parts, self.put)
-        self.replies = Replies(parts, self.put)
-        self.recalls = Recalls(parts, self.put)
-        self.pulls = Pulls(parts)
-        self.pop = Pop(parts, self.put, self.loop.wake, self.loop.post, ask_route)
-        self._lite_clients = self.pop.lite.subscriptions.by_client
-        self.topics.on_change.append(lambda put_names: self.sends.settings_changed())
 
     def _follow_sequences(self, store: MessageStore) -> SequenceFeed:
         self.sequences = SequenceFeed(store)
@@ -342,16 +238,6 @@ class Broker(Service):
     def _not_saved(self, error: StorageError) -> None:
         self._is_all_saved = False
 
-    def settings_changed(self, keys: set[str]) -> None:
-        """Applies settings that a request has changed (25 UPDATE_BROKER_CONFIG); ``keys`` are their names."""
-        self.store.use_options(self.config.store_options())
-        self.sends.settings_changed()
-        if isinstance(self.replicas, SetMaster):
-            self.replicas.set_changed()
-        self._use_limits()
-        if "brokerPermission" in keys:
-            self.topics.changed()  # it bounds every topic's permission, and nameservers take only a newer table
-
     def _use_limits(self) -> None:
         """Installs only the gates that have something to refuse."""
         counts = self.config.max_requests_in_flight_per_connection > 0
@@ -364,11 +250,6 @@ class Broker(Service):
         return as_refused(error) or super().as_refused(error)
 
     # --- the loop calls ----------------------------------------------------------------------------------------------
-
-    def end_round(self) -> None:
-        self.pending.end_round()
-        if self.pop.waiting.woken:
-            self.pop.end_round()
 
     def idle(self) -> None:
         self.store.index_few()
@@ -472,7 +353,3 @@ def _written_ms(path: Path) -> int:
         return path.stat().st_mtime_ns // 1_000_000
     except FileNotFoundError:
         return 0
-
-
-def _knows_no_route(topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
-    on_route(None)

@@ -8,15 +8,16 @@ from typing import Protocol
 import trio
 
 from rmqproto.codes import RequestCode
+from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.controlled.forwarding import Forwarding
 from rmqserver.broker.controlled.member_handlers import MemberHandlers
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_slave import SetSlave
 from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.nameservers import Nameservers
-from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.master_link import MasterLink
+from rmqserver.broker.replicas.metadata_copy import MetadataCopy
 from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.replicas.table_watch import TableWatch
 from rmqserver.config.setting_values import BrokerRole
@@ -45,7 +46,7 @@ class Role:
 
     def __init__(
         self,
-        parts: BrokerParts,
+        parts: BrokerAssembly,
         loop: Loop,
         nameservers: Nameservers | None,
         set_state: SetState | None,
@@ -60,7 +61,7 @@ class Role:
         if config.broker_role is BrokerRole.SLAVE:
             self._follow(set_state)
         else:
-            self.table_watch = TableWatch(parts, loop)
+            self.table_watch = TableWatch(parts.topics, parts.groups, loop)
             if (answers := self.handlers.get(RequestCode.EXCHANGE_BROKER_HA_INFO)) is not None:
                 self.handlers[RequestCode.EXCHANGE_BROKER_HA_INFO] = self.table_watch.by(answers)
         if set_state is not None and isinstance(parts.replicas, SetMaster):
@@ -70,14 +71,24 @@ class Role:
         config, store, nameservers = self._parts.config, self._parts.store, self._nameservers
         traffic = ByLoop(self._loop)
         if set_state is None:
-            self.slave = Slave(self._parts, self._make_link, HaSlave(config, store, traffic))
+            self.slave = self._slave_by(HaSlave(config, store, traffic))
             if nameservers is not None:
                 nameservers.when_master_is_known(self.slave.take_master)
         else:
             log = SetSlave(config, store, set_state.epochs, set_state.cut, traffic)
-            self.slave = Slave(self._parts, self._make_link, log)
+            self.slave = self._slave_by(log)
             self.forwarding = Forwarding(config, self._loop, nameservers, set_state, self.slave)
         self.handlers |= self.slave.handlers(self.handlers)
+
+    def _slave_by(self, log: HaSlave) -> Slave:
+        parts = self._parts
+        metadata = MetadataCopy(
+            parts.config, parts.store, parts.timer_store, parts.files, parts.topics, parts.groups, parts.offsets,
+            lambda: log.link_number,
+        )  # fmt: skip
+        return Slave(
+            parts.config, parts.store, parts.timer_store, parts.files, parts.address, metadata, self._make_link, log
+        )
 
     def _make_link(self) -> MasterLink:
         return MasterLink(self._loop, self._nameservers)

@@ -15,13 +15,16 @@ from rmqproto.bodies.groups import CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_
 from rmqproto.codes import version_name
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, retry_topic
 from rmqproto.pop import normal_topic
-from rmqserver.broker.clients.clients import Client
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.clients.clients import Client, Clients
 from rmqserver.broker.stats.queue_times import store_time_ms
-from rmqserver.broker.stats.stats import Flow
-from rmqserver.broker.tables.offsets import SEPARATOR
+from rmqserver.broker.stats.stats import BrokerStats, Flow
+from rmqserver.broker.tables.groups import GroupTable
+from rmqserver.broker.tables.offsets import SEPARATOR, ConsumerOffsets
+from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.metrics.exposition import COUNTER, GAUGE, Family, LabelledValue
 from rmqserver.store.disk.cached_reads import one_by_one
+from rmqserver.store.message_store import MessageStore
 
 _STORAGE = {"storage_type": "local", "storage_medium": "disk"}
 _CONSUME_MODES = {CONSUME_ACTIVELY: "pull", CONSUME_PASSIVELY: "push", CONSUME_POP: "pop"}
@@ -47,15 +50,28 @@ class StoreReads(NamedTuple):
 
 
 class BrokerFamilies:
-    def __init__(self, parts: BrokerParts):
-        self._parts = parts
-        self._stats = parts.stats
-        self._store = parts.store
-        self._topics = parts.topics
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        clients: Clients,
+        stats: BrokerStats,
+    ):
+        self._config = config
+        self._groups = groups
+        self._clock_ms = store.clock_ms
+        self._clients = clients
+        self._offsets = offsets
+        self._stats = stats
+        self._store = store
+        self._topics = topics
 
     def labels(self) -> dict[str, str]:
         """The labels of every sample."""
-        config = self._parts.config
+        config = self._config
         return {"node_type": "broker", "cluster": config.broker_cluster_name, "node_id": config.broker_name}
 
     def read(self) -> Callable[[], StoreReads]:
@@ -75,12 +91,12 @@ class BrokerFamilies:
     # --- tables and the store ----------------------------------------------------------------------------------------
 
     def _tables(self) -> Iterator[Family]:
-        yield _gauge("rocketmq_broker_permission", "Broker permission", self._parts.config.broker_permission)
+        yield _gauge("rocketmq_broker_permission", "Broker permission", self._config.broker_permission)
         yield _gauge("rocketmq_topic_number", "Topics", len(self._topics.all()))
-        yield _gauge("rocketmq_consumer_group_number", "Subscription groups", len(self._parts.groups.all()))
+        yield _gauge("rocketmq_consumer_group_number", "Subscription groups", len(self._groups.all()))
 
     def _storage(self, store_size_bytes: int, kept_since_ms: int | None) -> Iterator[Family]:
-        store, now_ms = self._store, self._parts.clock_ms()
+        store, now_ms = self._store, self._clock_ms()
         facts = {
             "rocketmq_storage_size": ("Size of the files of the store, in bytes", store_size_bytes),
             "rocketmq_storage_flush_behind_bytes": (
@@ -129,7 +145,7 @@ class BrokerFamilies:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def _connections(self) -> Iterator[Family]:
-        clients = self._parts.clients
+        clients = self._clients
         producers = Counter(_software(client) for group in clients.producers.values() for client in group.values())
         yield Family(
             "rocketmq_producer_connections",
@@ -140,7 +156,7 @@ class BrokerFamilies:
         yield Family("rocketmq_consumer_connections", GAUGE, "Consumer connections", self._consumer_connections())
 
     def _consumer_connections(self) -> Iterator[LabelledValue]:
-        for group in list(self._parts.clients.consumers.values()):
+        for group in list(self._clients.consumers.values()):
             labels = {
                 "consumer_group": group.group,
                 "consume_mode": _CONSUME_MODES[group.consume_type],
@@ -152,7 +168,7 @@ class BrokerFamilies:
     # --- how far consumers are behind --------------------------------------------------------------------------------
 
     def _lags(self, progress: list[_Progress]) -> Iterator[Family]:
-        now_ms = self._parts.clock_ms()
+        now_ms = self._clock_ms()
 
         def age_ms(stored_ms: int) -> int:
             return max(0, now_ms - stored_ms) if stored_ms else 0
@@ -180,13 +196,13 @@ class BrokerFamilies:
     def _consumed(self) -> Iterator[tuple[str, str]]:
         """Groups, each with a topic that it consumes."""
         by_group: dict[str, set[str]] = {}
-        for group in self._parts.groups.all():
+        for group in self._groups.all():
             by_group[group] = set()
-        for key in self._parts.offsets.committed_table:  # all groups at once, or each would cost a walk
+        for key in self._offsets.committed_table:  # all groups at once, or each would cost a walk
             topic, _, group = key.partition(SEPARATOR)
             by_group.setdefault(group, set()).add(topic)
         for group, topics in by_group.items():
-            online = self._parts.clients.consumers.get(group)
+            online = self._clients.consumers.get(group)
             if online is not None and online.subscriptions:
                 popped = {topic for topic in topics if normal_topic(topic, group) in online.subscriptions}
                 topics = popped | set(online.subscriptions)
@@ -196,7 +212,7 @@ class BrokerFamilies:
 
     def _progress_in(self, group: str, topic: str) -> _Progress:
         config = self._topics.get(topic)
-        offsets, store = self._parts.offsets, self._store
+        offsets, store = self._offsets, self._store
         lag = inflight = ready = 0
         unconsumed_ms, unpulled_ms = [], []
         for queue_id in range(config.write_queue_nums if config is not None else 0):

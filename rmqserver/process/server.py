@@ -160,7 +160,18 @@ class _Server:
             from rmqserver.metrics.broker_families import BrokerFamilies
 
             def watch(broker: Broker) -> None:
-                pages.watch(broker, BrokerFamilies(broker.parts))
+                pages.watch(
+                    broker,
+                    BrokerFamilies(
+                        broker.config,
+                        broker.store,
+                        broker.topics,
+                        broker.groups,
+                        broker.offsets,
+                        broker.clients,
+                        broker.stats,
+                    ),
+                )
 
             watch(self._broker.broker)
             self._broker.on_broker.append(watch)

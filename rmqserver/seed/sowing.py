@@ -14,8 +14,6 @@ from rmqproto.codes import VERSION
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.headers.sending import SendHeader
 from rmqproto.message.record import host_bytes
-from rmqserver.broker.admin.group_admin import GroupAdmin
-from rmqserver.broker.admin.topic_admin import TopicAdmin
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.sending.pending import Outcome
@@ -42,7 +40,7 @@ class Sowing:
         self._broker = broker
         self._seed = seed
         self._store_host = store_host
-        self._targets = Targets(broker.parts)
+        self._targets = Targets(broker.config, broker.topics, broker.topic_check, broker.stats)
         self._put = broker.put
         self._waiting_count = 0
         self._lost: str | None = None
@@ -50,15 +48,12 @@ class Sowing:
 
     def put_tables(self) -> None:
         """UsageError, with the line, for anything that the broker refuses."""
-        parts = self._broker.parts
-        topic_admin = TopicAdmin(parts, lambda callback: callback())
-        group_admin = GroupAdmin(parts)
         for topic in self._seed.topics:
             with self._line(topic.line):
-                topic_admin.put(topic.config, topic.changes)
+                self._broker.topic_admin.put(topic.config, topic.changes)
         for group in self._seed.groups:
             with self._line(group.line):
-                group_admin.put(group.config)
+                self._broker.group_admin.put(group.config)
 
     async def put_messages(self) -> None:
         """Returns when the messages are as safe as the broker promises. UsageError as above; StorageError."""

@@ -14,8 +14,6 @@ from trio.testing import MockClock
 
 from rmqproto.message import properties as props
 from rmqproto.message.record import decode_record_untrusted
-from rmqserver.broker.relays.timers import Timers
-from rmqserver.broker.sending.put import Put
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.new_message import NewMessage
@@ -45,8 +43,7 @@ class TimerBroker:
         recovered = self.store.open()
         self._files = ConfigFiles(self.store.directory.config, disk, background=False)
         parts = parts_on(self.store, self._files, SETTINGS)
-        self._put = Put(parts)
-        self.timers = Timers(parts, self._put)
+        self._put, self.timers = parts.put, parts.timers
         self.timers.load(clean=recovered.was_clean)
 
     def send(self, number: int, delay_ms: int) -> None:

@@ -12,9 +12,12 @@ from rmqproto.bodies.statistics import BrokerStatsData
 from rmqproto.codes import ResponseCode
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqserver.broker.admin.runtime_info import RuntimeInfo
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.settings_requests import take_settings_untrusted
 from rmqserver.operation import Peer, Refused
+from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -22,11 +25,19 @@ log = logging.getLogger(__name__)
 class BrokerAdmin:
     """``on_settings`` is called with the keys whose value a request has changed."""
 
-    def __init__(self, parts: BrokerParts, runtime: RuntimeInfo, on_settings: Callable[[set[str]], None]):
-        self._config = parts.config
-        self._topics = parts.topics
-        self._store = parts.store
-        self._stats = parts.stats
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        store: MessageStore,
+        stats: BrokerStats,
+        runtime: RuntimeInfo,
+        on_settings: Callable[[set[str]], None],
+    ):
+        self._config = config
+        self._topics = topics
+        self._store = store
+        self._stats = stats
         self._runtime = runtime
         self._on_settings = on_settings
 

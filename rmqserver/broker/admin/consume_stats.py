@@ -13,25 +13,42 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStats, ConsumeStatsList, QueueTimeSpan, QueueTimeSpans
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.clients.clients import Clients
+from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.stats.queue_times import UNKNOWN_MS, store_time_ms
+from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.tables.groups import GroupTable
+from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import Peer, Refused
 from rmqserver.store.disk.cached_reads import one_by_one
+from rmqserver.store.message_store import MessageStore
 
 
 class ConsumeStatsAdmin:
     """Each method returns a function that reads: a door calls it by ``Reads.read``."""
 
-    def __init__(self, parts: BrokerParts):
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._clients = parts.clients
-        self._store = parts.store
-        self._stats = parts.stats
-        self._address = parts.address
-        self._clock_ms = parts.clock_ms
-        self._broker_name = parts.config.broker_name
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        clients: Clients,
+        stats: BrokerStats,
+        address: OwnAddress,
+    ):
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+        self._store = store
+        self._stats = stats
+        self._address = address
+        self._clock_ms = store.clock_ms
+        self._broker_name = config.broker_name
 
     def consume_stats(self, header: ConsumeStatsHeader) -> Callable[[], ConsumeStats]:
         group = header.consumer_group

@@ -10,20 +10,22 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.tables import AllGroupsHeader
 from rmqproto.names import group_problem
 from rmqserver.broker.admin.paging import page
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables.attributes import GROUP_ATTRIBUTES, alter
-from rmqserver.config.broker_config import QUEUE_NUMS_MAX
+from rmqserver.broker.tables.groups import GroupTable
+from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.config.broker_config import QUEUE_NUMS_MAX, BrokerConfig
 from rmqserver.operation import Refused
 
 LITE_ATTRIBUTE = "lite.bind.topic"
 
 
 class GroupAdmin:
-    def __init__(self, parts: BrokerParts):
-        self._config = parts.config
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._stats = parts.stats
+    def __init__(self, config: BrokerConfig, groups: GroupTable, offsets: ConsumerOffsets, stats: BrokerStats):
+        self._config = config
+        self._groups = groups
+        self._offsets = offsets
+        self._stats = stats
 
     def put(self, wanted: SubscriptionGroupConfig) -> None:
         """Creates the group, or gives it these settings; its attributes carry signs. Raises Refused if its name, queues

@@ -14,7 +14,9 @@ from rmqserver.broker.errors import TableFull
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.replicas.ha_master import HaMaster
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
 
 LIMITS_MAX = 10_000
@@ -26,10 +28,10 @@ _MADV_NORMAL, _MADV_RANDOM = 0, 1
 
 
 class MasterAdmin:
-    def __init__(self, parts: BrokerParts):
-        self._config = parts.config
-        self._replicas = parts.replicas
-        self._address = parts.address
+    def __init__(self, config: BrokerConfig, replicas: HaMaster, address: OwnAddress):
+        self._config = config
+        self._replicas = replicas
+        self._address = address
         self._cold_limits_bytes: dict[str, int] = {}
         """By group. As in Apache's broker, they last as long as the process."""
 

@@ -12,9 +12,13 @@ from rmqproto.bodies.statistics import ConsumeQueueAnswer, ConsumeQueueItem
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.consuming import QueryMessageAnswer, QueryMessageHeader
 from rmqproto.headers.statistics import QueryConsumeQueueHeader
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.clients.clients import Clients
+from rmqserver.broker.tables.consumer_filters import ConsumerFilters
+from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import Refused
 from rmqserver.store.disk.config_files import pretty
+from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.results import QueryResult
 
@@ -28,12 +32,19 @@ UNITS_MAX = 10_000
 class MessageQuery:
     """Each method reads: a door calls it by ``Reads.read``."""
 
-    def __init__(self, parts: BrokerParts):
-        self._config = parts.config
-        self._topics = parts.topics
-        self._clients = parts.clients
-        self._store = parts.store
-        self._consumer_filters = parts.consumer_filters
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        clients: Clients,
+        consumer_filters: ConsumerFilters,
+    ):
+        self._config = config
+        self._topics = topics
+        self._clients = clients
+        self._store = store
+        self._consumer_filters = consumer_filters
 
     def by_key(self, header: QueryMessageHeader) -> QueryResult:
         """Messages by the hash of the key, as many as fit one answer; the client compares topic and key. Raises Refused

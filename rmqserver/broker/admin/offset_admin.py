@@ -9,9 +9,12 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import TopicList
 from rmqproto.bodies.statistics import CorrectionOffsets, DelayOffsets, GroupList, SubscriptionAnswer
 from rmqproto.headers.statistics import CloneGroupOffsetHeader, CorrectionOffsetHeader
-from rmqserver.broker.parts import BrokerParts
-from rmqserver.broker.tables.offsets import SEPARATOR
+from rmqserver.broker.clients.clients import Clients
+from rmqserver.broker.own_address import OwnAddress
+from rmqserver.broker.tables.offsets import SEPARATOR, ConsumerOffsets
+from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.operation import Peer
+from rmqserver.store.message_store import MessageStore
 
 NEVER = 2**63 - 1
 """The correction of a queue in which the compared group is behind all others."""
@@ -29,12 +32,20 @@ class DelayProgress(Protocol):
 
 
 class OffsetAdmin:
-    def __init__(self, parts: BrokerParts, delay: DelayProgress):
-        self._topics = parts.topics
-        self._offsets = parts.offsets
-        self._clients = parts.clients
-        self._store = parts.store
-        self._address = parts.address
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        clients: Clients,
+        address: OwnAddress,
+        delay: DelayProgress,
+    ):
+        self._topics = topics
+        self._offsets = offsets
+        self._clients = clients
+        self._store = store
+        self._address = address
         self._delay = delay
 
     def groups_of_topic(self, topic: str) -> GroupList:

@@ -12,8 +12,12 @@ from collections.abc import Callable
 from rmqproto.codes import VERSION, version_name
 from rmqproto.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqserver.broker.admin.offset_admin import DelayProgress
-from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.relays.timer_metrics import TimingCounts
+from rmqserver.broker.replicas.ha_master import HaMaster
+from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.timers.timer_store import TimerStore
 
 NO_TRANSIENT_POOL = 2**31 - 1
 
@@ -23,19 +27,23 @@ _POOLS = ("send", "pull", "litePull", "query", "ack")
 class RuntimeInfo:
     def __init__(
         self,
-        parts: BrokerParts,
+        config: BrokerConfig,
+        store: MessageStore,
+        timer_store: TimerStore,
+        replicas: HaMaster,
+        stats: BrokerStats,
         delay: DelayProgress,
         timer_counts: TimingCounts,
         following_problem: Callable[[], str],
     ):
         """``following_problem`` says why a slave does not follow its master; empty if it does."""
-        self._config = parts.config
-        self._replicas = parts.replicas
-        self._store = parts.store
-        self._stats = parts.stats
-        self._clock_ms = parts.clock_ms
+        self._config = config
+        self._replicas = replicas
+        self._store = store
+        self._stats = stats
+        self._clock_ms = store.clock_ms
         self._delay = delay
-        self._timers = parts.timer_store
+        self._timers = timer_store
         self._timer_counts = timer_counts
         self._following_problem = following_problem
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import ResponseCode
@@ -9,17 +10,20 @@ from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqproto.bodies.statistics import TimerMetrics
-    from rmqserver.broker.parts import BrokerParts
     from rmqserver.broker.relays.timer_metrics import TimingCounts
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.timers.timer_store import TimerStore
 
 _FILE_ENGINE, _ROCKSDB_ENGINE = "F", "R"
 
 
 class TimerAdmin:
-    def __init__(self, parts: BrokerParts, counts: TimingCounts):
-        self._config = parts.config
-        self._timers = parts.timer_store
-        self._clock_ms = parts.clock_ms
+    def __init__(
+        self, config: BrokerConfig, timer_store: TimerStore, clock_ms: Callable[[], int], counts: TimingCounts
+    ):
+        self._config = config
+        self._timers = timer_store
+        self._clock_ms = clock_ms
         self._counts = counts
 
     def check_point(self) -> bytes:

@@ -17,12 +17,15 @@ from rmqproto.headers.tables import AllTopicsHeader, TopicConfigHeader
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqproto.wire.fastjson import ObjectMap
 from rmqserver.broker.admin.paging import page
-from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.stats.queue_times import store_time_ms
+from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_untrusted
-from rmqserver.config.broker_config import QUEUE_NUMS_MAX
+from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.config.broker_config import QUEUE_NUMS_MAX, BrokerConfig
 from rmqserver.operation import Refused
 from rmqserver.store.disk.cached_reads import one_by_one
+from rmqserver.store.message_store import MessageStore
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
@@ -31,12 +34,20 @@ class TopicAdmin:
     """``when_told`` calls back when the nameservers know all changes so far: a client that creates a topic asks for its
     route next, and must find it."""
 
-    def __init__(self, parts: BrokerParts, when_told: Callable[[Callable[[], None]], None]):
-        self._config = parts.config
-        self._topics = parts.topics
-        self._offsets = parts.offsets
-        self._store = parts.store
-        self._stats = parts.stats
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        stats: BrokerStats,
+        when_told: Callable[[Callable[[], None]], None],
+    ):
+        self._config = config
+        self._topics = topics
+        self._offsets = offsets
+        self._store = store
+        self._stats = stats
         self._when_told = when_told
 
     # --- changing ----------------------------------------------------------------------------------------------------

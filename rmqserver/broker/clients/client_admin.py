@@ -22,9 +22,12 @@ from rmqproto.headers.client_calls import (
 )
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.wire.fastjson import loads_untrusted
-from rmqserver.broker.clients.clients import Client, refuse_older
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.clients.clients import Client, Clients, refuse_older
+from rmqserver.broker.tables.groups import GroupTable
+from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import PeerAnswer, Refused
+from rmqserver.store.message_store import MessageStore
 
 RELAY_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0
@@ -45,12 +48,14 @@ class _Unanswered(NamedTuple):
 
 
 class ClientAdmin:
-    def __init__(self, parts: BrokerParts):
-        self._config = parts.config
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._clients = parts.clients
-        self._store = parts.store
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable, clients: Clients
+    ):
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._store = store
 
     # --- lists of clients --------------------------------------------------------------------------------------------
 

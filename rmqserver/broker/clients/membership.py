@@ -6,32 +6,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rmqproto.bodies.groups import CONSUME_ACTIVELY, ConsumerData, Heartbeat, SubscriptionData
+from rmqproto.bodies.groups import CONSUME_ACTIVELY, ConsumerData, Heartbeat
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import ConsumerGroupHeader, UnregisterClientHeader
 from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import retry_topic
 from rmqserver.broker.clients.clients import CONSUME_TYPES, enum_name
-from rmqserver.broker.tables.consumer_filters import is_tags
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.clients.clients import ConsumerGroup
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.clients.clients import Clients, ConsumerGroup
     from rmqserver.broker.tables.consumer_filters import ConsumerFilters
     from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
 
 
 class Membership:
-    def __init__(self, parts: BrokerParts):
-        self._config = parts.config
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._clients = parts.clients
-        self._consumer_filters = parts.consumer_filters
-        self._filters = parts.filters
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        groups: GroupTable,
+        clients: Clients,
+        consumer_filters: ConsumerFilters,
+    ):
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._consumer_filters = consumer_filters
 
     def heartbeat(
         self, heartbeat: Heartbeat, peer: Peer, language: str | int | None, version: int, size_bytes: int
@@ -101,11 +106,6 @@ class Membership:
         if online is None or not online.members:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
         return [client.client_id for client in online.members.values()]
-
-    def check(self, subscription: SubscriptionData) -> None:
-        """Raises Refused if nothing can be filtered by it."""
-        if not is_tags(subscription.expression_type):
-            self._filters.check_expression(subscription.expression_type, subscription.sub_string)
 
 
 class MemberNotices:

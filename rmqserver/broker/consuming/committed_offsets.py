@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.consuming import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.tables.groups import GroupTable
+from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.operation import Refused
 from rmqserver.store.queues.reader import physical_memory_bytes
 
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class CommittedOffsets:
-    def __init__(self, parts: BrokerParts):
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
+    def __init__(self, store: MessageStore, topics: TopicTable, groups: GroupTable, offsets: ConsumerOffsets):
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
 
     def query(self, header: QueryConsumerOffsetHeader) -> int:
         """Reads the queue offset where the group goes on. Raises Refused with 22 if it has none and the client is to

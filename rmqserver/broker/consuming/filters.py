@@ -86,6 +86,11 @@ class Filters:
             text = f"The broker does not support consumer to filter message by {kind}"
             raise Refused(ResponseCode.SYSTEM_ERROR, text)
 
+    def check_subscription(self, subscription: SubscriptionData) -> None:
+        """Raises Refused if nothing can be filtered by it."""
+        if not is_tags(subscription.expression_type):
+            self.check_expression(subscription.expression_type, subscription.sub_string)
+
     def check_expression(self, kind: str | None, expression: str) -> None:
         """Raises Refused as above, and with 23 if the expression does not compile."""
         self.check_kind(kind)

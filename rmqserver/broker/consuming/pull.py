@@ -16,15 +16,19 @@ from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUSPEND, PullHeader
 from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held
-from rmqserver.broker.consuming.lite.light_pulls import LightPulls
-from rmqserver.broker.consuming.pull_checks import ReadChecks
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.operation import Guarded, Peer, Refused
 from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.results import GetResult, GetStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.consuming.holds import Holds
+    from rmqserver.broker.consuming.pull_checks import ReadChecks
+    from rmqserver.broker.reads import Reads
+    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 PULL_COUNT_MAX = 1024
 """The most messages that one pull can ask for, as Apache's consumers bound their pullBatchSize. With a filter, at least
@@ -80,16 +84,24 @@ class AskedPull(msgspec.Struct):
 
 
 class Pulls:
-    def __init__(self, parts: BrokerParts):
-        self._config = parts.config
-        self._store = parts.store
-        self._offsets = parts.offsets
-        self._holds = parts.holds
-        self._stats = parts.stats
-        self._clock_ms = parts.clock_ms
-        self._checks = ReadChecks(parts)
-        self._light_pulls = LightPulls(parts, self._checks)
-        self._reads = parts.reads
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        stats: BrokerStats,
+        holds: Holds,
+        reads: Reads,
+        checks: ReadChecks,
+    ):
+        self._config = config
+        self._store = store
+        self._offsets = offsets
+        self._holds = holds
+        self._stats = stats
+        self._clock_ms = store.clock_ms
+        self._checks = checks
+        self._reads = reads
 
     def pull(self, header: PullHeader, is_lite: bool, local_addr: str, peer: str, is_first: bool = True) -> PullOutcome:
         """Reads for a pull. If ``result.is_loaded`` is not true, ``Reads.load`` finishes the read. ``is_first``: the
@@ -137,7 +149,7 @@ class Pulls:
 
     def at_light_queue(self, header: PullHeader, peer: str) -> PullHeader:
         """A pull of a lite topic as one of its light queue. Raises Refused if the parent may not be pulled."""
-        return self._light_pulls.at_light_queue(header, peer)
+        return self._checks.at_light_queue(header, peer)
 
     def serve(self, asked: AskedPull, is_first: bool = True) -> None:
         """Pulls and answers, or holds the pull if ``is_first``. Raises Refused if nothing may be pulled."""

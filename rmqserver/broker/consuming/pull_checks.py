@@ -1,22 +1,33 @@
-"""The checks before a group reads a queue, in Apache's order and words (``PullMessageProcessor``, 5.5.0)."""
+"""The checks before a group reads a queue, in Apache's order and words (``PullMessageProcessor``, 5.5.0).
+
+For a pull of a lite topic (ext field ``liteTopic`` of 11 and 361), the parent topic decides who may pull; the messages
+are those of the light queue. So are the offsets, and resets of the group: Apache's broker counts them for the parent's
+queue, where they would mean other messages."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from rmqproto.bodies.groups import CONSUME_ACTIVELY
 from rmqproto.codes import ResponseCode
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.base import Header
 from rmqproto.headers.consuming import PULL_LITE, PULL_SUBSCRIPTION, PullHeader
-from rmqproto.names import is_system_group
+from rmqproto.names import is_system_group, lite_queue_name
 from rmqproto.perm import PERM_READ
 from rmqserver.operation import SEE_FAQ, Refused
 
 if TYPE_CHECKING:
     from rmqproto.bodies.groups import SubscriptionGroupConfig
     from rmqproto.bodies.routes import TopicConfig
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.clients.clients import Clients
+    from rmqserver.broker.consuming.filters import Filters
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
 
 # Values of forbiddenType.
 _BROKER, _GROUP, _TOPIC, _BROADCAST, _SUBSCRIPTION = 1, 2, 3, 4, 5
@@ -36,13 +47,21 @@ class ReadChecks:
     """Each check raises Refused if nothing may be read. ``local_addr`` and ``address`` are our end and the asker's end
     of the connection, for remarks."""
 
-    def __init__(self, parts: BrokerParts):
-        self._config = parts.config
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._clients = parts.clients
-        self._address = parts.address
-        self._filters = parts.filters
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        groups: GroupTable,
+        clients: Clients,
+        address: OwnAddress,
+        filters: Filters,
+    ):
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._address = address
+        self._filters = filters
 
     def broker(self, header: PullHeader, *, is_lite: bool, local_addr: str) -> None:
         config = self._config
@@ -110,3 +129,16 @@ class ReadChecks:
         if not is_member and not is_system_group(group):
             text = f"the consumer's group info not exist, or the pull consumer is rejected by server.{SEE_FAQ}"
             raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
+
+    def at_light_queue(self, header: PullHeader, peer: str) -> PullHeader:
+        """A pull of a lite topic as one of the light queue by its name. It carries the group's subscription to the
+        parent. ``peer`` is for remarks."""
+        assert header.lite_topic
+        group, _ = self.group_and_topic(header.consumer_group, header.topic, header.queue_id, peer)
+        self.wanted(header, group)
+        light = msgspec.structs.replace(header, topic=lite_queue_name(header.topic, header.lite_topic), lite_topic=None)
+        if not header.sys_flag & PULL_SUBSCRIPTION:
+            subscription = self._clients.consumers[header.consumer_group].subscriptions[header.topic]
+            light.sys_flag |= PULL_SUBSCRIPTION
+            light.subscription, light.expression_type = subscription.sub_string, subscription.expression_type
+        return light

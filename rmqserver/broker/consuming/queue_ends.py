@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from rmqproto.headers.consuming import MaxOffsetHeader, QueueHeader, SearchOffsetHeader
 from rmqproto.names import lite_queue_name
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.store.message_store import MessageStore
 from rmqserver.store.results import Boundary
 
 
 class QueueEnds:
-    def __init__(self, parts: BrokerParts):
-        self._store = parts.store
+    def __init__(self, store: MessageStore):
+        self._store = store
 
     def offset_by_time(self, header: SearchOffsetHeader) -> int:
         topic = lite_queue_name(header.topic, header.lite_topic) if header.lite_topic else header.topic

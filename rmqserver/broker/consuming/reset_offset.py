@@ -15,22 +15,34 @@ from rmqproto.bodies.statistics import QueueOffset, ResetOffsets, ResetOffsetsFo
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.wire.fastjson import ObjectMap, dumps
-from rmqserver.broker.clients.clients import refuse_older
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.clients.clients import Clients, refuse_older
+from rmqserver.broker.tables.groups import GroupTable
+from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import Refused
 from rmqserver.store.disk.cached_reads import one_by_one
+from rmqserver.store.message_store import MessageStore
 
 NO_OFFSET = -1
 
 
 class ResetOffset:
-    def __init__(self, parts: BrokerParts):
-        self._config = parts.config
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._clients = parts.clients
-        self._store = parts.store
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        clients: Clients,
+    ):
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+        self._store = store
 
     @property
     def moves_itself(self) -> bool:

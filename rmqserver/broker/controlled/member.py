@@ -38,11 +38,11 @@ from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.recovery.cut_back import cut_back
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
     from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.broker.replicas.slave import Slave
     from rmqserver.broker.replicas.table_watch import TableWatch
     from rmqserver.broker.sending.pending import PendingPuts
+    from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def why_not_writeable(store: MessageStore) -> str:
 class ServedBroker(Protocol):
     """What a ``SetMember`` uses of the broker that is open now."""
 
-    parts: BrokerParts
+    topics: TopicTable
     store: MessageStore
     replicas: HaMaster
     pending: PendingPuts
@@ -367,8 +367,9 @@ class SetMember:
         before = self._host.broker.slave if self._host.broker is not None else None
         known_until = before.topics_known_until if before is not None else None
         await self._host.change_role(BrokerRole.SYNC_MASTER, 0, None)
-        if known_until is not None and self._host.broker is not None:
-            list_unlisted(self._host.broker.parts, known_until)
+        broker = self._host.broker
+        if known_until is not None and broker is not None:
+            list_unlisted(self._config, broker.store, broker.topics, known_until)
 
     async def _follow(self, master_addr: str) -> None:
         was_master, self.state.sync_set = self.state.sync_set is not None, None

@@ -24,8 +24,9 @@ from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
-    from rmqserver.store.disk.config_files import Document
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.disk.config_files import ConfigFiles, Document
+    from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -37,17 +38,17 @@ VERSION_STEP = 200
 class Delays:
     """The delay levels, numbered from 1. Their number and lengths are settings, which may change."""
 
-    def __init__(self, parts: BrokerParts, put: Put):
-        self.data_version = DataVersion(timestamp=parts.clock_ms())
-        self._config = parts.config
-        self._store = parts.store
-        self._files = parts.files
-        self._clock_ms = parts.clock_ms
+    def __init__(self, config: BrokerConfig, store: MessageStore, files: ConfigFiles, put: Put):
+        self.data_version = DataVersion(timestamp=store.clock_ms())
+        self._config = config
+        self._store = store
+        self._files = files
+        self._clock_ms = store.clock_ms
         self._put = put
         self._relays: dict[int, Relay] = {}
         self._loaded: dict[int, int] = {}
         self._delivered_count = 0
-        self.progress = Progress(parts.store, self.document, lambda document: self._files.save(FILE_NAME, document))
+        self.progress = Progress(store, self.document, lambda document: self._files.save(FILE_NAME, document))
 
     @property
     def offsets(self) -> dict[int, int]:

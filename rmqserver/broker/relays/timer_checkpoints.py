@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
     from rmqserver.broker.relays.timer_metrics import TimingCounts
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
+    from rmqserver.store.timers.timer_store import TimerStore
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +30,11 @@ class TimerCheckpoints:
     """Saves checkpoints. After a failed write the state of the files is unknown: no checkpoint follows, and the next
     broker goes on from the last one."""
 
-    def __init__(self, parts: BrokerParts, counts: TimingCounts):
-        self._config = parts.config
-        self._store = parts.store
-        self._clock_ms = parts.clock_ms
-        self._timers = parts.timer_store
+    def __init__(self, config: BrokerConfig, store: MessageStore, timer_store: TimerStore, counts: TimingCounts):
+        self._config = config
+        self._store = store
+        self._clock_ms = store.clock_ms
+        self._timers = timer_store
         self._counts = counts
         self._prepared: _Prepared | None = None
         self._next_s = -math.inf

@@ -30,7 +30,11 @@ from rmqserver.store.timers.log import Unit
 from rmqserver.store.timers.timer_check import FROM_QUEUE, NotedCopy
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.disk.config_files import ConfigFiles
+    from rmqserver.store.message_store import MessageStore
+    from rmqserver.store.timers.timer_store import TimerStore
 
 log = logging.getLogger(__name__)
 
@@ -53,16 +57,24 @@ _HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 class Timers:
     """To ``load`` when the store is open, ``run`` as a task, and ``close`` when all of the log is kept."""
 
-    def __init__(self, parts: BrokerParts, put: Put):
-        self._config = parts.config
-        self._store = parts.store
-        self._topics = parts.topics
-        self._clock_ms = parts.clock_ms
-        self._timers = parts.timer_store
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        timer_store: TimerStore,
+        topics: TopicTable,
+        files: ConfigFiles,
+        put: Put,
+    ):
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._clock_ms = store.clock_ms
+        self._timers = timer_store
         self._put = put
-        self.counts = TimingCounts(parts.files, parts.clock_ms)
-        self.checkpoints = TimerCheckpoints(parts, self.counts)
-        self._queue = Relay(parts.store, TIMER_TOPIC, 0, self._count_to_read, self._take_in)
+        self.counts = TimingCounts(files, store.clock_ms)
+        self.checkpoints = TimerCheckpoints(config, store, timer_store, self.counts)
+        self._queue = Relay(store, TIMER_TOPIC, 0, self._count_to_read, self._take_in)
         self._delivered_from_queue: list[NotedCopy] = []
         """The copies delivered from the portion that is being read."""
         self._has_news = trio.Event()

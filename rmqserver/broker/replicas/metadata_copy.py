@@ -30,7 +30,13 @@ from rmqserver.broker.replicas.master_link import MasterLink
 from rmqserver.store.timers.timer_check import TIMER_CHECK_FIELDS_BYTES, TimerCheckpoint
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.disk.config_files import ConfigFiles
+    from rmqserver.store.message_store import MessageStore
+    from rmqserver.store.timers.timer_store import TimerStore
 
 log = logging.getLogger(__name__)
 
@@ -54,17 +60,27 @@ class _Progress(NamedTuple):
 class MetadataCopy:
     """Makes its requests in Apache's order. Logs one that fails, and goes on with the next."""
 
-    def __init__(self, parts: BrokerParts, ha_link: Callable[[], int]):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        timer_store: TimerStore,
+        files: ConfigFiles,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        ha_link: Callable[[], int],
+    ):
         """``ha_link`` returns the number of the connection on which the master's log comes; 0 if there is none."""
         self._ha_link = ha_link
-        self._config = parts.config
-        self._store = parts.store
-        self._disk = parts.store.disk
-        self._files = parts.files
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._timer_check_path = parts.timer_store.check_path
+        self._config = config
+        self._store = store
+        self._disk = store.disk
+        self._files = files
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._timer_check_path = timer_store.check_path
         self.topics_known_until: int | None = None
         """Log offset up to which every message is of a topic that the copied table has, or of a deleted one. None until
         the table has been copied."""

@@ -34,10 +34,14 @@ from rmqserver.store.timers.timer_check import TimerCheckpoint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.replicas.master_link import MasterLink
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
+    from rmqserver.store.disk.config_files import ConfigFiles
+    from rmqserver.store.message_store import MessageStore
+    from rmqserver.store.timers.timer_store import TimerStore
 
 log = logging.getLogger(__name__)
 
@@ -58,17 +62,27 @@ def retry_at_master(pull: PullHeader, remark: str | None) -> Refused:
 class Slave:
     """``run`` is a task of the broker."""
 
-    def __init__(self, parts: BrokerParts, make_link: Callable[[], MasterLink], log_: HaSlave):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        timer_store: TimerStore,
+        files: ConfigFiles,
+        address: OwnAddress,
+        metadata: MetadataCopy,
+        make_link: Callable[[], MasterLink],
+        log_: HaSlave,
+    ):
         """``log_`` follows the master's log."""
-        self._config = parts.config
-        self._ip = parts.address.ip
+        self._config = config
+        self._ip = address.ip
         self._make_link = make_link
-        self._store = parts.store
-        self._files = parts.files
-        self._disk = parts.store.disk
-        self._timer_check_path = parts.timer_store.check_path
-        self._metadata = MetadataCopy(parts, lambda: log_.link_number)
-        self._note_in_store = SlaveNote(parts.files)
+        self._store = store
+        self._files = files
+        self._disk = store.disk
+        self._timer_check_path = timer_store.check_path
+        self._metadata = metadata
+        self._note_in_store = SlaveNote(files)
         self._asked_to_copy = trio.Event()
         self._resting = trio.CancelScope()
         self._master_addr: str | None = None

@@ -14,7 +14,8 @@ from rmqproto.headers.controller import HaInfoHeader
 from rmqserver.remoting.answer import Request, send_answer, success
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.loop import Loop
     from rmqserver.remoting.service import Handler
@@ -37,14 +38,14 @@ class _Watcher(NamedTuple):
 class TableWatch:
     """``run`` is a task of a master."""
 
-    def __init__(self, parts: BrokerParts, loop: Loop):
+    def __init__(self, topics: TopicTable, groups: GroupTable, loop: Loop):
         self._loop = loop
         self._stamp = self._changed_at = secrets.randbits(48)  # no slave takes it for that of an earlier master
         self._watchers: dict[int, _Watcher] = {}
         """By broker id."""
         self._has_changes = trio.Event()
         self._watchers_changed = trio.lowlevel.ParkingLot()
-        for table in (parts.topics, parts.groups):
+        for table in (topics, groups):
             table.on_change.append(lambda put_names: self._has_changes.set())
 
     def by(self, ha_info: Handler) -> Handler:

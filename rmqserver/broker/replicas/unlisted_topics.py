@@ -10,21 +10,23 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import StorageError
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqserver.broker.errors import TableFull
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
 
-def list_unlisted(parts: BrokerParts, known_until: int) -> None:
+def list_unlisted(config: BrokerConfig, store: MessageStore, topics: TopicTable, known_until: int) -> None:
     """Lists each topic that has a message at log offset ``known_until``, where the log ended when the table was copied,
     or behind it. Otherwise nobody could read these messages, although they are acknowledged. The topic's settings are
     lost with its master: it gets as many queues as a first send creates, or more if more have messages. A topic without
     such a message was deleted."""
-    found = list(_unlisted(parts, known_until))
+    found = list(_unlisted(config, store, topics, known_until))
     if not found:
         return
     try:
-        parts.topics.put(*found)
+        topics.put(*found)
     except TableFull as error:
         log.error("event=topics-not-listed count=%d reason=%r", len(found), str(error))
         return
@@ -36,16 +38,16 @@ def list_unlisted(parts: BrokerParts, known_until: int) -> None:
         )  # fmt: skip
 
 
-def _unlisted(parts: BrokerParts, known_until: int) -> Iterator[TopicConfig]:
-    for name in parts.store.queues.names():
-        if parts.topics.get(name) is not None or name.startswith(LIGHT_QUEUE_PREFIX):
+def _unlisted(config: BrokerConfig, store: MessageStore, topics: TopicTable, known_until: int) -> Iterator[TopicConfig]:
+    for name in store.queues.names():
+        if topics.get(name) is not None or name.startswith(LIGHT_QUEUE_PREFIX):
             continue
         try:
-            queues = parts.store.queues.of_topic(name)
+            queues = store.queues.of_topic(name)
         except StorageError as error:
             log.error("event=topic-not-listed topic=%s reason=%r", name, str(error))
             continue
         newest = [queue.unit(queue.max_offset - 1) for queue in queues]
         if any(unit is not None and unit[0] >= known_until for unit in newest):
-            queue_nums = max(parts.config.default_topic_queue_nums, 1 + max(queue.queue_id for queue in queues))
+            queue_nums = max(config.default_topic_queue_nums, 1 + max(queue.queue_id for queue in queues))
             yield TopicConfig(topic_name=name, read_queue_nums=queue_nums, write_queue_nums=queue_nums)

@@ -9,27 +9,39 @@ from rmqproto.message import properties as props
 from rmqproto.names import TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.pending import OnDone
 from rmqserver.broker.sending.properties import wants_safe
-from rmqserver.broker.sending.rewrites import FOR_ALL, FOR_PRODUCERS, Rule, Sender, half_message
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:
     from rmqproto.message.record import StoredMessage
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.sending.pending import PendingPuts
+    from rmqserver.broker.sending.rewrites import Rewrites, Sender
+    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
+    from rmqserver.store.message_store import MessageStore
 
 _MULTI_DISPATCH = props.MULTI_DISPATCH.encode()
 
 
 class Put:
-    def __init__(self, parts: BrokerParts, rules: tuple[Rule, ...] = FOR_ALL):
-        self._parts = parts
-        self._rules = rules
+    def __init__(
+        self,
+        store: MessageStore,
+        stats: BrokerStats,
+        pending: PendingPuts,
+        metrics: TransactionMetrics,
+        rewrites: Rewrites,
+    ):
+        self._store = store
+        self._stats = stats
+        self._pending = pending
+        self._metrics = metrics
+        self._rewrites = rewrites
 
     def put(self, message: NewMessage) -> Appended:
         """Takes the message into this round. The rules may change it: afterwards its topic and queue are those where it
         waits. Raises Refused or MessageRefused if it cannot be taken; nothing is stored then."""
-        for rule in self._rules:
-            rule(message, self._parts)
+        self._rewrites.for_all(message)
         return self.put_through(message)
 
     def put_from(self, sender: Sender, message: NewMessage) -> tuple[Appended, int]:
@@ -37,18 +49,17 @@ class Put:
         queue that its producer is told: the one in its own topic, even if it waits elsewhere. Afterwards the message
         has a unique key."""
         message.sys_flag |= sender.target.sys_flag
-        for rule in FOR_PRODUCERS:
-            rule(message, self._parts, sender)
+        self._rewrites.for_producer(message, sender)
         queue_id = message.queue_id
-        half_message(message, self._parts)
+        self._rewrites.half_message(message)
         appended = self.put(message)
         if message.topic == TRANSACTION_HALF_TOPIC:
-            self._parts.transaction_metrics.add(message.properties[props.REAL_TOPIC], 1)
+            self._metrics.add(message.properties[props.REAL_TOPIC], 1)
         return appended, queue_id
 
     def put_through(self, message: NewMessage) -> Appended:
         """As ``put``, for a message that has passed the rules before: it waited, and is delivered now."""
-        appended = self._parts.store.put(message)
+        appended = self._store.put(message)
         self._count(message.topic, appended)
         return appended
 
@@ -62,7 +73,7 @@ class Put:
                     message.store_host, message.reconsume_times, message.body, props.parse_untrusted(properties),
                 )
             )  # fmt: skip
-        appended = self._parts.store.append(
+        appended = self._store.append(
             topic, queue_id, message.flag, message.sys_flag, message.born_timestamp_ms, message.born_host,
             message.store_host, message.reconsume_times, message.body, properties,
         )  # fmt: skip
@@ -70,19 +81,19 @@ class Put:
         return appended
 
     def _count(self, topic: str, appended: Appended) -> None:
-        self._parts.stats.puts[topic].add(1, appended.size_bytes)
+        self._stats.puts[topic].add(1, appended.size_bytes)
 
     def when_stored(self, properties: dict[str, str], on_done: OnDone) -> None:
         """Calls ``on_done`` once, when everything put so far is as safe as the broker promises to the producer of a
         message with these properties, or is lost."""
-        self._parts.pending.wait(on_done, until_safe=self.knows_safe and wants_safe(properties))
+        self._pending.wait(on_done, until_safe=self.knows_safe and wants_safe(properties))
 
     def when_stored_at(self, log_offset: int, properties: dict[str, str], on_done: OnDone) -> None:
         """As ``when_stored``, for a message that was put at that log offset before."""
-        until_safe = wants_safe(properties) and not self._parts.pending.is_safe(log_offset)
-        self._parts.pending.wait(on_done, until_safe=self.knows_safe and until_safe)
+        until_safe = wants_safe(properties) and not self._pending.is_safe(log_offset)
+        self._pending.wait(on_done, until_safe=self.knows_safe and until_safe)
 
     @property
     def knows_safe(self) -> bool:
         """Whether a message counts as stored only when it is on the device, or on slaves."""
-        return self._parts.pending.knows_safe
+        return self._pending.knows_safe

@@ -20,7 +20,9 @@ from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
 
 RECALL_TAG = "_RECALL_TAG_"
@@ -32,11 +34,13 @@ OnRecalled = Callable[[Outcome, str], None]
 
 
 class Recalls:
-    def __init__(self, parts: BrokerParts, put: Put):
-        self._config = parts.config
-        self._topics = parts.topics
-        self._address = parts.address
-        self._clock_ms = parts.clock_ms
+    def __init__(
+        self, config: BrokerConfig, topics: TopicTable, address: OwnAddress, clock_ms: Callable[[], int], put: Put
+    ):
+        self._config = config
+        self._topics = topics
+        self._address = address
+        self._clock_ms = clock_ms
         self._put = put
 
     def recall(self, header: RecallHeader, peer: Peer, on_recalled: OnRecalled | None) -> None:

@@ -19,8 +19,10 @@ from rmqserver.store.results import Appended
 from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, StoredPlace
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
     from rmqserver.store.new_message import NewMessage
+    from rmqserver.store.sequences.sequence_feed import SequenceFeed
 
 KEYS_KNOWN_MAX = 100_000
 """Unique keys that are known without asking the index."""
@@ -38,9 +40,11 @@ class First(NamedTuple):
 
 
 class Repeats:
-    def __init__(self, parts: BrokerParts):
-        self._parts = parts
-        self._keys = _UniqueKeys(parts)
+    def __init__(self, config: BrokerConfig, store: MessageStore, sequences: SequenceFeed):
+        self._config = config
+        self._sequences = sequences
+        self._store = store
+        self._keys = _UniqueKeys(config, store)
 
     def first(self, message: NewMessage, asked_queue_id: int) -> First | None:
         """Where the message already is; None if it is to be stored. ``asked_queue_id`` is the one that its producer
@@ -48,7 +52,7 @@ class Repeats:
         number = message.properties.get(props.PRODUCER_SEQ)
         if number is not None:
             return self._numbered(message, _number(number, message, asked_queue_id))
-        if self._parts.config.unique_key_check_ms:
+        if self._config.unique_key_check_ms:
             return self._keys.first(message)
         return None
 
@@ -59,12 +63,12 @@ class Repeats:
         if number is not None:
             parsed = parse_untrusted(number)
             key = LineKey(parsed.producer_id, message.topic, message.queue_id)
-            self._parts.sequences.added(key, parsed, StoredPlace(appended.log_offset, appended.queue_offset))
-        elif self._parts.config.unique_key_check_ms and message.topic == topic:
+            self._sequences.added(key, parsed, StoredPlace(appended.log_offset, appended.queue_offset))
+        elif self._config.unique_key_check_ms and message.topic == topic:
             self._keys.add(message, appended)
 
     def _numbered(self, message: NewMessage, number: ProducerSequence) -> First | None:
-        sequences = self._parts.sequences
+        sequences = self._sequences
         if not sequences.is_ready:
             text = "this broker still reads its log for the numbers of its producers: send again in a moment"
             raise Refused(ResponseCode.SYSTEM_BUSY, text)
@@ -82,7 +86,7 @@ class Repeats:
 
     def _record(self, log_offset: int) -> StoredMessage | None:
         """The record; None if readers do not see it yet, or if retention has deleted it."""
-        data = self._parts.store.get_record(log_offset)
+        data = self._store.get_record(log_offset)
         return decode_record_untrusted(data) if data is not None else None
 
 
@@ -107,8 +111,10 @@ def _number(text: str, message: NewMessage, asked_queue_id: int) -> ProducerSequ
 class _UniqueKeys:
     """The unique keys of the newest messages; older ones are looked up in the index."""
 
-    def __init__(self, parts: BrokerParts):
-        self._parts = parts
+    def __init__(self, config: BrokerConfig, store: MessageStore):
+        self._clock_ms = store.clock_ms
+        self._config = config
+        self._store = store
         self._newest: dict[tuple[str, str], tuple[First, int]] = {}
         """Where a message is, and when it was stored, by topic and unique key."""
 
@@ -118,18 +124,18 @@ class _UniqueKeys:
             return None
         if not message.properties.keys().isdisjoint(_WAITS_ELSEWHERE):
             return None
-        now_ms = self._parts.clock_ms()
-        begin_ms = now_ms - self._parts.config.unique_key_check_ms
+        now_ms = self._clock_ms()
+        begin_ms = now_ms - self._config.unique_key_check_ms
         known = self._newest.get((message.topic, unique_key))
         if known is not None:
             return known[0] if known[1] >= begin_ms else None
         return self._in_index(message.topic, unique_key, begin_ms, now_ms)
 
     def _in_index(self, topic: str, unique_key: str, begin_ms: int, end_ms: int) -> First | None:
-        if not self._parts.store.has_whole_index:
+        if not self._store.has_whole_index:
             text = "this broker still reads its log for the unique keys of messages: send again in a moment"
             raise Refused(ResponseCode.SYSTEM_BUSY, text)
-        found = self._parts.store.query(topic, unique_key, 32, begin_ms, end_ms)
+        found = self._store.query(topic, unique_key, 32, begin_ms, end_ms)
         for record in map(decode_record_untrusted, found.records):
             if record.topic == topic and record.properties.get(props.UNIQUE_KEY) == unique_key:
                 appended = Appended(record.log_offset, record.size_bytes, record.queue_offset)
@@ -138,6 +144,6 @@ class _UniqueKeys:
 
     def add(self, message: NewMessage, appended: Appended) -> None:
         key = message.topic, message.properties[props.UNIQUE_KEY]
-        self._newest[key] = First(appended, message.queue_id, message.store_host), self._parts.clock_ms()
+        self._newest[key] = First(appended, message.queue_id, message.store_host), self._clock_ms()
         if len(self._newest) > KEYS_KNOWN_MAX:
             del self._newest[next(iter(self._newest))]

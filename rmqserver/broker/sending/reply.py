@@ -15,14 +15,17 @@ from rmqproto.message.message_id import offset_id
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.properties import added_by_broker
 from rmqserver.broker.sending.put import Put
-from rmqserver.broker.sending.send_checks import TopicCheck
 from rmqserver.broker.sending.targets import Target
 from rmqserver.operation import PeerAnswer, Refused
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import Appended, MessageRefused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.clients.clients import Clients
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.sending.send_checks import TopicCheck
+    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
 
 log = logging.getLogger(__name__)
@@ -42,10 +45,23 @@ class Replied(NamedTuple):
 
 
 class Replies:
-    def __init__(self, parts: BrokerParts, put: Put):
-        self._parts = parts
+    def __init__(
+        self,
+        config: BrokerConfig,
+        check: TopicCheck,
+        clients: Clients,
+        stats: BrokerStats,
+        address: OwnAddress,
+        put: Put,
+        clock_ms: Callable[[], int],
+    ):
+        self._config = config
+        self._check = check
+        self._clients = clients
+        self._stats = stats
+        self._address = address
         self._put = put
-        self._check = TopicCheck(parts.config, parts.topics, parts.clock_ms)
+        self._clock_ms = clock_ms
 
     def put(self, header: SendHeader, body: bytes, peer: Peer, on_replied: Callable[[Replied], None]) -> None:
         """Stores the reply and pushes it. ``on_replied`` is called once, when the producer has answered and the store
@@ -60,8 +76,7 @@ class Replies:
 
     def _message(self, header: SendHeader, body: bytes, peer: Peer) -> NewMessage:
         """The reply as a message. Raises Refused if nothing may be sent to its topic."""
-        parts = self._parts
-        target = Target(self._check.topic_of(header, parts.address.ip(peer.local_addr)), parts.stats.puts[header.topic])
+        target = Target(self._check.topic_of(header, self._address.ip(peer.local_addr)), self._stats.puts[header.topic])
         queue_id = header.queue_id
         if not 0 <= queue_id < target.queue_limit:
             queue_id = target.choose_queue(queue_id, peer.address)
@@ -72,7 +87,7 @@ class Replies:
             sys_flag=header.sys_flag | target.sys_flag,
             born_timestamp_ms=header.born_timestamp,
             born_host=peer.born_host,
-            store_host=parts.address.record_host(peer),
+            store_host=self._address.record_host(peer),
             reconsume_times=header.reconsume_times,
             body=body,
             properties=props.parse(header.properties),
@@ -80,7 +95,7 @@ class Replies:
 
     def _stored(self, message: NewMessage) -> Appended | None:
         """Stores the reply. None if replies are not stored, or this one could not be: it is pushed anyway."""
-        if not self._parts.config.store_reply_message_enable:
+        if not self._config.store_reply_message_enable:
             return None
         try:
             return self._put.put(message)
@@ -92,7 +107,7 @@ class Replies:
         if client_id is None:
             reply.push_failed(f"reply message properties[{props.REPLY_TO_CLIENT}] is null")
             return
-        producer = self._parts.clients.producer(client_id)
+        producer = self._clients.producer(client_id)
         if producer is None:
             reply.push_failed(f"push reply message fail, channel of <{client_id}> not found.")
             return
@@ -107,8 +122,8 @@ class Replies:
         producer.peer.ask(code, header, body, on_answer, PUSH_TIMEOUT_S)
 
     def _push_header(self, header: SendHeader, peer: Peer, message: NewMessage) -> PushReplyHeader:
-        added = added_by_broker(self._parts.config)
-        now_ms = self._parts.clock_ms()
+        added = added_by_broker(self._config)
+        now_ms = self._clock_ms()
         properties = {
             **message.properties,
             props.MSG_REGION: added[props.MSG_REGION],
@@ -128,7 +143,7 @@ class Replies:
             reconsume_times=header.reconsume_times,
             unit_mode=header.is_unit,
             born_host=peer.address,
-            store_host=self._parts.address.address(peer),
+            store_host=self._address.address(peer),
             store_timestamp=now_ms,
         )
 

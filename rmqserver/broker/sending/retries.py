@@ -12,7 +12,8 @@ from rmqserver.operation import SEE_FAQ, Refused
 
 if TYPE_CHECKING:
     from rmqproto.bodies.groups import SubscriptionGroupConfig
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.clients.locks import QueueLocks
+    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.store.new_message import NewMessage
 
@@ -35,18 +36,24 @@ def to_dead_letters(message: NewMessage, group: str, topics: TopicTable) -> None
     topics.create_system(message.topic, DLQ_QUEUE_NUMS)
 
 
-def bury_if_dead(message: NewMessage, parts: BrokerParts, client_version: int, asked_times_max: int | None) -> None:
-    """Makes a message that a consumer itself sends to its retry topic a dead letter if it was tried too often, or if
-    the group consumes in order, where nothing can be retried out of order. Raises Refused with 26 for an unknown
-    group."""
-    if not message.topic.startswith(RETRY_PREFIX):
-        return
-    name = message.topic.removeprefix(RETRY_PREFIX)
-    group = parts.groups.find(name)
-    if group is None:
-        text = f"subscription group not exist, {name} {SEE_FAQ}"
-        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
-    is_tried_out = message.reconsume_times > times_max(group, client_version, asked_times_max)
-    if is_tried_out or parts.locks.is_any_held(name):
-        to_dead_letters(message, name, parts.topics)
-        message.properties[props.DELAY] = "-1"
+class Retries:
+    def __init__(self, topics: TopicTable, groups: GroupTable, locks: QueueLocks):
+        self._topics = topics
+        self._groups = groups
+        self._locks = locks
+
+    def bury_if_dead(self, message: NewMessage, client_version: int, asked_times_max: int | None) -> None:
+        """Makes a message that a consumer itself sends to its retry topic a dead letter if it was tried too often, or
+        if the group consumes in order, where nothing can be retried out of order. Raises Refused with 26 for an unknown
+        group."""
+        if not message.topic.startswith(RETRY_PREFIX):
+            return
+        name = message.topic.removeprefix(RETRY_PREFIX)
+        group = self._groups.find(name)
+        if group is None:
+            text = f"subscription group not exist, {name} {SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        is_tried_out = message.reconsume_times > times_max(group, client_version, asked_times_max)
+        if is_tried_out or self._locks.is_any_held(name):
+            to_dead_letters(message, name, self._topics)
+            message.properties[props.DELAY] = "-1"

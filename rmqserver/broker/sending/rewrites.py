@@ -1,4 +1,4 @@
-"""The rules that change a message on its way into the store, in Apache's order, each in a function of its own. The
+"""The rules that change a message on its way into the store, in Apache's order. The
 rules for producers come first (``SendMessageProcessor``), then the rules for all messages (``putMessageHook``,
 ``HookUtils``, 5.5.0). A rule refuses with Refused, or with the store's own MessageRefused."""
 
@@ -29,14 +29,17 @@ from rmqserver.broker.sending.properties import (
     delay_level,
     is_timer,
 )
-from rmqserver.broker.sending.retries import bury_if_dead
 from rmqserver.operation import Refused
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqproto.message.message_id import UniqueIds
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.sending.retries import Retries
     from rmqserver.broker.sending.targets import Target
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.new_message import NewMessage
+    from rmqserver.store.timers.timer_store import TimerStore
 
 
 class Sender(NamedTuple):
@@ -50,36 +53,101 @@ class Sender(NamedTuple):
 _LONG = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _TIMER_UNITS_MS = {props.TIMER_DELAY_SEC: 1000, props.TIMER_DELAY_MS: 1}
 
-ProducerRule = Callable[["NewMessage", "BrokerParts", Sender], None]
-Rule = Callable[["NewMessage", "BrokerParts"], None]
 
-# --- for producers ---------------------------------------------------------------------------------------------------
+class Rewrites:
+    def __init__(
+        self, config: BrokerConfig, address: OwnAddress, unique_ids: UniqueIds, retries: Retries, slots: TimerSlots
+    ):
+        self._config = config
+        self._address = address
+        self._unique_ids = unique_ids
+        self._retries = retries
+        self._slots = slots
+
+    # --- for producers -----------------------------------------------------------------------------------------------
+
+    def for_producer(self, message: NewMessage, sender: Sender) -> None:
+        """All rules for producers but the last, ``half_message``."""
+        self._retries.bury_if_dead(message, sender.client_version, sender.max_reconsume_times)
+        message.properties.pop(props.POP_CK, None)  # a popped message that is sent again is a new one
+        if props.UNIQUE_KEY not in message.properties:
+            message.properties[props.UNIQUE_KEY] = self._unique_ids.next()
+        _lite_topic(message)
+        _priority_queue(message, sender.target)
+        if sender.target.needs_keys and not message.properties.get(props.KEYS, "").strip():
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
+        message.properties.update(added_by_broker(self._config))
+
+    def half_message(self, message: NewMessage) -> None:
+        """The last rule for producers, applied once the queue that the answer names is known. The first half of a
+        transaction waits where no consumer reads, until its producer says how the transaction ended
+        (``TransactionalMessageBridge.parseHalfMessageInner``)."""
+        properties = message.properties
+        if properties.get(props.TRAN_MSG, "").lower() != "true":
+            return
+        if message.reconsume_times > 0 and delay_level(properties) > 0:
+            return
+        if self._config.reject_transaction_message:
+            own_ip = self._address.ip_in(message.store_host)
+            raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] sending transaction message is forbidden")
+        properties[props.TRANSACTION_ID] = properties[props.UNIQUE_KEY]
+        properties[props.REAL_TOPIC] = message.topic
+        properties[props.REAL_QUEUE_ID] = str(message.queue_id)
+        message.sys_flag &= ~TRANSACTION_MASK
+        message.topic, message.queue_id = TRANSACTION_HALF_TOPIC, 0
+
+    # --- for every message -------------------------------------------------------------------------------------------
+
+    def for_all(self, message: NewMessage) -> None:
+        _refuse_inner_batch(message)
+        self._timer(message)
+        self._delay(message)
+
+    def _timer(self, message: NewMessage) -> None:
+        """The first half of ``HookUtils.handleScheduleMessage``, and ``transformTimerMessage``: the message waits in
+        the timer topic, with its real target in its properties. A delay level takes precedence over a time; a time that
+        has passed delays nothing."""
+        properties = message.properties
+        if is_prepared(message) or message.topic == TIMER_TOPIC or not is_timer(properties):
+            return
+        if delay_level(properties) > 0:
+            for name in TIMER_NAMES:
+                properties.pop(name, None)
+            return
+        if props.TIMER_OUT_MS in properties:
+            return
+        name = next(each for each in TIMER_NAMES if each in properties)
+        is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
+        out_ms = self._slots.out_ms(name, properties[name], is_recall=is_recall)
+        if out_ms is None:
+            return
+        properties[props.TIMER_OUT_MS] = str(out_ms)
+        properties[props.REAL_TOPIC] = message.topic
+        properties[props.REAL_QUEUE_ID] = str(message.queue_id)
+        message.topic, message.queue_id = TIMER_TOPIC, 0
+
+    def _delay(self, message: NewMessage) -> None:
+        """``HookUtils.transformDelayLevelMessage``: the message waits in its level's queue of the schedule topic, with
+        its real target in its properties."""
+        if is_prepared(message):
+            return
+        level = min(delay_level(message.properties), len(self._config.delay_levels_ms))
+        if level <= 0:
+            return
+        message.properties[props.DELAY] = str(level)
+        message.properties[props.REAL_TOPIC] = message.topic
+        message.properties[props.REAL_QUEUE_ID] = str(message.queue_id)
+        message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
 
 
-def retry_or_dead_letter(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
-    """``handleRetryAndDLQ``."""
-    bury_if_dead(message, parts, sender.client_version, sender.max_reconsume_times)
-
-
-def no_pop_handle(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
-    """A popped message that is sent again is a new message, so its handle is removed."""
-    message.properties.pop(props.POP_CK, None)
-
-
-def unique_key(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
-    """Gives a unique key to messages whose clients know none."""
-    if props.UNIQUE_KEY not in message.properties:
-        message.properties[props.UNIQUE_KEY] = parts.unique_ids.next()
-
-
-def lite_topic(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
+def _lite_topic(message: NewMessage) -> None:
     """Names the light queue to which a message for a lite topic is to be dispatched."""
     lite = message.properties.get(props.LITE_TOPIC)
     if lite and not message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX, SYSTEM_TOPIC_PREFIX)):
         message.properties[props.MULTI_DISPATCH] = lite_queue_name(message.topic, lite)
 
 
-def priority_queue(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
+def _priority_queue(message: NewMessage, target: Target) -> None:
     """Chooses the queue of a message with a priority. The property is removed if something else decides on the
     queue. Text that is no number is no priority."""
     properties = message.properties
@@ -94,106 +162,54 @@ def priority_queue(message: NewMessage, parts: BrokerParts, sender: Sender) -> N
     ):
         del properties[props.PRIORITY]
         return
-    message.queue_id = min(priority, max(sender.target.config.write_queue_nums - 1, 0))
+    message.queue_id = min(priority, max(target.config.write_queue_nums - 1, 0))
 
 
-def keys_for_compaction(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
-    """A topic with ``cleanup.policy=COMPACTION`` keeps its messages by key, so they need keys."""
-    if sender.target.needs_keys and not message.properties.get(props.KEYS, "").strip():
-        raise Refused(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
-
-
-def broker_properties(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
-    message.properties.update(added_by_broker(parts.config))
-
-
-FOR_PRODUCERS: tuple[ProducerRule, ...] = (
-    retry_or_dead_letter,
-    no_pop_handle,
-    unique_key,
-    lite_topic,
-    priority_queue,
-    keys_for_compaction,
-    broker_properties,
-)
-
-
-def half_message(message: NewMessage, parts: BrokerParts) -> None:
-    """The last rule for producers, applied once the queue that the answer names is known. The first half of a
-    transaction waits where no consumer reads, until its producer says how the transaction ended
-    (``TransactionalMessageBridge.parseHalfMessageInner``)."""
-    properties = message.properties
-    if properties.get(props.TRAN_MSG, "").lower() != "true":
-        return
-    if message.reconsume_times > 0 and delay_level(properties) > 0:
-        return
-    if parts.config.reject_transaction_message:
-        own_ip = parts.address.ip_in(message.store_host)
-        raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] sending transaction message is forbidden")
-    properties[props.TRANSACTION_ID] = properties[props.UNIQUE_KEY]
-    properties[props.REAL_TOPIC] = message.topic
-    properties[props.REAL_QUEUE_ID] = str(message.queue_id)
-    message.sys_flag &= ~TRANSACTION_MASK
-    message.topic, message.queue_id = TRANSACTION_HALF_TOPIC, 0
-
-
-# --- for every message -----------------------------------------------------------------------------------------------
-
-
-def inner_batch(message: NewMessage, parts: BrokerParts) -> None:
+def _refuse_inner_batch(message: NewMessage) -> None:
     """``HookUtils.checkInnerBatch``: refuses a batch in one record. It belongs to a topic of queue.type BatchCQ, and
     this broker has none."""
     if INNER_NUM in message.properties or message.sys_flag & INNER_BATCH:
         raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"{message.topic} takes no batch in one record")
 
 
-def timer(message: NewMessage, parts: BrokerParts) -> None:
-    """The first half of ``HookUtils.handleScheduleMessage``, and ``transformTimerMessage``: the message waits in the
-    timer topic, with its real target in its properties. A delay level takes precedence over a time; a time that has
-    passed delays nothing."""
-    properties = message.properties
-    if is_prepared(message) or message.topic == TIMER_TOPIC or not is_timer(properties):
-        return
-    if delay_level(properties) > 0:
-        for name in TIMER_NAMES:
-            properties.pop(name, None)
-        return
-    if props.TIMER_OUT_MS in properties:
-        return
-    name = next(each for each in TIMER_NAMES if each in properties)
-    is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
-    out_ms = timer_out_ms(name, properties[name], parts, is_recall=is_recall)
-    if out_ms is None:
-        return
-    properties[props.TIMER_OUT_MS] = str(out_ms)
-    properties[props.REAL_TOPIC] = message.topic
-    properties[props.REAL_QUEUE_ID] = str(message.queue_id)
-    message.topic, message.queue_id = TIMER_TOPIC, 0
+def is_prepared(message: NewMessage) -> bool:
+    """Whether a message is prepared, rolled back, or half of a transaction: such a message is not scheduled. A half
+    message is delayed when it is committed, if it asks for that; Apache's broker would delay the half, and lose it."""
+    return bool(message.sys_flag & TRANSACTION_PREPARED) or message.topic == TRANSACTION_HALF_TOPIC
 
 
-def timer_out_ms(name: str, text: str, parts: BrokerParts, *, is_recall: bool = False) -> int | None:
-    """The time of the slot in which a message waits, by the one of TIMER_NAMES that counts; None if it does not have to
-    wait. Raises Refused if the broker takes no such message, or not this one."""
-    config = parts.config
-    if not config.timer_wheel_enable:
-        text = "accurate timer message is not enabled, timerWheelEnable is false"
-        raise Refused(ResponseCode.SYSTEM_ERROR, text)
-    now_ms, deliver_ms = parts.clock_ms(), None
-    if _LONG.fullmatch(text):  # what Java reads as a long
-        deliver_ms = int(text) if name == props.TIMER_DELIVER_MS else now_ms + int(text) * _TIMER_UNITS_MS[name]
-    if deliver_ms is not None and deliver_ms <= now_ms and not is_recall:
-        return None
-    if deliver_ms is None or not now_ms < deliver_ms <= now_ms + config.timer_max_delay_s * 1000:
-        text = (
-            "timer message illegal, the delay time should not be bigger than the max delay "
-            f"{config.timer_max_delay_s * 1000}ms; or if set del msg, the delay time should be bigger than the "
-            "current time"
-        )
-        raise Refused(ResponseCode.MESSAGE_ILLEGAL, text)
-    precision_ms = parts.timer_store.precision_ms
-    out_ms = (deliver_ms - 1) // precision_ms * precision_ms
-    _check_congestion(parts.timer_store.load_of(out_ms), config.timer_congest_num_each_slot)
-    return out_ms
+class TimerSlots:
+    """The slots of the timer wheel, for messages that are to wait in one."""
+
+    def __init__(self, config: BrokerConfig, timer_store: TimerStore, clock_ms: Callable[[], int]):
+        self._config = config
+        self._timer_store = timer_store
+        self._clock_ms = clock_ms
+        self.announce = timer_store.announce
+
+    def out_ms(self, name: str, text: str, *, is_recall: bool = False) -> int | None:
+        """The time of the slot in which a message waits, by the one of TIMER_NAMES that counts; None if it does not
+        have to wait. Raises Refused if the broker takes no such message, or not this one."""
+        config = self._config
+        if not config.timer_wheel_enable:
+            text = "accurate timer message is not enabled, timerWheelEnable is false"
+            raise Refused(ResponseCode.SYSTEM_ERROR, text)
+        now_ms, deliver_ms = self._clock_ms(), None
+        if _LONG.fullmatch(text):  # what Java reads as a long
+            deliver_ms = int(text) if name == props.TIMER_DELIVER_MS else now_ms + int(text) * _TIMER_UNITS_MS[name]
+        if deliver_ms is not None and deliver_ms <= now_ms and not is_recall:
+            return None
+        if deliver_ms is None or not now_ms < deliver_ms <= now_ms + config.timer_max_delay_s * 1000:
+            text = (
+                "timer message illegal, the delay time should not be bigger than the max delay "
+                f"{config.timer_max_delay_s * 1000}ms; or if set del msg, the delay time should be bigger than the "
+                "current time"
+            )
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, text)
+        precision_ms = self._timer_store.precision_ms
+        out_ms = (deliver_ms - 1) // precision_ms * precision_ms
+        _check_congestion(self._timer_store.load_of(out_ms), config.timer_congest_num_each_slot)
+        return out_ms
 
 
 def _check_congestion(load: int, limit: int) -> None:
@@ -206,26 +222,3 @@ def _check_congestion(load: int, limit: int) -> None:
         f"{limit} and less than {2 * limit}, trigger random flow control"
     )
     raise Refused(ResponseCode.SYSTEM_ERROR, text)
-
-
-def delay(message: NewMessage, parts: BrokerParts) -> None:
-    """``HookUtils.transformDelayLevelMessage``: the message waits in its level's queue of the schedule topic, with its
-    real target in its properties."""
-    if is_prepared(message):
-        return
-    level = min(delay_level(message.properties), len(parts.config.delay_levels_ms))
-    if level <= 0:
-        return
-    message.properties[props.DELAY] = str(level)
-    message.properties[props.REAL_TOPIC] = message.topic
-    message.properties[props.REAL_QUEUE_ID] = str(message.queue_id)
-    message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
-
-
-FOR_ALL: tuple[Rule, ...] = (inner_batch, timer, delay)
-
-
-def is_prepared(message: NewMessage) -> bool:
-    """Whether a message is prepared, rolled back, or half of a transaction: such a message is not scheduled. A half
-    message is delayed when it is committed, if it asks for that; Apache's broker would delay the half, and lose it."""
-    return bool(message.sys_flag & TRANSACTION_PREPARED) or message.topic == TRANSACTION_HALF_TOPIC

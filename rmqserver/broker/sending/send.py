@@ -18,7 +18,7 @@ from rmqserver.broker.sending.recall import recall_handle_of
 from rmqserver.broker.sending.repeats import First, Repeats
 from rmqserver.broker.sending.rewrites import Sender
 from rmqserver.broker.sending.send_checks import refusal_of
-from rmqserver.broker.sending.targets import Target, Targets, WhenTold, at_once
+from rmqserver.broker.sending.targets import Target, Targets
 from rmqserver.broker.sending.waiting_put import WaitingPut
 from rmqserver.operation import Refused
 from rmqserver.store.new_message import NewMessage
@@ -26,8 +26,11 @@ from rmqserver.store.results import Appended, MessageRefused
 
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
+    from rmqserver.store.message_store import MessageStore
 
 
 class SendOutcome(NamedTuple):
@@ -46,21 +49,29 @@ OnSent = Callable[[SendOutcome], OnDone]
 
 
 class Sends:
-    def __init__(self, parts: BrokerParts, put: Put, when_told: WhenTold = at_once):
-        """``when_told`` calls back when the nameservers know the topics as they are now."""
-        self.waiting_put = WaitingPut(parts)
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        stats: BrokerStats,
+        address: OwnAddress,
+        put: Put,
+        targets: Targets,
+        repeats: Repeats,
+        waiting_put: WaitingPut,
+    ):
+        self.waiting_put = waiting_put
         self.when_stored = put.when_stored
         self.on_settings_changed: list[Callable[[], None]] = []
         """Called when ``added_bytes`` and ``knows_safe`` may have changed."""
-        self._config = parts.config
-        self._store = parts.store
-        self._stats = parts.stats
-        self._address = parts.address
+        self._config = config
+        self._store = store
+        self._stats = stats
+        self._address = address
         self._put = put
-        self._repeats = Repeats(parts)
-        self._targets = Targets(parts, when_told)
+        self._repeats = repeats
+        self._targets = targets
         self.known_targets = self._targets.known
-        self._when_told = when_told
         self.settings_changed()
 
     def settings_changed(self) -> None:
@@ -163,4 +174,4 @@ class Sends:
     def _told_too(self, on_done: OnDone) -> OnDone:
         """Holds the answer to a producer that made a topic until the nameservers know it: a client that then asks for
         its route gets it, as with Apache's broker."""
-        return lambda outcome: self._when_told(lambda: on_done(outcome))
+        return lambda outcome: self._targets.when_told(lambda: on_done(outcome))

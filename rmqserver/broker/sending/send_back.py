@@ -22,9 +22,14 @@ from rmqserver.store.new_message import NewMessage, copy_for
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.sending.pending import OnDone
+    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
+    from rmqserver.store.message_store import MessageStore
 
 FIRST_RETRY_LEVEL = 3
 """Delay level of the first retry, 10 s; each later one waits a level longer."""
@@ -38,8 +43,22 @@ class Returned(NamedTuple):
 
 
 class SendBacks:
-    def __init__(self, parts: BrokerParts, put: Put):
-        self._parts = parts
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        stats: BrokerStats,
+        address: OwnAddress,
+        put: Put,
+    ):
+        self._store = store
+        self._groups = groups
+        self._config = config
+        self._address = address
+        self._topics = topics
+        self._stats = stats
         self._put = put
 
     def load(self, header: SendBackHeader, peer: Peer) -> Returned | None:
@@ -48,7 +67,7 @@ class SendBacks:
         group = self._group_of(header, peer)
         if group.retry_queue_nums <= 0:
             return None
-        record = self._parts.store.get_record(header.offset)
+        record = self._store.get_record(header.offset)
         if record is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
         return Returned(group, decode_record_untrusted(record))
@@ -58,12 +77,12 @@ class SendBacks:
     ) -> None:
         """Puts a copy of the message into this round. ``on_done`` is called once, when it is safe or lost: the consumer
         commits past the message then, so in sync mode it waits for the flush. Raises Refused."""
-        parts, (group, message) = self._parts, returned
+        group, message = returned
         topic, queue_id = self._retry_queue(header, group)
-        copy = _copy_of(message, header.group, topic, queue_id, parts.address.record_host(peer))
+        copy = _copy_of(message, header.group, topic, queue_id, self._address.record_host(peer))
         times = times_max(group, client_version, header.max_reconsume_times)
         if header.delay_level < 0 or message.reconsume_times >= times:
-            to_dead_letters(copy, header.group, parts.topics)
+            to_dead_letters(copy, header.group, self._topics)
             copy.properties[props.DELAY] = "0"
         else:
             level = header.delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
@@ -74,25 +93,25 @@ class SendBacks:
             self._put.put(copy)
         except MessageRefused as refused:
             raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value) from None
-        origin = header.origin_topic if parts.topics.get(header.origin_topic or "") else message.topic
-        parts.stats.add("SNDBCK_PUT_NUMS", f"{origin}@{header.group}")
+        origin = header.origin_topic if self._topics.get(header.origin_topic or "") else message.topic
+        self._stats.add("SNDBCK_PUT_NUMS", f"{origin}@{header.group}")
         if on_done is not None:
-            parts.pending.wait(on_done, until_safe=self._put.knows_safe)
+            self._put.when_stored({}, on_done)
 
     def _group_of(self, header: SendBackHeader, peer: Peer) -> SubscriptionGroupConfig:
-        group = self._parts.groups.find(header.group)
+        group = self._groups.find(header.group)
         if group is None:
             text = f"subscription group not exist, {header.group} {SEE_FAQ}"
             raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
-        if not self._parts.config.broker_permission & PERM_WRITE:
-            own_ip = self._parts.address.ip(peer.local_addr)
+        if not self._config.broker_permission & PERM_WRITE:
+            own_ip = self._address.ip(peer.local_addr)
             raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] sending message is forbidden")
         return group
 
     def _retry_queue(self, header: SendBackHeader, group: SubscriptionGroupConfig) -> tuple[str, int]:
         topic = retry_topic(header.group)
         flag = UNIT_SUBSCRIBED if header.unit_mode else 0
-        config = self._parts.topics.create_system(topic, group.retry_queue_nums, topic_sys_flag=flag)
+        config = self._topics.create_system(topic, group.retry_queue_nums, topic_sys_flag=flag)
         if not config.perm & PERM_WRITE:
             raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
         return topic, random.randrange(group.retry_queue_nums)

@@ -10,14 +10,14 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.message.sys_flag import MULTI_TAGS
 from rmqproto.names import RETRY_PREFIX
-from rmqserver.broker.sending.send_checks import TopicCheck
-from rmqserver.broker.tables.topics import config_text
+from rmqserver.broker.tables.topics import TopicTable, config_text
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader
-    from rmqserver.broker.parts import BrokerParts
-    from rmqserver.broker.stats.stats import Flow
+    from rmqserver.broker.sending.send_checks import TopicCheck
+    from rmqserver.broker.stats.stats import BrokerStats, Flow
+    from rmqserver.config.broker_config import BrokerConfig
 
 TARGETS_CACHED_MAX = 10_000
 
@@ -62,15 +62,22 @@ class Target:
 class Targets:
     """The targets of sends. ``known`` has them by topic, except those that the nameservers do not know yet."""
 
-    def __init__(self, parts: BrokerParts, when_told: WhenTold = at_once):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        check: TopicCheck,
+        stats: BrokerStats,
+        when_told: WhenTold = at_once,
+    ):
         """``when_told`` calls back when the nameservers know the topics as they are now."""
         self.known: dict[str, Target] = {}
-        self._when_told = when_told
+        self.when_told = when_told
         self._untold: set[str] = set()
-        self._topics = parts.topics
-        self._check = TopicCheck(parts.config, parts.topics, parts.clock_ms)
-        self._stats = parts.stats
-        self._config = parts.config
+        self._topics = topics
+        self._check = check
+        self._stats = stats
+        self._config = config
 
     def find(self, header: SendHeader, own_ip: str) -> Target:
         """The target of a send. Raises Refused if nothing may be sent to the topic."""
@@ -83,7 +90,7 @@ class Targets:
             target.is_plain = False
         if is_new:
             self._untold.add(header.topic)
-            self._when_told(lambda: self._untold.discard(header.topic))
+            self.when_told(lambda: self._untold.discard(header.topic))
         if header.topic in self._untold:
             target.is_told = target.is_plain = False
         else:

@@ -11,13 +11,17 @@ from rmqproto.message.sys_flag import TRANSACTION_MASK
 from rmqproto.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.properties import TIMER_NAMES, UNUSUAL_SYS_FLAG, USUAL
 from rmqserver.broker.sending.recall import recall_handle
-from rmqserver.broker.sending.rewrites import timer_out_ms
 from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader
-    from rmqserver.broker.parts import BrokerParts
+    from rmqproto.message.message_id import UniqueIds
+    from rmqserver.broker.sending.rewrites import TimerSlots
     from rmqserver.broker.sending.targets import Target
+    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 Waiting = tuple[Appended, bytes, bytes | None]
 """Where the message went, its unique key (alphanumeric), and the recall handle of a timer."""
@@ -33,10 +37,22 @@ _TIMER = b"TIMER_DEL"
 class WaitingPut:
     """``added_bytes`` are the properties that every message of a producer gets."""
 
-    def __init__(self, parts: BrokerParts):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        stats: BrokerStats,
+        metrics: TransactionMetrics,
+        unique_ids: UniqueIds,
+        slots: TimerSlots,
+    ):
         self.added_bytes = b""
-        self._parts = parts
-        self._config = parts.config
+        self._config = config
+        self._store = store
+        self._stats = stats
+        self._metrics = metrics
+        self._unique_ids = unique_ids
+        self._slots = slots
 
     def put(
         self,
@@ -64,24 +80,24 @@ class WaitingPut:
             return None
         unique_key = keys[0]
         if not unique_key:
-            unique_key = self._parts.unique_ids.next().encode()
+            unique_key = self._unique_ids.next().encode()
             properties += b"UNIQ_KEY\x01%b\x02" % unique_key
             keys = unique_key, *keys[1:]
         place = self._half(unique_key) if half else self._timer(header.topic, timer)
         if place is None:
             return None
         topic, why, out_ms = place
-        appended = self._parts.store.append(
+        appended = self._store.append(
             topic, 0, header.flag, sys_flag, header.born_timestamp, born_host, store_host, header.reconsume_times, body,
             b"%b%b%b\x02REAL_TOPIC\x01%b\x02REAL_QID\x01%d\x02"
             % (properties, self.added_bytes, why, header.topic.encode(), queue_id),
             0, keys,
         )  # fmt: skip
-        self._parts.stats.puts[topic].add(1, appended.size_bytes)
+        self._stats.puts[topic].add(1, appended.size_bytes)
         if out_ms is None:
-            self._parts.transaction_metrics.add(header.topic, 1)
+            self._metrics.add(header.topic, 1)
             return appended, unique_key, None
-        self._parts.timer_store.announce(appended.log_offset, header.topic, out_ms)
+        self._slots.announce(appended.log_offset, header.topic, out_ms)
         handle = recall_handle(header.topic, self._config.broker_name, out_ms, unique_key.decode())
         return appended, unique_key, handle.encode()
 
@@ -95,7 +111,7 @@ class WaitingPut:
         name, _, value = timer.decode().partition("\x01")
         if topic == TIMER_TOPIC or name not in TIMER_NAMES or not value:
             return None
-        out_ms = timer_out_ms(name, value, self._parts)
+        out_ms = self._slots.out_ms(name, value)
         return None if out_ms is None else (TIMER_TOPIC, b"TIMER_OUT_MS\x01%d" % out_ms, out_ms)
 
 

@@ -40,7 +40,12 @@ from rmqserver.operation import Refused
 from rmqserver.store.results import Appended, MessageRefused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.clients.clients import Clients
+    from rmqserver.broker.sending.pending import PendingPuts
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +58,24 @@ _TOPICS = (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC)
 
 
 class Checks:
-    def __init__(self, parts: BrokerParts, put: Put, state: TransactionState):
-        self._parts = parts
-        self._config = parts.config
-        self._store = parts.store
-        self._clock_ms = parts.clock_ms
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        clients: Clients,
+        pending: PendingPuts,
+        transaction_metrics: TransactionMetrics,
+        put: Put,
+        state: TransactionState,
+    ):
+        self._pending = pending
+        self._topics = topics
+        self._transaction_metrics = transaction_metrics
+        self._clients = clients
+        self._config = config
+        self._store = store
+        self._clock_ms = store.clock_ms
         self._put = put
         self._state = state
         self._unasked: Counter[str] = Counter()
@@ -82,7 +100,7 @@ class Checks:
                     await self._read_op_messages(queue)
                     await self._check_queue(queue)
                 finally:
-                    self._parts.pending.end_round()
+                    self._pending.end_round()
                     queue.advance()
         finally:
             for group, message_count in self._unasked.items():
@@ -123,7 +141,7 @@ class Checks:
                 if not queue.is_ended(at) and not self._go_on_past(record, at, queue, started_ms):
                     return
                 at += 1
-            self._parts.pending.end_round()
+            self._pending.end_round()
             await trio.lowlevel.checkpoint()
 
     def _go_on_past(self, record: bytes, at: int, queue: HalfQueue, started_ms: int) -> bool:
@@ -156,11 +174,11 @@ class Checks:
         return is_asked_out or age_ms > self._config.file_reserved_hours * _HOUR_MS
 
     def _give_up(self, half: StoredMessage, properties: dict[str, str], queue: HalfQueue) -> None:
-        self._parts.topics.create_system(TRANSACTION_CHECK_MAX_TIME_TOPIC, GIVEN_UP_QUEUE_NUMS)
+        self._topics.create_system(TRANSACTION_CHECK_MAX_TIME_TOPIC, GIVEN_UP_QUEUE_NUMS)
         self._put.put_through(given_up(half))
         queue.end(half.queue_offset)
         topic = properties.get(props.REAL_TOPIC, "")
-        self._parts.transaction_metrics.add(topic, -1)
+        self._transaction_metrics.add(topic, -1)
         log.warning("event=transaction-given-up topic=%s key=%s", topic, properties.get(props.UNIQUE_KEY))
 
     def _let_alone(self, half: StoredMessage, properties: dict[str, str], queue: HalfQueue) -> None:
@@ -185,7 +203,7 @@ class Checks:
     def _ask(self, half: StoredMessage, properties: dict[str, str], copy: Appended) -> None:
         """Asks one producer of the group, with the offsets of the copy."""
         group = properties.get(props.PRODUCER_GROUP, "")
-        producer = self._parts.clients.any_producer(group)
+        producer = self._clients.any_producer(group)
         if producer is None:
             self._unasked[group] += 1
             return

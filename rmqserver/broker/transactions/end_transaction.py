@@ -22,7 +22,9 @@ from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +35,18 @@ _UNAVAILABLE = Outcome(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_AVAILABLE)
 
 
 class EndTransactions:
-    def __init__(self, parts: BrokerParts, put: Put, state: TransactionState):
-        self._config = parts.config
-        self._store = parts.store
-        self._clock_ms = parts.clock_ms
-        self._metrics = parts.transaction_metrics
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        transaction_metrics: TransactionMetrics,
+        put: Put,
+        state: TransactionState,
+    ):
+        self._config = config
+        self._store = store
+        self._clock_ms = store.clock_ms
+        self._metrics = transaction_metrics
         self._put = put
         self._state = state
 

@@ -5,6 +5,7 @@ half queue, and the one that is given up. Also the op messages, which say which 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.errors import ProtocolError
@@ -18,7 +19,7 @@ from rmqserver.store.new_message import NewMessage, copy_for
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.config.broker_config import BrokerConfig
 
 log = logging.getLogger(__name__)
 
@@ -99,9 +100,9 @@ class _Gathered:
 class OpMessages:
     """Gathers ended half messages into op messages, several into one (``TransactionalOpBatchService``, 5.5.0)."""
 
-    def __init__(self, parts: BrokerParts, put: Put):
-        self._config = parts.config
-        self._clock_ms = parts.clock_ms
+    def __init__(self, config: BrokerConfig, clock_ms: Callable[[], int], put: Put):
+        self._config = config
+        self._clock_ms = clock_ms
         self._put = put
         self._gathered: dict[int, _Gathered] = {}
 

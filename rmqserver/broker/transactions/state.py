@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 from rmqproto.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.relays.relay import Progress
-from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.endings import Endings, History, transaction_of
-from rmqserver.broker.transactions.half_messages import OpMessages
 from rmqserver.broker.transactions.half_queue import HalfQueue, true_progress
 
 if TYPE_CHECKING:
     from rmqproto.message.record import StoredMessage
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.broker.transactions.half_messages import OpMessages
     from rmqserver.store.disk.config_files import Document
+    from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -26,15 +27,15 @@ log = logging.getLogger(__name__)
 class TransactionState:
     """To ``load`` when the store is open."""
 
-    def __init__(self, parts: BrokerParts, put: Put):
+    def __init__(self, store: MessageStore, topics: TopicTable, offsets: ConsumerOffsets, op_messages: OpMessages):
         self.endings = Endings()
-        self.op_messages = OpMessages(parts, put)
-        self.progress = Progress(parts.store, self._document, self._save)
-        self._store = parts.store
-        self._topics = parts.topics
-        self._offsets = parts.offsets
+        self.op_messages = op_messages
+        self.progress = Progress(store, self._document, self._save)
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
         self._queues: dict[int, HalfQueue] = {}
-        self._history = History(parts.store, opened_at=0)
+        self._history = History(store, opened_at=0)
 
     def load(self) -> None:
         self._history = History(self._store, opened_at=self._store.written_offset)

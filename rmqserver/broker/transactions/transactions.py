@@ -1,4 +1,4 @@
-"""Assembles transactions: their ends, their tasks, and the state that is kept from run to run."""
+"""The life of transactions: their tasks, and the state that is kept from run to run."""
 
 from __future__ import annotations
 
@@ -8,26 +8,32 @@ from typing import TYPE_CHECKING
 import trio
 
 from rmqserver.broker.relays.relay import SAVE_EVERY_S
-from rmqserver.broker.sending.put import Put
-from rmqserver.broker.transactions.checks import Checks
-from rmqserver.broker.transactions.end_transaction import EndTransactions
-from rmqserver.broker.transactions.state import TransactionState
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.sending.pending import PendingPuts
+    from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
+    from rmqserver.broker.transactions.checks import Checks
+    from rmqserver.broker.transactions.state import TransactionState
+    from rmqserver.config.broker_config import BrokerConfig
 
 
 class Transactions:
     """``load`` it when store and tables are there. At the end: ``write_op_messages``, then, when the store is flushed,
     ``save``; the offsets are saved after that."""
 
-    def __init__(self, parts: BrokerParts, put: Put):
-        self.state = TransactionState(parts, put)
-        self.ends = EndTransactions(parts, put, self.state)
-        self.checks = Checks(parts, put, self.state)
-        self._config = parts.config
-        self._pending = parts.pending
-        self._metrics = parts.transaction_metrics
+    def __init__(
+        self,
+        config: BrokerConfig,
+        pending: PendingPuts,
+        metrics: TransactionMetrics,
+        state: TransactionState,
+        checks: Checks,
+    ):
+        self.state = state
+        self.checks = checks
+        self._config = config
+        self._pending = pending
+        self._metrics = metrics
 
     def load(self) -> None:
         """Raises StorageError if a file is not ours."""

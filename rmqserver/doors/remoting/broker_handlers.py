@@ -5,17 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqserver.broker.admin.auth_admin import AuthAdmin
-from rmqserver.broker.admin.broker_admin import BrokerAdmin
-from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
-from rmqserver.broker.admin.master_admin import MasterAdmin
-from rmqserver.broker.admin.message_query import MessageQuery
-from rmqserver.broker.admin.offset_admin import OffsetAdmin
-from rmqserver.broker.admin.runtime_info import RuntimeInfo
-from rmqserver.broker.admin.timer_admin import TimerAdmin
-from rmqserver.broker.clients.client_admin import ClientAdmin
-from rmqserver.broker.clients.membership import Membership
-from rmqserver.broker.consuming.queue_ends import QueueEnds
-from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.doors.remoting.broker_and_users import BrokerRequests, MasterRequests, UserRequests
 from rmqserver.doors.remoting.offsets_and_timers import (
     ConsumerOffsetRequests,
@@ -39,27 +28,26 @@ if TYPE_CHECKING:
 
 
 def broker_handlers(broker: Broker) -> dict[int, Handler]:
-    parts = broker.parts
-    runtime = RuntimeInfo(parts, broker.delays, broker.timers.counts, broker.following_problem)
+    reads, subscriptions = broker.reads, broker.pop.lite.subscriptions
     services = (
-        SendHandlers(broker.sends, parts),
+        SendHandlers(broker.config, broker.store, broker.pending, broker.address, broker.unique_ids, broker.sends),
         PullRequests(broker.pulls),
-        ReturnRequests(broker.send_backs, broker.recalls, broker.replies, broker.config, broker.reads),
-        TransactionRequests(broker.transactions.ends, broker.store, broker.reads, broker.pending),
-        TimerRequests(TimerAdmin(parts, broker.timers.counts)),
-        ClientRequests(Membership(parts), broker.locks, ClientAdmin(parts), broker.reads),
-        ConsumerOffsetRequests(broker.committed_offsets, broker.reads),
-        QueueEndRequests(QueueEnds(parts), ResetOffset(parts), broker.reads),
-        PopRequests(broker.pop, broker.reads),
-        AckRequests(broker.pop.acks),
-        AssignmentRequests(broker.pop.assigning),
-        LiteRequests(broker.pop.lite.subscriptions, broker.pop.lite.infos),
-        TopicRequests(broker.topic_admin, broker.reads),
+        ReturnRequests(broker.send_backs, broker.recalls, broker.replies, broker.config, reads),
+        TransactionRequests(broker.transaction_ends, broker.store, reads, broker.pending),
+        TimerRequests(broker.timer_admin),
+        ClientRequests(broker.membership, broker.filters, broker.locks, broker.client_admin, reads),
+        ConsumerOffsetRequests(broker.committed_offsets, reads),
+        QueueEndRequests(broker.queue_ends, broker.reset_offset, reads),
+        PopRequests(broker.pops, broker.lite_pops, broker.looks, reads),
+        AckRequests(broker.acks),
+        AssignmentRequests(broker.assigning),
+        LiteRequests(subscriptions, broker.lite_infos),
+        TopicRequests(broker.topic_admin, reads),
         GroupRequests(broker.group_admin),
-        OffsetRequests(OffsetAdmin(parts, broker.delays)),
-        QueryRequests(MessageQuery(parts), ConsumeStatsAdmin(parts), broker.store, broker.reads),
-        MasterRequests(MasterAdmin(parts)),
-        BrokerRequests(BrokerAdmin(parts, runtime, broker.settings_changed), broker.reads),
+        OffsetRequests(broker.offset_admin),
+        QueryRequests(broker.message_query, broker.consume_stats, broker.store, reads),
+        MasterRequests(broker.master_admin),
+        BrokerRequests(broker.broker_admin, reads),
         UserRequests(AuthAdmin(broker.auth, broker.auth_settings)),
     )
     table: dict[int, Handler] = {}

@@ -27,14 +27,16 @@ if TYPE_CHECKING:
     from rmqserver.broker.clients.client_admin import ClientAdmin
     from rmqserver.broker.clients.locks import QueueLocks
     from rmqserver.broker.clients.membership import Membership
+    from rmqserver.broker.consuming.filters import Filters
     from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
 
 class ClientRequests:
-    def __init__(self, membership: Membership, locks: QueueLocks, admin: ClientAdmin, reads: Reads):
+    def __init__(self, membership: Membership, filters: Filters, locks: QueueLocks, admin: ClientAdmin, reads: Reads):
         self._membership = membership
+        self._filters = filters
         self._locks = locks
         self._admin = admin
         self._reads = reads
@@ -76,7 +78,7 @@ class ClientRequests:
 
     def _check_client(self, request: Request[Any], connection: Connection) -> bytes:
         if request.body:
-            self._membership.check(loads_untrusted(request.body, CheckClientRequest).subscription_data)
+            self._filters.check_subscription(loads_untrusted(request.body, CheckClientRequest).subscription_data)
         return success(request)
 
     def _lock(self, request: Request[Any], connection: Connection) -> bytes:

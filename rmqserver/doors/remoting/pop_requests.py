@@ -26,9 +26,9 @@ from rmqserver.remoting.answer import Request, answer_frame, send_answer, succes
 from rmqserver.store.results import GetStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.consuming.lite.pops import LitePopped
-    from rmqserver.broker.consuming.pop.assembly import Pop
-    from rmqserver.broker.consuming.pop.looks import Peeked
+    from rmqserver.broker.consuming.lite.pops import LitePopped, LitePops
+    from rmqserver.broker.consuming.pop.looks import Looks, Peeked
+    from rmqserver.broker.consuming.pop.pop import Pops
     from rmqserver.broker.consuming.pop.popping import Popped
     from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class PopRequests:
-    def __init__(self, pop: Pop, reads: Reads):
-        self._pops = pop.pops
-        self._lite_pops = pop.lite.pops
-        self._looks = pop.looks
+    def __init__(self, pops: Pops, lite_pops: LitePops, looks: Looks, reads: Reads):
+        self._pops = pops
+        self._lite_pops = lite_pops
+        self._looks = looks
         self._reads = reads
 
     def handlers(self) -> dict[int, Handler]:

@@ -19,24 +19,36 @@ from rmqserver.doors.remoting.sent_answers import SentAnswers
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqproto.message.message_id import UniqueIds
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.sending.pending import PendingPuts
     from rmqserver.broker.sending.send import OnSent, Sends
     from rmqserver.broker.sending.targets import Target
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.remoting.answer import Request
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
+    from rmqserver.store.message_store import MessageStore
 
 
 class SendHandlers:
-    def __init__(self, sends: Sends, parts: BrokerParts):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        pending: PendingPuts,
+        address: OwnAddress,
+        unique_ids: UniqueIds,
+        sends: Sends,
+    ):
         self._sends = sends
-        self._config = parts.config
-        self._address = parts.address
-        self._unique_ids = parts.unique_ids
+        self._config = config
+        self._address = address
+        self._unique_ids = unique_ids
         # The hot path would otherwise look these up in two steps.
         self._known_targets = sends.known_targets
-        self._append = parts.store.append
-        self._when_written, self._when_safe = parts.pending.when_written, parts.pending.when_safe
+        self._append = store.append
+        self._when_written, self._when_safe = pending.when_written, pending.when_safe
         sends.on_settings_changed.append(self._settings_changed)
         self._settings_changed()
 

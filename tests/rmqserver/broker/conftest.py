@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
@@ -47,7 +47,7 @@ def other(server: Server) -> Iterator[Wire]:
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Iterator[BrokerParts]:
+def parts(tmp_path: Path) -> Iterator[BrokerAssembly]:
     """The parts of a broker, on a store of their own."""
     options = StoreOptions(commit_log_file_size_bytes=1 << 20, index_enabled=False)
     store = MessageStore(tmp_path / "store", options, background=False)

@@ -3,11 +3,9 @@ never waits for the device."""
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -41,25 +39,7 @@ from rmqproto.message.record import decode_record_untrusted, decode_records_untr
 from rmqproto.names import TRANSACTION_HALF_TOPIC, retry_topic
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqproto.wire.fastjson import loads_untrusted
-from rmqserver.broker.admin.broker_admin import BrokerAdmin
-from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
-from rmqserver.broker.admin.message_query import MessageQuery
-from rmqserver.broker.admin.runtime_info import RuntimeInfo
-from rmqserver.broker.admin.topic_admin import TopicAdmin
-from rmqserver.broker.clients.client_admin import ClientAdmin
-from rmqserver.broker.clients.membership import Membership
-from rmqserver.broker.consuming.committed_offsets import CommittedOffsets
-from rmqserver.broker.consuming.pop.assembly import Pop
-from rmqserver.broker.consuming.pull import Pulls
-from rmqserver.broker.consuming.queue_ends import QueueEnds
-from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.reads import OnLoaded, Reads, read_in_task
-from rmqserver.broker.relays.timer_metrics import TimingCounts
-from rmqserver.broker.sending.put import Put
-from rmqserver.broker.sending.recall import Recalls
-from rmqserver.broker.sending.reply import Replies
-from rmqserver.broker.sending.send_back import SendBacks
-from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.doors.remoting.broker_and_users import BrokerRequests
 from rmqserver.doors.remoting.offsets_and_timers import ConsumerOffsetRequests, QueueEndRequests
 from rmqserver.doors.remoting.online_clients import ClientRequests
@@ -170,38 +150,33 @@ class Bench:
         self.store = MessageStore(directory, OPTIONS, ColdDisk(), background=False)
         self.store.open()
         self.files = ConfigFiles(str(directory / "config"), OsDisk())
-        parts = parts_on(self.store, self.files)
-        self.reads = ReadsByHand(self.store, parts.pending.end_round)
-        self.parts = parts = dataclasses.replace(parts, reads=self.reads)
-        put_ = Put(parts)
-        self.pop = Pop(parts, put_, lambda: None, lambda call: None, lambda topic, on_route: on_route(None))
-        transactions = Transactions(parts, put_)
-        delays: Any = SimpleNamespace(offsets={1: 0})
-        runtime = RuntimeInfo(parts, delays, TimingCounts(self.files, parts.clock_ms), lambda: "")
+        self.parts = parts = parts_on(self.store, self.files, reads=ReadsByHand)
+        reads = self.reads = cast(ReadsByHand, parts.reads)
         self.handlers: dict[int, Any] = {}
-        for service in (PopRequests(self.pop, self.reads),
-                        QueryRequests(MessageQuery(parts), ConsumeStatsAdmin(parts), self.store, self.reads),
-                        ReturnRequests(
-                            SendBacks(parts, put_), Recalls(parts, put_), Replies(parts, put_), parts.config, self.reads
-                        ),
-                        TransactionRequests(transactions.ends, self.store, self.reads, parts.pending),
-                        QueueEndRequests(QueueEnds(parts), ResetOffset(parts), self.reads), PullRequests(Pulls(parts)),
-                        ConsumerOffsetRequests(CommittedOffsets(parts), self.reads),
-                        BrokerRequests(BrokerAdmin(parts, runtime, lambda keys: None), self.reads),
-                        ClientRequests(Membership(parts), parts.locks, ClientAdmin(parts), self.reads),
-                        TopicRequests(TopicAdmin(parts, lambda told: told()), self.reads)):  # fmt: skip
+        for service in (
+            PopRequests(parts.pops, parts.lite_pops, parts.looks, reads),
+            QueryRequests(parts.message_query, parts.consume_stats, self.store, reads),
+            ReturnRequests(parts.send_backs, parts.recalls, parts.replies, parts.config, reads),
+            TransactionRequests(parts.transaction_ends, self.store, reads, parts.pending),
+            QueueEndRequests(parts.queue_ends, parts.reset_offset, reads),
+            PullRequests(parts.pulls),
+            ConsumerOffsetRequests(parts.committed_offsets, reads),
+            BrokerRequests(parts.broker_admin, reads),
+            ClientRequests(parts.membership, parts.filters, parts.locks, parts.client_admin, reads),
+            TopicRequests(parts.topic_admin, reads),
+        ):
             self.handlers |= service.handlers()
         parts.topics.create_system("T", QUEUE_COUNT)
         parts.groups.put(SubscriptionGroupConfig(group_name=GROUP))
         parts.clients.register_consumer(ConsumerData(group_name=GROUP), "c", cast(Any, Answering()), "JAVA", VERSION)
         for queue_id in range(QUEUE_COUNT):
             parts.offsets.commit(GROUP, "T", queue_id, 5)
-        for topic in (retry_topic(GROUP), self.pop.popping._log.topic, "Ended"):
+        for topic in (retry_topic(GROUP), parts.popping._log.topic, "Ended"):
             for queue_id in range(8):  # written to before, so open; those of T are not
                 put(self.store, topic, queue_id, b"")
         self.store.commit()
         self.store.flush()  # the index, too
-        transactions.load()
+        parts.transactions.load()
         ColdFile.loop_runs = True
 
     def ask(self, code: int, header: Any) -> Peer:
@@ -348,7 +323,15 @@ def test_a_pop_takes_what_is_in_memory_and_leaves_the_rest(bench: Bench) -> None
 
 
 def test_metrics_are_read_off_the_loop(bench: Bench) -> None:
-    families = BrokerFamilies(bench.parts)
+    families = BrokerFamilies(
+        bench.parts.config,
+        bench.parts.store,
+        bench.parts.topics,
+        bench.parts.groups,
+        bench.parts.offsets,
+        bench.parts.clients,
+        bench.parts.stats,
+    )
     found = trio.run(read_in_task, families.read())
     assert found.kept_since_ms is not None
     assert ("T", 20) in [(each.topic, each.lag_count) for each in found.progress], "each of four queues is at 5 of 10"

@@ -15,8 +15,6 @@ from rmqproto.headers.consuming import QueryMessageHeader
 from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted
-from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
-from rmqserver.broker.admin.message_query import MessageQuery
 from rmqserver.broker.sending.repeats import Repeats
 from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
@@ -76,7 +74,7 @@ def behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageS
 def asking(store: MessageStore, key: str) -> tuple[QueryRequests, Request[QueryMessageHeader], Any]:
     parts = parts_on(store, ConfigFiles(f"{store.directory.root}/config", store.disk))
     header = QueryMessageHeader(topic="T", key=key, max_num=32, begin_timestamp=0, end_timestamp=2**62)
-    asked = QueryRequests(MessageQuery(parts), ConsumeStatsAdmin(parts), store, parts.reads)
+    asked = QueryRequests(parts.message_query, parts.consume_stats, store, parts.reads)
     return asked, request(RequestCode.QUERY_MESSAGE, header), Client()
 
 
@@ -133,7 +131,8 @@ def test_a_checkpoint_does_not_wait_for_the_index_either(behind: MessageStore) -
 
 def test_a_unique_key_that_may_be_in_the_log_is_refused_until_that_is_known(behind: MessageStore) -> None:
     files = ConfigFiles(f"{behind.directory.root}/config", behind.disk)
-    repeats = Repeats(parts_on(behind, files, "uniqueKeyCheckMillis=600000"))
+    parts = parts_on(behind, files, "uniqueKeyCheckMillis=600000")
+    repeats = Repeats(parts.config, behind, parts.sequences)
     message = NewMessage(
         topic="T", queue_id=0, flag=0, sys_flag=0, born_timestamp_ms=1, born_host=HOST, store_host=HOST,
         reconsume_times=0, body=b"body 7", properties={"UNIQ_KEY": "U7"},
@@ -170,7 +169,7 @@ def test_a_commit_waits_until_it_is_known_whether_its_transaction_has_ended(
     )  # fmt: skip
     client: Any = Client()
     handlers = TransactionRequests(
-        again.transactions.ends, again.store, again.parts.reads, again.parts.pending
+        again.parts.transaction_ends, again.store, again.parts.reads, again.parts.pending
     ).handlers()
     assert handlers[RequestCode.END_TRANSACTION](request(RequestCode.END_TRANSACTION, header), client) is None
     again.parts.pending.end_round()

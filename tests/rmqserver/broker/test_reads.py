@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
 from rmqproto.wire.command import decode_frame_untrusted
-from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.reads import OnLoaded, Reads
 from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.remoting.answer import Request
@@ -81,11 +79,10 @@ def test_pull_offset_is_behind_what_the_second_stage_has_looked_at(
     store: MessageStore, tmp_path: Path, expression: str, code: int
 ) -> None:
     files = ConfigFiles(str(tmp_path / "config"), OsDisk())
-    parts = parts_on(store, files, "enablePropertyFilter=true")
-    parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
     reads = ReadsByHand(store)
-    parts = dataclasses.replace(parts, reads=reads)
-    pull = PullRequests(Pulls(parts)).handlers()[R.PULL_MESSAGE]
+    parts = parts_on(store, files, "enablePropertyFilter=true", reads=lambda *_: reads)
+    parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
+    pull = PullRequests(parts.pulls).handlers()[R.PULL_MESSAGE]
     header = PullHeader(
         consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=PULL_SUBSCRIPTION,
         subscription=expression, expression_type="SQL92",

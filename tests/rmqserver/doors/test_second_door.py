@@ -32,8 +32,6 @@ from rmqproto.pop import Handle
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.consuming.pop.popping import Popped
 from rmqserver.broker.consuming.pull import AskedPull, PullOutcome
-from rmqserver.broker.consuming.queue_ends import QueueEnds
-from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.sending.pending import STORED, Outcome
 from rmqserver.broker.sending.reply import Replied
 from rmqserver.broker.sending.send import SendOutcome
@@ -111,7 +109,7 @@ class Door:
             consumer_group=GROUP, topic=TOPIC, queue_id=0, max_msg_nums=32, invisible_time=60_000, poll_time=poll_time,
             init_mode=0,
         )  # fmt: skip
-        self.broker.pop.pops.pop(header, self.caller, lambda *popped: told.append(popped), lambda go_on: go_on())
+        self.broker.pops.pop(header, self.caller, lambda *popped: told.append(popped), lambda go_on: go_on())
         self.broker.end_round()
         return told
 
@@ -171,10 +169,10 @@ def test_what_is_popped_is_acknowledged(door: Door) -> None:
     ((body, ack),) = door.pop()
     assert body == b"one"
     assert door.pop() == [], "it is invisible"
-    door.broker.pop.acks.ack(ack, door.caller)
+    door.broker.acks.ack(ack, door.caller)
     ack.offset = 7
     with pytest.raises(Refused) as refused:
-        door.broker.pop.acks.ack(ack, door.caller)
+        door.broker.acks.ack(ack, door.caller)
     assert refused.value.code == ResponseCode.NO_MESSAGE
 
 
@@ -183,7 +181,7 @@ def test_who_pulls_or_pops_or_asks_waits_for_a_message(door: Door) -> None:
     asked = NotificationHeader(
         consumer_group=GROUP, topic=TOPIC, queue_id=0, poll_time=60_000, born_time=door.broker.clock_ms()
     )
-    door.broker.pop.looks.notify(asked, door.caller, notified.append, lambda go_on: go_on())
+    door.broker.looks.notify(asked, door.caller, notified.append, lambda go_on: go_on())
     told, pulled = door.ask_to_pop(60_000), door.ask_to_pull(0, PULL_SUSPEND)
     assert (told, notified, pulled) == ([], [], [])
     door.send(b"late")
@@ -194,8 +192,8 @@ def test_who_pulls_or_pops_or_asks_waits_for_a_message(door: Door) -> None:
 
 def test_a_group_is_moved_to_where_a_queue_begins(door: Door) -> None:
     door.send(b"one")
-    parts, queue = door.broker.parts, QueueHeader(topic=TOPIC, queue_id=0)
-    begin, resets = QueueEnds(parts).min_offset(queue), ResetOffset(parts)
+    queue = QueueHeader(topic=TOPIC, queue_id=0)
+    begin, resets = door.broker.queue_ends.min_offset(queue), door.broker.reset_offset
     header = ResetOffsetHeader(topic=TOPIC, group=GROUP, queue_id=0, offset=begin, timestamp=-1)
     door.broker.offsets.commit(GROUP, TOPIC, 0, 1)
     resets.reset(header, resets.wanted(header)(), "PYTHON")
@@ -206,7 +204,7 @@ def test_a_group_is_moved_to_where_a_queue_begins(door: Door) -> None:
 def test_a_transaction_ends(door: Door) -> None:
     half = door.send(b"half", TRAN_MSG="true", PGROUP="P").appended
     assert door.pull(0) == [], "its producer has not said how it ended"
-    ends, told = door.broker.transactions.ends, list[Outcome]()
+    ends, told = door.broker.transaction_ends, list[Outcome]()
     header = EndTransactionHeader(
         producer_group="P", tran_state_table_offset=half.queue_offset, commit_log_offset=half.log_offset,
         commit_or_rollback=COMMIT, from_transaction_check=False, msg_id="",
@@ -293,7 +291,7 @@ def test_a_queue_is_locked_by_one_client(door: Door) -> None:
 
 
 def test_a_group_may_pop_and_is_told_its_queues(door: Door) -> None:
-    assigning = door.broker.pop.assigning
+    assigning = door.broker.assigning
     assigning.set_mode(RequestMode(topic=TOPIC, consumer_group=GROUP, mode="POP", pop_share_queue_num=0))
     asked = AssignmentRequest(topic=TOPIC, consumer_group=GROUP, client_id="a", message_model="BROADCASTING")
     (told,) = assigning.assignments(asked, None).message_queue_assignments or ()

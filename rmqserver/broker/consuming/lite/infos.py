@@ -26,7 +26,11 @@ from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 EXPIRATION = "lite.topic.expiration"
 NAMED_MAX = 10_000
@@ -34,12 +38,22 @@ NAMED_MAX = 10_000
 
 
 class LiteInfos:
-    def __init__(self, parts: BrokerParts, subscriptions: LiteSubscriptions, orders: Orders, ready: Ready):
-        self._config = parts.config
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._store = parts.store
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        subscriptions: LiteSubscriptions,
+        orders: Orders,
+        ready: Ready,
+    ):
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._store = store
         self._subscriptions = subscriptions
         self._orders = orders
         self._ready = ready

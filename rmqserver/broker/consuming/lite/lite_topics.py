@@ -10,32 +10,40 @@ import trio
 
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
-from rmqserver.broker.consuming.lite.infos import LiteInfos, expiration_minutes, is_lite
-from rmqserver.broker.consuming.lite.pops import LitePops
-from rmqserver.broker.consuming.lite.ready import Ready
-from rmqserver.broker.consuming.lite.subscriptions import LiteSubscriptions
-from rmqserver.broker.consuming.pop.orders import Orders
+from rmqserver.broker.consuming.lite.infos import expiration_minutes, is_lite
 from rmqserver.broker.stats.queue_times import store_time_ms
 
 if TYPE_CHECKING:
-    from rmqserver.broker.consuming.pop.waiting import Waiting
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.consuming.lite.ready import Ready
+    from rmqserver.broker.consuming.lite.subscriptions import LiteSubscriptions
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
+    from rmqserver.store.message_store import MessageStore
     from rmqserver.store.queues.round import Arrival
 
 _MS_PER_MINUTE = 60_000
 
 
 class Lite:
-    def __init__(self, parts: BrokerParts, waiting: Waiting):
-        self._parts = parts
-        orders = Orders(parts)
-        self._ready = Ready(parts)
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        ready: Ready,
+        subscriptions: LiteSubscriptions,
+    ):
+        self.subscriptions = subscriptions
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._ready = ready
         self._ready.on_unsearched = self._search_soon
         self._search_wanted = trio.Event()
-        self.subscriptions = LiteSubscriptions(parts, orders, self._ready)
-        self.pops = LitePops(parts, self.subscriptions, self._ready, orders, waiting)
-        self.infos = LiteInfos(parts, self.subscriptions, orders, self._ready)
 
     def peer_gone(self, peer: Peer) -> None:
         if self.subscriptions.by_client:
@@ -67,31 +75,30 @@ class Lite:
 
     async def _remove_forever(self) -> None:
         while True:
-            await trio.sleep(self._parts.config.lite_ttl_check_interval_ms / 1000)
+            await trio.sleep(self._config.lite_ttl_check_interval_ms / 1000)
             self.remove_expired()
 
     def remove_expired(self) -> None:
         """Removes lite topics whose last message is older than their parent allows, and in which no group is behind."""
         for queue in list(self._expired()):
             self.subscriptions.forget_queue(queue)
-            self._parts.store.delete_topic(queue)
-            self._parts.offsets.remove_topic(queue)
+            self._store.delete_topic(queue)
+            self._offsets.remove_topic(queue)
 
     def _expired(self) -> Iterator[str]:
-        parts = self._parts
-        now_ms, names = parts.clock_ms(), parts.store.queues.names()
-        for topic in parts.topics.all().values():
+        now_ms, names = self._store.clock_ms(), self._store.queues.names()
+        for topic in self._topics.all().values():
             minutes = expiration_minutes(topic)
             if not is_lite(topic) or minutes <= 0:
                 continue
-            oldest_ms = now_ms - max(minutes * _MS_PER_MINUTE, parts.config.min_lite_ttl_ms)
+            oldest_ms = now_ms - max(minutes * _MS_PER_MINUTE, self._config.min_lite_ttl_ms)
             prefix = lite_queue_name(topic.topic_name, "")
             for queue in names:
                 if queue.startswith(prefix) and self._is_idle(queue, oldest_ms):
                     yield queue
 
     def _is_idle(self, queue: str, oldest_ms: int) -> bool:
-        store, offsets = self._parts.store, self._parts.offsets
+        store, offsets = self._store, self._offsets
         max_offset = store.max_offset(queue, LIGHT_QUEUE_ID)
         if max_offset and store_time_ms(store, queue, LIGHT_QUEUE_ID, max_offset - 1) >= oldest_ms:
             return False

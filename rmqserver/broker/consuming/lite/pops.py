@@ -33,7 +33,14 @@ from rmqserver.store.results import MOVED, GetStatus
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.reads import Reads
+    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -52,17 +59,76 @@ class LitePopped(msgspec.Struct):
 OnLitePopped = Callable[[ResponseCode, LitePopped], None]
 
 
+class LiteChecks:
+    """The checks before a pop, in Apache's order and words."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        groups: GroupTable,
+        address: OwnAddress,
+        clock_ms: Callable[[], int],
+    ):
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._address = address
+        self._clock_ms = clock_ms
+
+    def pop(self, header: PopLiteHeader, peer: Peer) -> None:
+        """Raises Refused if nothing may be popped."""
+        own_ip = self._address.ip(peer.local_addr)
+
+        def refused(code: ResponseCode, remark: str) -> Refused:
+            return Refused(code, remark, PopLiteAnswer())
+
+        if header.born_time and self._clock_ms() - header.born_time - header.poll_time > LATE_MAX_MS:
+            raise refused(ResponseCode.POLLING_TIMEOUT, f"the broker[{own_ip}] pop message is timeout too much")
+        if not self._config.broker_permission & PERM_READ:
+            raise refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] pop message is forbidden")
+        if header.max_msg_num > POP_COUNT_MAX:
+            text = f"the broker[{own_ip}] pop message's num is greater than {POP_COUNT_MAX}"
+            raise refused(ResponseCode.INVALID_PARAMETER, text)
+        topic, group_name = self._topics.get(header.topic), header.consumer_group
+        if topic is None:
+            text = f"topic [{header.topic}] not exist, apply first please! {SEE_FAQ}"
+            raise refused(ResponseCode.TOPIC_NOT_EXIST, text)
+        if not topic.perm & PERM_READ:
+            raise refused(ResponseCode.NO_PERMISSION, f"the topic [{header.topic}] peeking message is forbidden")
+        if not is_lite(topic):
+            raise refused(ResponseCode.INVALID_PARAMETER, f"the topic [{header.topic}] message type not match")
+        group = self._groups.find(group_name)
+        if group is None:
+            text = f"subscription group [{group_name}] not exist, {SEE_FAQ}"
+            raise refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        if not group.consume_enable:
+            raise refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}")
+        if group.attributes.get(BIND_TOPIC) != header.topic:
+            raise refused(ResponseCode.INVALID_PARAMETER, f"subscription bind topic not match, {group_name}")
+
+
 class LitePops:
     """``orders`` holds only the orders of lite topics."""
 
     def __init__(
-        self, parts: BrokerParts, subscriptions: LiteSubscriptions, ready: Ready, orders: Orders, waiting: Waiting
+        self,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        stats: BrokerStats,
+        reads: Reads,
+        checks: LiteChecks,
+        subscriptions: LiteSubscriptions,
+        ready: Ready,
+        orders: Orders,
+        waiting: Waiting,
     ):
-        self._parts = parts
-        self._config = parts.config
-        self._store = parts.store
-        self._offsets = parts.offsets
-        self._clock_ms = parts.clock_ms
+        self._store = store
+        self._offsets = offsets
+        self._stats = stats
+        self._reads = reads
+        self._checks = checks
+        self._clock_ms = store.clock_ms
         self._subscriptions = subscriptions
         self._ready = ready
         self._orders = orders
@@ -72,7 +138,7 @@ class LitePops:
 
     def pop(self, header: PopLiteHeader, peer: Peer, then: OnLitePopped, guarded: Guarded) -> None:
         """Takes messages and calls ``then`` with them. Waits for some until the header's time is up. Raises Refused."""
-        self._check(header, self._parts.address.ip(peer.local_addr))
+        self._checks.pop(header, peer)
         client = self._client_of(header)
         if client is not None:
             client.last_access_ms = self._clock_ms()
@@ -80,7 +146,7 @@ class LitePops:
                 self._ready.offer(queue, header.consumer_group)
 
         def look() -> None:
-            self._parts.reads.read(partial(self._pop, header), popped, guarded)
+            self._reads.read(partial(self._pop, header), popped, guarded)
 
         def popped(found: LitePopped) -> None:
             code = self._after(header, peer, found, partial(guarded, look))
@@ -98,7 +164,7 @@ class LitePops:
     ) -> ResponseCode | None:
         """The code for what was popped; None if the request waits, and will ``go_on``."""
         client, now_ms = self._client_of(header), popped.now_ms
-        self._parts.reads.warm(popped.missing)
+        self._reads.warm(popped.missing)
         if popped.records:
             if client is not None:
                 self._ready.offer_rest(client)
@@ -161,7 +227,7 @@ class LitePops:
             start = result.next_offset
             self._offsets.commit(group, queue, LIGHT_QUEUE_ID, start)
             result = self._store.get(queue, LIGHT_QUEUE_ID, start, count)
-        self._parts.stats.note_get(started_s)
+        self._stats.note_get(started_s)
         if result.status is not GetStatus.FOUND:
             if start < result.next_offset < result.max_offset:  # damaged or expired; messages behind it can be read
                 self._offsets.commit(group, queue, LIGHT_QUEUE_ID, result.next_offset)
@@ -175,7 +241,7 @@ class LitePops:
         self._offsets.commit(group, queue, LIGHT_QUEUE_ID, offsets[0])
         popped.records += found
         popped.counts += [out.consumed_counts.get(offset, 0) for offset in offsets]
-        self._parts.stats.gets[header.topic, group].add(len(found), sum(result.sizes))
+        self._stats.gets[header.topic, group].add(len(found), sum(result.sizes))
         return True
 
     def _start(self, group: str, queue: str) -> int:
@@ -202,35 +268,7 @@ class LitePops:
             deadline_ms=until_ms,
             go_on=partial(self._waiting.go_on_later, peer, go_on, key),
         )
-        return self._parts.holds.hold(held)
-
-    def _check(self, header: PopLiteHeader, own_ip: str) -> None:
-        def refused(code: ResponseCode, remark: str) -> Refused:
-            return Refused(code, remark, PopLiteAnswer())
-
-        if header.born_time and self._clock_ms() - header.born_time - header.poll_time > LATE_MAX_MS:
-            raise refused(ResponseCode.POLLING_TIMEOUT, f"the broker[{own_ip}] pop message is timeout too much")
-        if not self._config.broker_permission & PERM_READ:
-            raise refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] pop message is forbidden")
-        if header.max_msg_num > POP_COUNT_MAX:
-            text = f"the broker[{own_ip}] pop message's num is greater than {POP_COUNT_MAX}"
-            raise refused(ResponseCode.INVALID_PARAMETER, text)
-        topic, group_name = self._parts.topics.get(header.topic), header.consumer_group
-        if topic is None:
-            text = f"topic [{header.topic}] not exist, apply first please! {SEE_FAQ}"
-            raise refused(ResponseCode.TOPIC_NOT_EXIST, text)
-        if not topic.perm & PERM_READ:
-            raise refused(ResponseCode.NO_PERMISSION, f"the topic [{header.topic}] peeking message is forbidden")
-        if not is_lite(topic):
-            raise refused(ResponseCode.INVALID_PARAMETER, f"the topic [{header.topic}] message type not match")
-        group = self._parts.groups.find(group_name)
-        if group is None:
-            text = f"subscription group [{group_name}] not exist, {SEE_FAQ}"
-            raise refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
-        if not group.consume_enable:
-            raise refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}")
-        if group.attributes.get(BIND_TOPIC) != header.topic:
-            raise refused(ResponseCode.INVALID_PARAMETER, f"subscription bind topic not match, {group_name}")
+        return self._waiting.holds.hold(held)
 
     # --- acknowledging -----------------------------------------------------------------------------------------------
 

@@ -16,9 +16,10 @@ from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_names_of, lite_queue_name
 
 if TYPE_CHECKING:
-    from rmqserver.broker.consuming.holds import WakeKey
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.consuming.holds import Holds, WakeKey
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
     from rmqserver.operation import Peer
+    from rmqserver.store.message_store import MessageStore
     from rmqserver.store.queues.round import Arrival
 
 
@@ -42,10 +43,10 @@ class LiteClient(msgspec.Struct):
 
 
 class Ready:
-    def __init__(self, parts: BrokerParts):
-        self._holds = parts.holds
-        self._offsets = parts.offsets
-        self._store = parts.store
+    def __init__(self, store: MessageStore, offsets: ConsumerOffsets, holds: Holds):
+        self._holds = holds
+        self._offsets = offsets
+        self._store = store
         self._by_queue: dict[str, dict[str, LiteClient]] = {}
         self._wildcards: dict[str, dict[str, dict[str, None]]] = {}  # what is ready, by parent topic and group
         self.unsearched: dict[tuple[str, str], None] = {}

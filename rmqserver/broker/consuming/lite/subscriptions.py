@@ -17,7 +17,10 @@ from rmqserver.store.queues.light import is_light
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 BIND_TOPIC, SUB_MODEL, WILDCARD = "lite.bind.topic", "lite.sub.model", "lite.sub.wildcard"
 RESET_ON_UNSUBSCRIBE, RESET_ON_EXCLUSION = "lite.sub.reset.offset.unsubscribe", "lite.sub.reset.offset.exclusive"
@@ -28,13 +31,21 @@ FROM_MIN, FROM_MAX = 1, 2
 
 
 class LiteSubscriptions:
-    def __init__(self, parts: BrokerParts, orders: Orders, ready: Ready):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        orders: Orders,
+        ready: Ready,
+    ):
         self.by_client: dict[str, LiteClient] = {}
-        self._config = parts.config
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._store = parts.store
-        self._clock_ms = parts.clock_ms
+        self._config = config
+        self._groups = groups
+        self._offsets = offsets
+        self._store = store
+        self._clock_ms = store.clock_ms
         self._orders = orders
         self._ready = ready
         self.count = 0

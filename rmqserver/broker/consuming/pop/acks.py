@@ -12,42 +12,46 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
 from rmqproto.java.java_numbers import saturated
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, diffs_of_untrusted, parse_handle_untrusted, real_topic
-from rmqserver.broker.consuming.lite.pops import LitePops
-from rmqserver.broker.consuming.pop.in_flight import InFlight
-from rmqserver.broker.consuming.pop.orders import Orders
-from rmqserver.broker.consuming.pop.pop_checks import PopChecks
-from rmqserver.broker.consuming.pop.revive_log import ReviveLog
-from rmqserver.broker.consuming.pop.waiting import Waiting
 from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.consuming.lite.pops import LitePops
+    from rmqserver.broker.consuming.pop.orders import Orders
+    from rmqserver.broker.consuming.pop.pop_checks import PopChecks
+    from rmqserver.broker.consuming.pop.revive_log import ReviveLog
+    from rmqserver.broker.consuming.pop.waiting import Waiting
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
     from rmqserver.operation import Peer
+    from rmqserver.store.message_store import MessageStore
 
 
 class Acks:
     def __init__(
         self,
-        parts: BrokerParts,
-        revive_log: ReviveLog,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        stats: BrokerStats,
+        address: OwnAddress,
+        checks: PopChecks,
         orders: Orders,
+        revive_log: ReviveLog,
         waiting: Waiting,
-        in_flight: InFlight,
         lite_pops: LitePops,
     ):
         self._lite_pops = lite_pops
-        self._config = parts.config
-        self._store = parts.store
-        self._offsets = parts.offsets
-        self._address = parts.address
-        self._stats = parts.stats
-        self._clock_ms = parts.clock_ms
+        self._store = store
+        self._offsets = offsets
+        self._address = address
+        self._stats = stats
+        self._clock_ms = store.clock_ms
         self._log = revive_log
         self._orders = orders
         self._waiting = waiting
-        self._in_flight = in_flight
-        self._checks = PopChecks(parts)
+        self._in_flight = revive_log.in_flight
+        self._checks = checks
 
     # --- acknowledgements --------------------------------------------------------------------------------------------
 

@@ -21,7 +21,11 @@ from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqproto.bodies.routes import TopicRoute
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.clients.clients import Clients
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.disk.config_files import ConfigFiles
 
 FILE_NAME = "messageRequestMode.json"
 MODES_MAX = 50_000
@@ -36,13 +40,21 @@ AskRoute = Callable[[str, Callable[["TopicRoute | None"], None]], None]
 
 
 class Assigning:
-    def __init__(self, parts: BrokerParts, ask_route: AskRoute):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        files: ConfigFiles,
+        topics: TopicTable,
+        groups: GroupTable,
+        clients: Clients,
+        ask_route: AskRoute,
+    ):
         self._ask_route = ask_route
-        self._config = parts.config
-        self._files = parts.files
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._clients = parts.clients
+        self._config = config
+        self._files = files
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
         self.modes: dict[str, dict[str, RequestMode]] = {}
         """By topic and group."""
 

@@ -20,14 +20,16 @@ from rmqproto.headers.popping import (
 )
 from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.consuming.pop.pop import EARLY_MS
-from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks, wanted_by
+from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks
 from rmqserver.broker.consuming.pop.popping import Popping
 from rmqserver.broker.consuming.pop.waiting import NOTIFICATION, Waiting
 from rmqserver.operation import Guarded, Peer
 from rmqserver.store.results import GetResult, GetStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.reads import Reads
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 Seen = dict[tuple[str, int], tuple[int, int]]
 """By topic and queue id: the group's offset when a notification looked, and the queue offset up to which it looked."""
@@ -43,16 +45,24 @@ class Peeked(msgspec.Struct):
 
 
 class Looks:
-    def __init__(self, parts: BrokerParts, popping: Popping, orders: Orders, waiting: Waiting):
-        self._config = parts.config
-        self._store = parts.store
-        self._clock_ms = parts.clock_ms
-        self._filters = parts.filters
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        reads: Reads,
+        checks: PopChecks,
+        popping: Popping,
+        orders: Orders,
+        waiting: Waiting,
+    ):
+        self._config = config
+        self._store = store
+        self._clock_ms = store.clock_ms
         self._popping = popping
         self._orders = orders
         self._waiting = waiting
-        self._reads = parts.reads
-        self._checks = PopChecks(parts)
+        self._reads = reads
+        self._checks = checks
 
     def peek(self, header: PeekHeader, peer: Peer) -> Callable[[], Peeked]:
         """A function that reads what the group would pop next, without filters. Messages of retry topics come as they
@@ -89,7 +99,7 @@ class Looks:
         self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, peer.address, none)
         wanted = EVERYTHING
         if self._config.use_message_filter_for_notification:
-            wanted = wanted_by(self._filters, header, none)
+            wanted = self._checks.wanted(header, none)
         deadline_ms, seen = header.born_time + header.poll_time - EARLY_MS, Seen()
 
         def look() -> None:

@@ -4,7 +4,7 @@ neither acknowledged nor past its invisible time (``ConsumerOrderInfoManager``, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,8 +15,9 @@ from rmqserver.broker.tables.config_table import from_file
 from rmqserver.broker.tables.offsets import SEPARATOR
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
-    from rmqserver.store.disk.config_files import Document
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.store.disk.config_files import ConfigFiles, Document
 
 FILE_NAME = "consumerOrderInfo.json"
 UNUSED_MAX_MS = 24 * 3_600_000
@@ -63,11 +64,11 @@ class _File(Body, kw_only=True):
 
 
 class Orders:
-    def __init__(self, parts: BrokerParts):
-        self._files = parts.files
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._clock_ms = parts.clock_ms
+    def __init__(self, files: ConfigFiles, topics: TopicTable, groups: GroupTable, clock_ms: Callable[[], int]):
+        self._files = files
+        self._topics = topics
+        self._groups = groups
+        self._clock_ms = clock_ms
         self._table: dict[str, dict[int, QueueOrder]] = {}
         self._is_changed = False
 

@@ -11,16 +11,19 @@ import msgspec
 from rmqproto.codes import ResponseCode
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.popping import PopAnswer, PopHeader
-from rmqserver.broker.consuming.pop.pop_checks import PopChecks, wanted_by
+from rmqserver.broker.consuming.pop.pop_checks import PopChecks
 from rmqserver.broker.consuming.pop.popping import FoundPops, Popped, Popping
 from rmqserver.broker.consuming.pop.waiting import POP, Waiting
 from rmqserver.broker.sending.pending import Outcome
-from rmqserver.broker.sending.put import Put
 from rmqserver.operation import Guarded, Peer, Refused
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.clients.clients import Clients
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.reads import Reads
+    from rmqserver.broker.sending.pending import PendingPuts
+    from rmqserver.broker.stats.stats import BrokerStats
 
 EARLY_MS = 50
 """A pop that waits is answered this long before its time is up (``PopRequest``)."""
@@ -41,13 +44,27 @@ class _Asked(msgspec.Struct):
 
 
 class Pops:
-    def __init__(self, parts: BrokerParts, popping: Popping, waiting: Waiting, put: Put):
-        self._parts = parts
-        self._filters = parts.filters
+    def __init__(
+        self,
+        stats: BrokerStats,
+        clients: Clients,
+        reads: Reads,
+        pending: PendingPuts,
+        address: OwnAddress,
+        checks: PopChecks,
+        popping: Popping,
+        waiting: Waiting,
+        clock_ms: Callable[[], int],
+    ):
+        self._stats = stats
+        self._clients = clients
+        self._reads = reads
+        self._pending = pending
+        self._address = address
+        self._clock_ms = clock_ms
         self._popping = popping
         self._waiting = waiting
-        self._put = put
-        self._checks = PopChecks(parts)
+        self._checks = checks
 
     def pop(self, header: PopHeader, peer: Peer, then: OnPopped, guarded: Guarded) -> None:
         """Takes messages; ``then`` gets them when their check points are as safe as messages are. Waits for some until
@@ -55,10 +72,10 @@ class Pops:
         none = PopAnswer()
         self._checks.pop(header, peer, none)
         self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, peer.address, none)
-        wanted = wanted_by(self._filters, header, none)
+        wanted = self._checks.wanted(header, none)
         kind = header.exp_type if header.exp else None
-        self._parts.clients.note_carried(header.consumer_group, header.topic, kind, header.exp)
-        deadline_ms = (header.born_time or self._parts.clock_ms()) + header.poll_time - EARLY_MS
+        self._clients.note_carried(header.consumer_group, header.topic, kind, header.exp)
+        deadline_ms = (header.born_time or self._clock_ms()) + header.poll_time - EARLY_MS
         self._try(_Asked(header, peer, wanted, deadline_ms, then, guarded))
 
     def _try(self, asked: _Asked) -> None:
@@ -68,13 +85,13 @@ class Pops:
             header.consumer_group, header.topic, header.queue_id, with_retries=not header.order
         )
         find = partial(self._popping.find, header, asked.wanted, sources)
-        self._parts.reads.read(find, partial(self._take, asked), asked.guarded)
+        self._reads.read(find, partial(self._take, asked), asked.guarded)
 
     def _take(self, asked: _Asked, found: FoundPops) -> None:
-        parts, header = self._parts, asked.header
-        parts.reads.warm(found.missing)
+        header = asked.header
+        self._reads.warm(found.missing)
         try:
-            popped = self._popping.pop(header, found, parts.address.record_host(asked.peer))
+            popped = self._popping.pop(header, found, self._address.record_host(asked.peer))
         except MessageRefused as refused:
             raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value, PopAnswer()) from None
         if popped.message_count:
@@ -82,12 +99,12 @@ class Pops:
                 self._wake_next(header)
             self._when_written(asked, popped)
             return
-        code, may_wait = ResponseCode.POLLING_TIMEOUT, header.poll_time > 0 and parts.clock_ms() < asked.deadline_ms
+        code, may_wait = ResponseCode.POLLING_TIMEOUT, header.poll_time > 0 and self._clock_ms() < asked.deadline_ms
         go_on = partial(asked.guarded, partial(self._try, asked))
         if may_wait and popped.has_unseen:
             self._waiting.go_on_next_turn(POP, header, asked.peer, go_on)
             return
-        parts.stats.get_miss += 1
+        self._stats.get_miss += 1
         if may_wait:
             until_ms = min(asked.deadline_ms, popped.free_at_ms or asked.deadline_ms)
             if self._waiting.hold(POP, header, asked.peer, until_ms, go_on, asked.wanted):
@@ -102,10 +119,10 @@ class Pops:
                 self._wake_next(asked.header)
                 asked.guarded(partial(_refuse, outcome))
             else:
-                self._parts.stats.get_found += 1
+                self._stats.get_found += 1
                 asked.then(ResponseCode.SUCCESS, popped)
 
-        self._parts.pending.wait(on_done, until_safe=self._put.knows_safe and bool(popped.taken_back))
+        self._pending.wait(on_done, until_safe=self._pending.knows_safe and bool(popped.taken_back))
 
     def _wake_next(self, header: PopHeader) -> None:
         self._waiting.wake_next_pop(header.topic, header.consumer_group, header.queue_id)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.routes import TopicConfig
@@ -18,7 +19,10 @@ from rmqserver.operation import SEE_FAQ, Refused
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.filters import Filters
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
 
 POP_COUNT_MAX = 32
@@ -31,12 +35,21 @@ LATE_MAX_MS = 500
 class PopChecks:
     """Each check raises Refused if nothing may be popped; the refusal carries ``refused_header``."""
 
-    def __init__(self, parts: BrokerParts):
-        self._config = parts.config
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._address = parts.address
-        self._clock_ms = parts.clock_ms
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        groups: GroupTable,
+        address: OwnAddress,
+        filters: Filters,
+        clock_ms: Callable[[], int],
+    ):
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._address = address
+        self._filters = filters
+        self._clock_ms = clock_ms
 
     def pop(self, header: PopHeader, peer: Peer, refused_header: Header) -> None:
         """The checks that only 200050 makes, before all others."""
@@ -90,16 +103,15 @@ class PopChecks:
         if not 0 <= queue_id < topic.read_queue_nums:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, _bad_queue(queue_id, topic, peer), refused_header)
 
-
-def wanted_by(filters: Filters, header: PopHeader | NotificationHeader, refused_header: Header) -> MessageFilter:
-    """The filter of a 200050 or 200054. Raises Refused with 23 for an expression that does not compile."""
-    kind, expression = header.exp_type if header.exp else None, header.exp or ALL
-    try:
-        if not is_tags(kind):
-            filters.check_expression(kind, expression)
-        return filters.carried(kind, expression)
-    except Refused as refused:
-        raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, NOT_PARSED, refused_header) from refused
+    def wanted(self, header: PopHeader | NotificationHeader, refused_header: Header) -> MessageFilter:
+        """The filter of a 200050 or 200054. Raises Refused with 23 for an expression that does not compile."""
+        kind, expression = header.exp_type if header.exp else None, header.exp or ALL
+        try:
+            if not is_tags(kind):
+                self._filters.check_expression(kind, expression)
+            return self._filters.carried(kind, expression)
+        except Refused as refused:
+            raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, NOT_PARSED, refused_header) from refused
 
 
 def _no_topic(topic: str) -> str:

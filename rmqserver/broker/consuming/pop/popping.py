@@ -24,17 +24,19 @@ from rmqproto.message import properties as props
 from rmqproto.message.light_queues import queue_offset_in_untrusted
 from rmqproto.message.record import RECORD_SIZE_MIN_BYTES, decode_record_untrusted, encode_record
 from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_PREFIX
-from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, pop_retry_topic, retry_kind
-from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
+from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, retry_kind
 from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
 from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.results import MOVED, GetResult, GetStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.consuming.pop.in_flight import InFlight
     from rmqserver.broker.consuming.pop.orders import Orders
+    from rmqserver.broker.consuming.pop.pop_sources import PopSources
     from rmqserver.broker.consuming.pop.revive_log import ReviveLog
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -90,64 +92,25 @@ class FoundPops(msgspec.Struct):
 
 
 class Popping:
-    def __init__(self, parts: BrokerParts, revive_log: ReviveLog, orders: Orders, in_flight: InFlight):
-        self._config = parts.config
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._stats = parts.stats
-        self._clock_ms = parts.clock_ms
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        stats: BrokerStats,
+        sources: PopSources,
+        orders: Orders,
+        revive_log: ReviveLog,
+    ):
+        self._config = config
+        self._store = store
+        self._offsets = offsets
+        self._stats = stats
+        self._clock_ms = store.clock_ms
         self._log = revive_log
         self._orders = orders
-        self._in_flight = in_flight
-        self._turn = 0
-
-    # --- which queues ------------------------------------------------------------------------------------------------
-
-    def retry_topics(self, group: str, topic: str) -> list[str]:
-        """The POP retry topics to look at that exist."""
-        config = self._config
-        names = [pop_retry_topic(group, topic, is_v2=config.enable_retry_topic_v2)]
-        if config.enable_retry_topic_v2 and config.retrieve_message_from_pop_retry_topic_v1:
-            names.append(pop_retry_topic(group, topic))
-        return [name for name in names if self._topics.get(name) is not None]
-
-    def sources(self, group: str, topic: str, queue_id: int, *, with_retries: bool = True) -> list[tuple[str, int]]:
-        """Topic and queue id of everything that a pop of the queue (-1: of all) looks at, in order. Queues take turns
-        at being the first. In some pops, retries come first (popFromRetryProbability). Of a topic with priorities, the
-        queue of the highest comes first in the group's ``priority.factor`` percent of the pops. A pop in order has no
-        retries and no priorities."""
-        turn, config = self._turn, self._topics.get(topic)
-        self._turn += 1
-        retry_topics = self.retry_topics(group, topic) if with_retries else []
-        if queue_id >= 0 and not retry_topics:
-            return [(topic, queue_id)] if config is not None else []
-        percent, queues_of = self._config.pop_from_retry_probability, self._queues_of
-        is_priority = config is not None and config.attributes.get(MESSAGE_TYPE) == TopicMessageType.PRIORITY
-        if with_retries and is_priority and _is_turn(turn, self._priority_percent(group)):
-            percent, queues_of = self._config.pop_from_retry_probability_for_priority, self._by_priority
-        queues = queues_of(topic, queue_id, turn)
-        retries = [source for name in retry_topics for source in queues_of(name, -1, turn)]
-        return [*retries, *queues] if _is_turn(turn, percent) else [*queues, *retries]
-
-    def _queues_of(self, topic: str, queue_id: int, turn: int) -> list[tuple[str, int]]:
-        config = self._topics.get(topic)
-        if config is None:
-            return []
-        if queue_id >= 0:
-            return [(topic, queue_id)]
-        queue_nums = config.read_queue_nums
-        return [(topic, (turn + number) % queue_nums) for number in range(queue_nums)]
-
-    def _priority_percent(self, group_name: str) -> int:
-        group = self._groups.get(group_name)
-        return _percent(group.attributes.get("priority.factor", "") if group is not None else "")
-
-    def _by_priority(self, topic: str, queue_id: int, turn: int) -> list[tuple[str, int]]:
-        """As ``_queues_of``, but the queue of the highest priority comes first."""
-        queues = sorted(self._queues_of(topic, queue_id, turn))
-        return queues[::-1] if self._config.priority_order_asc else queues
+        self._in_flight = revive_log.in_flight
+        self.sources = sources.of
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
@@ -385,13 +348,3 @@ def _queue_offset_untrusted(topic: str, record: bytes, start: int, end: int) -> 
     if not start <= queue_offset < end:
         raise ProtocolError(f"queue offset {queue_offset} is not one from {start} to {end}")
     return int(queue_offset)
-
-
-def _percent(text: str) -> int:
-    """The percentage in a text; 100 if it is none, since a file may say anything."""
-    return int(text) if text.isdecimal() and len(text) <= 3 and int(text) <= 100 else 100
-
-
-def _is_turn(turn: int, percent: int) -> bool:
-    """True in so many of a hundred turns, evenly spread."""
-    return (turn + 1) * percent // 100 > turn * percent // 100

@@ -23,7 +23,6 @@ from rmqproto.message.light_queues import queue_offset_in_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import REVIVE_GROUP
 from rmqproto.pop import normal_topic, pop_retry_topic
-from rmqserver.broker.consuming.pop.in_flight import InFlight
 from rmqserver.broker.consuming.pop.revive_log import ReviveLog, entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import Open, ReviveQueue
 from rmqserver.broker.sending.put import Put
@@ -32,7 +31,11 @@ from rmqserver.store.new_message import NewMessage, copy_for
 from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -55,16 +58,25 @@ class _Unfit(Exception):
 
 
 class Reviver:
-    def __init__(self, parts: BrokerParts, put: Put, revive_log: ReviveLog, in_flight: InFlight):
-        self._config = parts.config
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._clock_ms = parts.clock_ms
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        put: Put,
+        revive_log: ReviveLog,
+    ):
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clock_ms = store.clock_ms
         self._put = put
         self._log = revive_log
-        self._in_flight = in_flight
+        self._in_flight = revive_log.in_flight
         self._revived_ms: dict[int, int] = {}
         """By queue id, for queues that are read from their start: check points due before that time have come again."""
         self._queues: dict[int, ReviveQueue] = {}

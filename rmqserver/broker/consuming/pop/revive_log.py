@@ -25,9 +25,15 @@ from rmqproto.wire import fastjson
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.revive_queue import ReviveQueue
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
 
 CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
+
+
+QueueOfGroup = tuple[str, str, int]
+"""Topic, group, queue id."""
 
 
 class ReviveEntry(NamedTuple):
@@ -53,15 +59,43 @@ def entry_untrusted(record: bytes) -> ReviveEntry:
     return ReviveEntry(body, message.queue_offset, message.store_timestamp_ms, message.store_host)
 
 
+class InFlight:
+    """How many messages of each queue a group has popped and not settled (``PopInflightMessageCounter``, 5.5.0). The
+    counts start at zero whenever the broker starts: they bound the memory of consumers, and are not exact."""
+
+    def __init__(self, started_ms: int):
+        self._started_ms = started_ms
+        self._counts: dict[QueueOfGroup, int] = {}
+
+    def count(self, topic: str, group: str, queue_id: int) -> int:
+        return self._counts.get((topic, group, queue_id), 0)
+
+    def popped(self, topic: str, group: str, queue_id: int, message_count: int) -> None:
+        key = topic, group, queue_id
+        self._counts[key] = self._counts.get(key, 0) + message_count
+
+    def settled(self, topic: str, group: str, queue_id: int, pop_time_ms: int, message_count: int) -> None:
+        """Counts messages as settled: acknowledged, come again, or popped for nothing."""
+        key = topic, group, queue_id
+        left = self._counts.get(key, 0) - message_count
+        if pop_time_ms < self._started_ms:
+            return
+        if left > 0:
+            self._counts[key] = left
+        else:
+            self._counts.pop(key, None)
+
+
 class ReviveLog:
     """Appends to the log. Raises MessageRefused and StorageError as the store does."""
 
-    def __init__(self, parts: BrokerParts):
-        self._config = parts.config
-        self._store = parts.store
-        self._topics = parts.topics
-        self._clock_ms = parts.clock_ms
-        self.topic = revive_topic(parts.config.broker_cluster_name)
+    def __init__(self, config: BrokerConfig, store: MessageStore, topics: TopicTable):
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._clock_ms = store.clock_ms
+        self.topic = revive_topic(config.broker_cluster_name)
+        self.in_flight = InFlight(store.clock_ms())
         self._turn = 0
         self._told: dict[int, ReviveQueue] = {}
 

@@ -14,7 +14,9 @@ from rmqproto.pop import pop_retry_topic
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held, WakeKey
 
 if TYPE_CHECKING:
-    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.consuming.holds import Holds
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
 
 log = logging.getLogger(__name__)
@@ -37,11 +39,11 @@ def _key(kind: str, topic: str, group: str, queue_id: int) -> WakeKey:
 
 
 class Waiting:
-    def __init__(self, parts: BrokerParts, wake: Callable[[], None], post: Post):
+    def __init__(self, config: BrokerConfig, topics: TopicTable, holds: Holds, wake: Callable[[], None], post: Post):
         """``wake`` makes a round end soon; ``post`` has something called in the next turn."""
-        self._config = parts.config
-        self._topics = parts.topics
-        self._holds = parts.holds
+        self._config = config
+        self._topics = topics
+        self.holds = holds
         self._wake = wake
         self._post = post
         self.woken: deque[_Woken] = deque()
@@ -87,13 +89,13 @@ class Waiting:
             wanted=wanted,
             weight=1 + len(header.exp or "") // EXPRESSION_SHARE_CHARS,
         )
-        return self._holds.hold(held)
+        return self.holds.hold(held)
 
     def has_place(self, kind: str, own_key: WakeKey) -> bool:
         """Whether one more request of the kind may wait. The limits are ``maxPopPollingSize`` in all, one more than
         ``popPollingSize`` for the same key, and ``popPollingMapSize`` keys. A waiting request is in the table under its
         key, which is also its line, and under its kind."""
-        config, holds = self._config, self._holds
+        config, holds = self._config, self.holds
         held_count, same_count = holds.held_for((kind,)), holds.held_for(own_key)
         if held_count >= config.max_pop_polling_size or same_count > config.pop_polling_size:
             return False
@@ -134,15 +136,15 @@ class Waiting:
     def wake(self, topic: str, group: str, queue_id: int) -> None:
         """Wakes requests, because the queue may have messages for the group."""
         for each in (queue_id, ALL_QUEUES):
-            self._holds.wake(_key(POP, topic, group, each))
-            self._holds.wake_next(_key(NOTIFICATION, topic, group, each))
+            self.holds.wake(_key(POP, topic, group, each))
+            self.holds.wake_next(_key(NOTIFICATION, topic, group, each))
 
     def wake_next_pop(self, topic: str, group: str, queue_id: int) -> None:
         """Wakes the next pop of this queue, or ALL_QUEUES, because a woken pop has left something."""
-        self._holds.wake_next(_key(POP, topic, group, queue_id))
+        self.holds.wake_next(_key(POP, topic, group, queue_id))
 
     def pops_held_for(self, topic: str, group: str, queue_id: int) -> int:
-        return self._holds.held_for(_key(POP, topic, group, queue_id))
+        return self.holds.held_for(_key(POP, topic, group, queue_id))
 
     def go_on(self) -> bool:
         """Lets the woken requests go on. Returns False if there were none."""
@@ -152,7 +154,7 @@ class Waiting:
             peer, go_on, key = self.woken.popleft()
             try:
                 if peer.closed:
-                    self._holds.wake_next(key)  # another request should have what woke this one
+                    self.holds.wake_next(key)  # another request should have what woke this one
                 else:
                     go_on()
             except Exception:  # one failing request must not harm the others

@@ -16,8 +16,8 @@ from rmqproto.headers.consuming import UnregisterClientHeader
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from rmqproto.wire.fastjson import dumps, loads_untrusted
+from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.clients.client_admin import ClientAdmin
-from rmqserver.broker.parts import BrokerParts
 from rmqserver.operation import OnPeerAnswer, Peer, PeerAnswer
 from tests.docs.differences import RECORDED
 from tests.rmqserver.broker.golden_play import loosened, play
@@ -171,11 +171,13 @@ class SilentConnection:
         self.waiting.append((on_answer, timeout_s))
 
 
-def test_a_client_that_does_not_answer(parts: BrokerParts) -> None:
+def test_a_client_that_does_not_answer(parts: BrokerAssembly) -> None:
     """The answer has Apache's words up to the colon. Apache names a Java exception after it."""
     silent, told = SilentConnection(), list[PeerAnswer]()
     parts.clients.register_consumer(ConsumerData(group_name="g"), "c", cast(Peer, silent), "JAVA", 513)
-    ClientAdmin(parts).running_info(RunningInfoHeader(consumer_group="g", client_id="c"), told.append)
+    ClientAdmin(parts.config, parts.store, parts.topics, parts.groups, parts.clients).running_info(
+        RunningInfoHeader(consumer_group="g", client_id="c"), told.append
+    )
     on_answer, timeout_s = silent.waiting.pop()
     assert (timeout_s, told) == (10.0, [])
     on_answer(None)

@@ -16,7 +16,6 @@ from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHead
 from rmqproto.message.record import StoredMessage, encode_record, host_bytes
 from rmqserver.broker.consuming import holds
 from rmqserver.broker.consuming.holds import Held, Holds
-from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.remoting.answer import Request
 from rmqserver.store.disk.config_files import ConfigFiles
@@ -321,7 +320,7 @@ def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: 
     store.open()
     parts = parts_on(store, files)
     parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
-    pull = PullRequests(Pulls(parts)).handlers()[R.PULL_MESSAGE]
+    pull = PullRequests(parts.pulls).handlers()[R.PULL_MESSAGE]
 
     def answers(expression: str) -> int:
         header = PullHeader(

@@ -26,8 +26,6 @@ from rmqproto.message.record import decode_records_untrusted
 from rmqproto.pop import Handle
 from rmqproto.wire.command import Command, encode_frame
 from rmqproto.wire.fastjson import dumps, loads_untrusted
-from rmqserver.broker.consuming.lite.lite_topics import Lite
-from rmqserver.broker.consuming.pop.waiting import Waiting
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore, now_ms
@@ -309,7 +307,7 @@ def test_lite_topics_that_nobody_writes_to_go(tmp_path: Path) -> None:
     parts = parts_on(store, files, "enableLmq=true\nenableMultiDispatch=true\nminLiteTTl=0")
     attributes = {"message.type": "LITE", "lite.topic.expiration": "2"}
     parts.topics.put(TopicConfig(topic_name=TOPIC, attributes=attributes))
-    lite = Lite(parts, Waiting(parts, lambda: None, lambda call: None))
+    lite = parts.pop.lite
     for name in ("idle", "behind", "young"):
         clock.now_ms += 60_000 * (name == "young")
         properties = {"INNER_MULTI_DISPATCH": f"%LMQ%${TOPIC}${name}"}

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from rmqproto.names import SCHEDULE_TOPIC
-from rmqserver.broker.relays.delay import Delays, count_due
-from rmqserver.broker.sending.put import Put
+from rmqserver.broker.relays.delay import count_due
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
@@ -48,8 +47,7 @@ class Bench:
         self.store = MessageStore(directory, options, clock_ms=self.clock, background=False)
         self.store.open()
         self.files = ConfigFiles(str(directory / "config"), OsDisk())
-        parts = parts_on(self.store, self.files, "messageDelayLevel=1s")
-        self.delays = Delays(parts, Put(parts))
+        self.delays = parts_on(self.store, self.files, "messageDelayLevel=1s").delays
         self.delays.load()
 
     def wait(self, body: bytes = b"body", topic: str = "T", more: str = "") -> None:

@@ -18,8 +18,6 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TIMER_TOPIC
 from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL
-from rmqserver.broker.relays.timers import Timers
-from rmqserver.broker.sending.put import Put
 from rmqserver.operation import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -47,8 +45,8 @@ class Bench:
         recovered = self.store.open()
         self.files = ConfigFiles(str(directory / "config"), OsDisk())
         self.parts = parts_on(self.store, self.files, f"timerFlushIntervalMs=10\n{settings}")
-        self.put = Put(self.parts)
-        self.timers = Timers(self.parts, self.put)
+        self.put = self.parts.put
+        self.timers = self.parts.timers
         self.timers.load(clean=recovered.was_clean)
 
     def send(

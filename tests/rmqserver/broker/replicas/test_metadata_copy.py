@@ -15,7 +15,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import dumps
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
 from tests.rmqserver.store.conftest import put
@@ -31,10 +31,12 @@ class RefusingMaster:
 
 
 @pytest.mark.trio
-async def test_all_is_asked_for_in_apaches_order_whatever_is_refused(parts: BrokerParts) -> None:
+async def test_all_is_asked_for_in_apaches_order_whatever_is_refused(parts: BrokerAssembly) -> None:
     master = RefusingMaster()
     link: Any = master
-    await MetadataCopy(parts, lambda: 1).round(link)
+    await MetadataCopy(
+        parts.config, parts.store, parts.timer_store, parts.files, parts.topics, parts.groups, parts.offsets, lambda: 1
+    ).round(link)
     assert master.asked == [21, 43, 45, 201, 402, 60]
 
 
@@ -64,12 +66,21 @@ class TellingMaster:
 
 @dataclass
 class Copying:
-    parts: BrokerParts
+    parts: BrokerAssembly
     master: TellingMaster = field(default_factory=TellingMaster)
     ha_link: int = 1
 
     def __post_init__(self) -> None:
-        self.copy = MetadataCopy(self.parts, lambda: self.ha_link)
+        self.copy = MetadataCopy(
+            self.parts.config,
+            self.parts.store,
+            self.parts.timer_store,
+            self.parts.files,
+            self.parts.topics,
+            self.parts.groups,
+            self.parts.offsets,
+            lambda: self.ha_link,
+        )
 
     async def round(self) -> None:
         link: Any = self.master
@@ -84,7 +95,7 @@ class Copying:
 
 
 @pytest.fixture
-def copying(parts: BrokerParts) -> Copying:
+def copying(parts: BrokerAssembly) -> Copying:
     return Copying(parts)
 
 

@@ -22,7 +22,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
 from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import dumps
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.replicas.same_log import OtherLog, check_same_log
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
@@ -60,7 +60,7 @@ class Master:
 
 
 @pytest.mark.trio
-async def test_the_last_record_tells_whose_log_it_is(parts: BrokerParts) -> None:
+async def test_the_last_record_tells_whose_log_it_is(parts: BrokerAssembly) -> None:
     store = parts.store
     link: Any = Master(0, b"")
     assert await check_same_log(link, store) == 0  # an empty log is the beginning of any log

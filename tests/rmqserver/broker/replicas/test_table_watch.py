@@ -12,7 +12,8 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.headers.controller import HaInfoHeader
 from rmqproto.wire.command import Command, decode_frame_untrusted
-from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.assembly import BrokerAssembly
+from rmqserver.broker.replicas.metadata_copy import MetadataCopy
 from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.replicas.table_watch import GATHER_S, TableWatch
 from rmqserver.remoting.answer import Request
@@ -45,9 +46,9 @@ class Loop:
     def wake(self) -> None: ...
 
 
-def watch_of(parts: BrokerParts) -> TableWatch:
+def watch_of(parts: BrokerAssembly) -> TableWatch:
     loop: Any = Loop()
-    return TableWatch(parts, loop)
+    return TableWatch(parts.topics, parts.groups, loop)
 
 
 def first_stamp(peer: Peer) -> int:
@@ -58,7 +59,9 @@ def first_stamp(peer: Peer) -> int:
 
 
 @pytest.mark.trio
-async def test_a_slave_hears_once_of_all_that_changes_at_one_time(parts: BrokerParts, autojump_clock: object) -> None:
+async def test_a_slave_hears_once_of_all_that_changes_at_one_time(
+    parts: BrokerAssembly, autojump_clock: object
+) -> None:
     watch = watch_of(parts)
     peer = Peer(watch)
     assert Peer(watch).ask(0, None) == b"at once", "it does not watch"
@@ -81,7 +84,7 @@ async def test_a_slave_hears_once_of_all_that_changes_at_one_time(parts: BrokerP
 
 
 @pytest.mark.trio
-async def test_the_successor_has_copied_what_was_there_when_clients_began_to_wait(parts: BrokerParts) -> None:
+async def test_the_successor_has_copied_what_was_there_when_clients_began_to_wait(parts: BrokerAssembly) -> None:
     """A copy that was under way had begun before."""
     watch = watch_of(parts)
     peer: Any = Peer(watch)
@@ -141,10 +144,15 @@ class Master:
     ],
 )
 async def test_a_slave_copies_at_once_what_has_changed(
-    parts: BrokerParts, autojump_clock: object, master: Any, rounds: list[float]
+    parts: BrokerAssembly, autojump_clock: object, master: Any, rounds: list[float]
 ) -> None:
     log: Any = type("Log", (), {"link_number": 1})()
-    slave = Slave(parts, lambda: master, log)
+    metadata = MetadataCopy(
+        parts.config, parts.store, parts.timer_store, parts.files, parts.topics, parts.groups, parts.offsets, lambda: 1
+    )
+    slave = Slave(
+        parts.config, parts.store, parts.timer_store, parts.files, parts.address, metadata, lambda: master, log
+    )
     began_s = trio.current_time()
     with trio.move_on_after(12):
         await slave._copy_from(master)

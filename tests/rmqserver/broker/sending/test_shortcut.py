@@ -18,8 +18,6 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.headers.sending import SendHeader
 from rmqproto.message.record import host_bytes
 from rmqproto.wire.command import decode_frame_untrusted
-from rmqserver.broker.sending.put import Put
-from rmqserver.broker.sending.send import Sends
 from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
@@ -64,8 +62,10 @@ class Bench:
         self.parts = parts_on(self.store, self.files)
         for topic, filter_type in TOPICS.items():
             self.parts.topics.put(TopicConfig(topic_name=topic, topic_filter_type=filter_type))
+        parts = self.parts
         self.shortcut, self.full = (
-            way(Sends(self.parts, Put(self.parts)), self.parts) for way in (SendHandlers, FullWay)
+            way(parts.config, parts.store, parts.pending, parts.address, parts.unique_ids, parts.sends)
+            for way in (SendHandlers, FullWay)
         )
         self.special_count = 0
         send_special = self.shortcut._send_special

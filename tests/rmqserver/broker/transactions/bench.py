@@ -12,9 +12,6 @@ from rmqproto.headers.transactions import COMMIT, CheckTransactionHeader, EndTra
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
-from rmqserver.broker.sending.put import Put
-from rmqserver.broker.sending.rewrites import half_message
-from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.remoting.connection import Connection
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import Disk
@@ -81,8 +78,8 @@ class Bench:
         self.parts.offsets.load()
         if not self.was_clean:
             self.parts.offsets.hold_back(self.store.max_offset)
-        self.put = Put(self.parts)
-        self.transactions = Transactions(self.parts, self.put)
+        self.put = self.parts.put
+        self.transactions = self.parts.transactions
         self.transactions.load()
         self.producers: list[Asker] = []
         self.add_producer()
@@ -117,7 +114,7 @@ class Bench:
             body=body,
             properties=text | properties,
         )
-        half_message(message, self.parts)
+        self.parts.rewrites.half_message(message)
         appended = self.put.put(message)
         self.parts.pending.end_round()
         return appended
@@ -136,7 +133,7 @@ class Bench:
                 **fields,
             }  # type: ignore[union-attr]
         )
-        ends = self.transactions.ends
+        ends = self.parts.transaction_ends
         (ends.commit if decision == COMMIT else ends.roll_back)(header, ends.record(header.commit_log_offset))
         self.parts.pending.end_round()
 

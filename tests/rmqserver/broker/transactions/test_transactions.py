@@ -293,7 +293,7 @@ async def test_with_sync_flush_nobody_is_asked_before_the_copy_is_safe(start: St
 def test_resumed_message_is_asked_about_from_the_start(start: Start) -> None:
     bench = start()
     half = bench.send_half(b"one", TRANSACTION_CHECK_TIMES="15")
-    ends = bench.transactions.ends
+    ends = bench.parts.transaction_ends
     ends.resume(ends.record(half.log_offset))
     bench.parts.pending.end_round()
     assert [m.properties["TRANSACTION_CHECK_TIMES"] for m in bench.half_messages] == ["15", "0"]

@@ -17,9 +17,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 from rmqproto.names import dlq_topic
 from rmqproto.pop import NORMAL, Handle, parse_handle_untrusted, real_topic
-from rmqserver.broker.consuming.pop.assembly import Pop
 from rmqserver.broker.consuming.pop.popping import Popped
-from rmqserver.broker.sending.put import Put
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
@@ -68,9 +66,7 @@ class Bench:
         self.parts.topics.load()
         self.parts.groups.load()
         self.parts.offsets.load()
-        self.pop = Pop(
-            self.parts, Put(self.parts), lambda: None, lambda call: None, lambda topic, on_route: on_route(None)
-        )
+        self.pop = self.parts.pop
 
     def close(self) -> None:
         self.files.close()
@@ -104,7 +100,7 @@ class Bench:
         fields: dict[str, Any] = {"queue_id": -1, "init_mode": 0, "poll_time": 0} | more
         wanted = fields.pop("wanted", EVERYTHING)
         header = PopHeader(consumer_group=GROUP, topic=TOPIC, max_msg_nums=count, invisible_time=invisible_ms, **fields)
-        popping = self.pop.popping
+        popping = self.parts.popping
         sources = popping.sources(GROUP, TOPIC, header.queue_id, with_retries=not header.order)
         popped = popping.pop(header, popping.find(header, wanted, sources), HOST)
         self.store.commit()
@@ -129,13 +125,13 @@ class Bench:
         )  # fmt: skip
 
     def ack(self, handle: Handle) -> None:
-        self.pop.acks.ack(AckHeader(**self._fields(handle)), CONNECTION)
+        self.parts.acks.ack(AckHeader(**self._fields(handle)), CONNECTION)
         self.store.commit()
 
     def change(self, handle: Handle, invisible_ms: int, *, suspend: bool | None = None) -> Handle:
         """Returns the message's new handle."""
         header = ChangeInvisibleTimeHeader(**self._fields(handle), invisible_time=invisible_ms, suspend=suspend)
-        answer = self.pop.acks.change(header, CONNECTION)
+        answer = self.parts.acks.change(header, CONNECTION)
         self.store.commit()
         return handle._replace(
             start_offset=handle.queue_offset, pop_time_ms=answer.pop_time, invisible_time_ms=answer.invisible_time

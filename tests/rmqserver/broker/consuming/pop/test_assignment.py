@@ -11,8 +11,8 @@ from rmqproto.bodies.groups import ConsumerData
 from rmqproto.bodies.popping import AssignmentRequest, RequestMode
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.codes import ResponseCode
+from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.consuming.pop.assignment import Assigning
-from rmqserver.broker.parts import BrokerParts
 from rmqserver.operation import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -22,10 +22,12 @@ ASKED = AssignmentRequest(client_id="c1", consumer_group="G", strategy_name="AVG
 
 
 @pytest.fixture
-def assigning(parts: BrokerParts) -> Assigning:
+def assigning(parts: BrokerAssembly) -> Assigning:
     parts.topics.create_system("T", 2)
     parts.clients.register_consumer(ConsumerData(group_name="G"), "c1", CONNECTION, "JAVA", 513)
-    return Assigning(parts, lambda topic, on_route: on_route(None))
+    return Assigning(
+        parts.config, parts.files, parts.topics, parts.groups, parts.clients, lambda topic, on_route: on_route(None)
+    )
 
 
 def queues(assigning: Assigning, route: TopicRoute | None = None) -> list[tuple[str, int, str]] | None:
@@ -48,12 +50,12 @@ def test_queues_of_other_brokers_are_among_them(assigning: Assigning) -> None:
     assert queues(assigning, route) == [("broker-a", 0, "PULL"), ("broker-b", 0, "PULL")]
 
 
-def test_nothing_is_known_of_a_group_without_clients(assigning: Assigning, parts: BrokerParts) -> None:
+def test_nothing_is_known_of_a_group_without_clients(assigning: Assigning, parts: BrokerAssembly) -> None:
     parts.clients.peer_gone(CONNECTION)
     assert queues(assigning) is None
 
 
-def test_modes_are_kept(assigning: Assigning, parts: BrokerParts, tmp_path: Path) -> None:
+def test_modes_are_kept(assigning: Assigning, parts: BrokerAssembly, tmp_path: Path) -> None:
     assigning.set_mode(RequestMode(consumer_group="G", mode="POP", pop_share_queue_num=1, topic="T"))
     parts.files.wait_until_saved()
     files = ConfigFiles(str(tmp_path / "store/config"), OsDisk())

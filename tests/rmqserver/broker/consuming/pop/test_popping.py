@@ -78,7 +78,7 @@ def test_the_reviver_is_told_what_the_log_says(bench: Bench) -> None:
     first, second = bench.take()
     bench.ack(first.handle)
     bench.change(second.handle, 5000)
-    log, store, told_count = bench.pop.popping._log, bench.store, 0
+    log, store, told_count = bench.parts.popping._log, bench.store, 0
     for queue_id, told in bench.pop.reviver._queues.items():
         read = ReviveQueue(0)
         for record in store.get(log.topic, queue_id, 0, 32).records():
@@ -124,7 +124,7 @@ def test_what_is_acknowledged_while_it_is_read_does_not_come_again(
     taken = bench.take()
     bench.wait(DUE_MS)
     assert reviver.open_count == 0
-    log = bench.pop.popping._log
+    log = bench.parts.popping._log
     entry_count = sum(bench.store.max_offset(log.topic, queue_id) for queue_id in range(log.queue_nums))
     assert entry_count == 1 + len(acked), "the check point, and what was acknowledged"
     assert {each.body for each in bench.take()} == {b"one", b"two"} - acked
@@ -452,9 +452,9 @@ def test_the_queue_of_the_highest_priority_is_popped_first(
 def test_the_factor_says_how_many_pops_go_by_priority(tmp_path: Path) -> None:
     bench = Bench(tmp_path, queue_nums=3)
     with_priorities(bench, "50")
-    first = [next(iter(bench.pop.popping.sources(GROUP, TOPIC, -1)))[1] for _ in range(6)]
+    first = [next(iter(bench.parts.popping.sources(GROUP, TOPIC, -1)))[1] for _ in range(6)]
     assert first == [0, 2, 2, 2, 1, 2]
-    in_order = [next(iter(bench.pop.popping.sources(GROUP, TOPIC, -1, with_retries=False)))[1] for _ in range(3)]
+    in_order = [next(iter(bench.parts.popping.sources(GROUP, TOPIC, -1, with_retries=False)))[1] for _ in range(3)]
     assert in_order == [0, 1, 2]
     bench.close()
 
