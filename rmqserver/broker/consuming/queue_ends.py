@@ -1,5 +1,5 @@
-"""Where queues begin and end, and when messages were stored (``AdminBrokerProcessor``, 5.5.0). Each of these reads
-the store: a door calls them by ``Reads.read``."""
+"""Where queues begin and end, and when messages were stored (``AdminBrokerProcessor``, 5.5.0). An open queue knows its
+ends without a read; the other questions read the store: a door asks them by ``Reads.read``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,20 @@ class QueueEnds:
         return self._store.offset_for_time(topic, header.queue_id, header.timestamp, boundary)
 
     def max_offset(self, header: MaxOffsetHeader) -> int:
-        queue = self._store.queue(header.topic, header.queue_id)
+        """NotCached if the queue is not open yet."""
+        queue = self._store.queue(header.topic, header.queue_id, opens=False)
         if queue is None:
             return 0
         return queue.max_offset if header.is_committed else queue.next_offset
 
     def min_offset(self, header: QueueHeader) -> int:
-        return self._store.min_offset(header.topic, header.queue_id)
+        """NotCached if the queue is not open yet."""
+        queue = self._store.queue(header.topic, header.queue_id, opens=False)
+        return 0 if queue is None else queue.min_offset
+
+    def open(self, header: QueueHeader) -> object:
+        """Opens the queue, if it has messages."""
+        return self._store.queue(header.topic, header.queue_id)
 
     def earliest_time(self, header: QueueHeader) -> int:
         """When the first message was stored, in ms since the epoch."""

@@ -11,10 +11,13 @@ from rmqproto.codes import ResponseCode
 from rmqserver.broker.errors import as_refused
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, refusal, send_answer
+from rmqserver.store.disk.cached_reads import NotCached
 
 if TYPE_CHECKING:
+    from rmqproto.headers.consuming import QueueHeader
     from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
     from rmqserver.store.message_store import MessageStore
 
 T = TypeVar("T")
@@ -50,6 +53,21 @@ def answer_read(
             send_answer(request, connection, answer)
 
     reads.read(fn, send, partial(answering, request, connection))
+
+
+def with_queue(reads: Reads, opened: Callable[[QueueHeader], object], handler: Handler) -> Handler:
+    """A handler for requests about a queue that need no read once it is open: ``handler`` raises NotCached if it is
+    not, and is called again when ``opened`` has opened it."""
+
+    def handle(request: Request[Any], connection: Connection) -> bytes | None:
+        try:
+            return handler(request, connection)
+        except NotCached:
+            open_it = partial(opened, request.header)
+            answer_read(reads, request, connection, open_it, lambda _: handler(request, connection))
+            return None
+
+    return handle
 
 
 def put_off(store: MessageStore, request: Request[Any], connection: Connection, go_on: Callable[[], None]) -> None:

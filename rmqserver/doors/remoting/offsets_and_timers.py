@@ -3,17 +3,17 @@ slaves (``AdminBrokerProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rmqproto.codes import RequestCode as R
-from rmqproto.headers.base import Header
 from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.headers.consuming import (
+    MaxOffsetHeader,
     OffsetAnswer,
     QueryConsumerOffsetHeader,
     QueueHeader,
+    SearchOffsetHeader,
     TimestampAnswer,
     UpdateConsumerOffsetHeader,
 )
@@ -21,7 +21,7 @@ from rmqproto.headers.statistics import CloneGroupOffsetHeader, CorrectionOffset
 from rmqproto.headers.tables import GroupHeader, SubscriptionQueryHeader, SwitchTimerEngineHeader, TopicHeader
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.clients.clients import language_name
-from rmqserver.doors.remoting.held_answers import answer_read
+from rmqserver.doors.remoting.held_answers import answer_read, with_queue
 from rmqserver.operation import UNSET_REMARK
 from rmqserver.remoting.answer import Request, success
 
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
-
-
-H = TypeVar("H", bound=Header)
 
 
 class ConsumerOffsetRequests:
@@ -65,20 +62,24 @@ class QueueEndRequests:
 
     def handlers(self) -> dict[int, Handler]:
         return {
-            R.SEARCH_OFFSET_BY_TIMESTAMP: partial(self._offset, read=self._ends.offset_by_time),
-            R.GET_MAX_OFFSET: partial(self._offset, read=self._ends.max_offset),
-            R.GET_MIN_OFFSET: partial(self._offset, read=self._ends.min_offset, remark=""),
+            R.SEARCH_OFFSET_BY_TIMESTAMP: self._offset_by_time,
+            R.GET_MAX_OFFSET: with_queue(self._reads, self._ends.open, self._max_offset),
+            R.GET_MIN_OFFSET: with_queue(self._reads, self._ends.open, self._min_offset),
             R.GET_EARLIEST_MSG_STORETIME: self._earliest_time,
             R.INVOKE_BROKER_TO_RESET_OFFSET: self._reset,
         }
 
-    def _offset(
-        self, request: Request[H], connection: Connection, *, read: Callable[[H], int], remark: str | None = None
-    ) -> None:
-        def then(found: int) -> bytes:
-            return success(request, OffsetAnswer(offset=found), remark=remark)
+    def _max_offset(self, request: Request[MaxOffsetHeader], connection: Connection) -> bytes:
+        return success(request, OffsetAnswer(offset=self._ends.max_offset(request.header)))
 
-        answer_read(self._reads, request, connection, partial(read, request.header), then)
+    def _min_offset(self, request: Request[QueueHeader], connection: Connection) -> bytes:
+        return success(request, OffsetAnswer(offset=self._ends.min_offset(request.header)), remark="")
+
+    def _offset_by_time(self, request: Request[SearchOffsetHeader], connection: Connection) -> None:
+        def then(found: int) -> bytes:
+            return success(request, OffsetAnswer(offset=found))
+
+        answer_read(self._reads, request, connection, partial(self._ends.offset_by_time, request.header), then)
 
     def _earliest_time(self, request: Request[QueueHeader], connection: Connection) -> None:
         def then(found: int) -> bytes:
