@@ -1,5 +1,5 @@
 """The dashboard as a Textual app: the nouns and their keys, the way down and back, the interval, and what works on
-every screen (a picture, a jump). Each screen has its own file.
+every screen (a picture). Each screen has its own file.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
 from rmqadmin.tui.contrast import readable
+from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.typed_ahead import TypedAhead
 from rmqadmin.tui.wide_keys import as_narrow
-from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, PICTURE_KEY
 from rmqadmin.tui.widgets.tables.row_table import moves_without
 from rmqproto.errors import UsageError
 
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 _NOUNS = {
     "pulse": ("h", "Pulse", "rmqadmin.tui.screens.pulse", "PulseScreen"),
-    "cluster": ("c", "Cluster", "rmqadmin.tui.screens.brokers", "BrokersScreen"),
     "topics": ("t", "Topics", "rmqadmin.tui.screens.topics", "TopicsScreen"),
     "groups": ("g", "Groups", "rmqadmin.tui.screens.groups", "GroupsScreen"),
-    "dead_letters": ("d", "Dead letters", "rmqadmin.tui.screens.dead_letters", "DeadLettersScreen"),
+    "dead_letters": ("d", "Letters", "rmqadmin.tui.screens.dead_letters", "DeadLettersScreen"),
+    "cluster": ("c", "Brokers", "rmqadmin.tui.screens.brokers", "BrokersScreen"),
     "search": ("s", "Search", "rmqadmin.tui.screens.search", "SearchScreen"),
 }
 """By mode: key, name, and the module and class of its first screen."""
@@ -90,7 +90,6 @@ _MODULES_LATE = (
     "rmqadmin.tui.dialogs.access_forms",
     "rmqadmin.tui.dialogs.unlock",
     "rmqadmin.tui.dialogs.keys",
-    "rmqadmin.tui.dialogs.jump",
     "rmqadmin.tui.command_line.line_screen",
     "rmqadmin.tui.command_line.palette",
     "rmqadmin.tui.widgets.tables.filter_input",
@@ -149,20 +148,18 @@ class DashboardApp(App[None]):
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(key, f"go('{mode}')", name, id=f"app.{mode}", group=GO_GROUP)
+            Binding(key, f"go('{mode}')", name, show=False, id=f"app.{mode}")
             for mode, (key, name, _, _) in _NOUNS.items()
         ),
         Binding("plus,equals_sign", "interval(1)", "Slower", show=False, id="app.slower"),
         Binding("minus", "interval(-1)", "Faster", show=False, id="app.faster"),
         Binding("colon", "command_line", "Command line", show=False, id="app.command_line"),
-        Binding("ctrl+o", "jump", "Jump", show=False, id="app.jump"),
         PICTURE_KEY,
         Binding("right", "replay('next')", "Next step", id="app.replay_next"),
         Binding("left", "replay('previous')", "Previous step", id="app.replay_previous"),
         Binding("shift+right", "replay('minute_on')", "A minute on", show=False, id="app.replay_minute_on"),
         Binding("shift+left", "replay('minute_back')", "A minute back", show=False, id="app.replay_minute_back"),
-        Binding("question_mark", "keys", "Keys", id="app.keys", group=KEPT_GROUP),
-        Binding("q", "quit", "Quit", id="app.quit", group=KEPT_GROUP),
+        Binding("q", "quit", "Quit", id="app.quit"),
     ]
     interval_s: reactive[float] = reactive(2.0, init=False)
     shows_system: reactive[bool] = reactive(False, init=False)
@@ -325,6 +322,7 @@ class DashboardApp(App[None]):
             if news.rings:
                 self.bell()
         if isinstance(self.screen, DashboardScreen):
+            self.screen.show_places()
             self.screen.sampled()
 
     # --- input -------------------------------------------------------------------------------------------------------
@@ -396,6 +394,11 @@ class DashboardApp(App[None]):
     # --- navigation --------------------------------------------------------------------------------------------------
 
     @property
+    def places(self) -> dict[str, tuple[str, str]]:
+        """Key and name of each place, by its mode."""
+        return {mode: (key, name) for mode, (key, name, _, _) in _NOUNS.items()}
+
+    @property
     def way(self) -> list[str]:
         """The steps from the noun to the top screen."""
         return [screen.step for screen in self.screen_stack if isinstance(screen, DashboardScreen)]
@@ -441,7 +444,7 @@ class DashboardApp(App[None]):
         """Keys of nouns do not work in a dialog, which has its own keys."""
         if action == "replay":
             return self._replay is not None and isinstance(self.screen, DashboardScreen)
-        if action in ("go", "jump", "interval", "system", "command_line"):
+        if action in ("go", "interval", "system", "command_line"):
             return isinstance(self.screen, DashboardScreen)
         return True
 
@@ -470,11 +473,6 @@ class DashboardApp(App[None]):
         from rmqadmin.tui.dialogs.keys import KeysScreen
 
         self.push_screen(KeysScreen(self.screen))
-
-    def action_jump(self) -> None:
-        from rmqadmin.tui.dialogs.jump import JumpScreen
-
-        self.push_screen(JumpScreen(self.screen))
 
     def action_command_line(self) -> None:
         self.open_command_line("")

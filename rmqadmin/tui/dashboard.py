@@ -53,6 +53,17 @@ class Dashboard(Protocol):
         """The interval between refreshes, as the user has set it."""
 
     @property
+    def places(self) -> dict[str, tuple[str, str]]:
+        """Key and name of each place, by its mode."""
+
+    @property
+    def current_mode(self) -> str:
+        """The mode of the place that is shown."""
+
+    async def action_go(self, mode: str) -> None:
+        """Goes to a place; inside it, to its first screen."""
+
+    @property
     def way(self) -> list[str]:
         """The steps from the noun to the top screen."""
 

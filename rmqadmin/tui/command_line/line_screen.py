@@ -11,18 +11,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.suggester import Suggester
-from textual.widgets import Input, Static
+from textual.widgets import Footer, Input, Static
 
 from rmqadmin.cli.prompt.candidates import LineSoFar
 from rmqadmin.cli.prompt.live_names import WAIT_S, OnceAsked, read_names
 from rmqadmin.core.contexts.context_store import PREVIOUS, ContextStore
 from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.tui.command_line.places import FILE_NAMES, PLACES, PlaceAsked, understand
-from rmqadmin.tui.dialogs.dialog import Dialog
+from rmqadmin.tui.dialogs.dialog import PICTURE_KEY, Dialog
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import while_open
 from rmqadmin.tui.widgets.compact_input import CompactInput
-from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ class CommandLineScreen(Dialog[PlaceAsked | None]):
         with Vertical(id="command-box"):
             yield Static("", id="candidates")
             yield CommandInput(self._text, _HINT, id="command", select_on_focus=False, suggester=suggester)
-        yield KeyLine()
+        yield Footer(compact=True, show_command_palette=False)
 
     def _show(self, text: str, found: list[tuple[str, str]]) -> None:
         """Shows what is offered for ``text``, unless more was typed meanwhile."""

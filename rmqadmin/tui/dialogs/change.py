@@ -18,17 +18,16 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Footer, Input, Static
 
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import shown_columns
 from rmqadmin.core.results import Notice, Result
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqadmin.tui.dialogs.dialog import Dialog
+from rmqadmin.tui.dialogs.dialog import PICTURE_KEY, Dialog
 from rmqadmin.tui.dialogs.inputs import NameInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed, while_open
-from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 from rmqadmin.tui.widgets.tables.columns import Column, column_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqadmin.tui.widgets.texts.long_text import LongText
@@ -117,7 +116,7 @@ class ChangeScreen(Dialog[None]):
             yield Static("", id="totals")
             yield Static("", id="ask", classes="label")
             yield NameInput(id="name")
-        yield KeyLine()
+        yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         self.query("#preview, #totals").set(display=False)

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import Input, Static
+from textual.widgets import Footer, Input, Static
 
 from rmqadmin.core.messages.files.whole_file import export_messages
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.units import size
-from rmqadmin.tui.dialogs.dialog import Dialog
+from rmqadmin.tui.dialogs.dialog import PICTURE_KEY, Dialog
 from rmqadmin.tui.dialogs.inputs import FileInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 from rmqproto.errors import RocketMQError
 from rmqproto.wording import counted
 
@@ -51,7 +50,7 @@ class ExportScreen(Dialog[None]):
             yield Static(literal("to a file: .jsonl, .msgpack or .parquet, for `rmqadmin msg import`"), classes="label")
             yield FileInput(self._file_name, id="file", select_on_focus=False)
             yield Static("", id="said")
-        yield KeyLine()
+        yield Footer(compact=True, show_command_palette=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.value.strip() and not self._writing:

@@ -18,11 +18,10 @@ from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Footer, Static
 
 from rmqadmin.core.terminal_text import display_width
-from rmqadmin.tui.dialogs.dialog import Dialog
-from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
+from rmqadmin.tui.dialogs.dialog import PICTURE_KEY, Dialog
 
 _GAP = 2
 _NEVER_USED = ("scroll_left", "scroll_right", "page_left", "page_right")
@@ -66,7 +65,7 @@ class KeysScreen(Dialog[None]):
             yield Static("Keys", classes="dialog--title")
             with VerticalScroll(id="keys"):
                 yield Sheet(self._keys)
-        yield KeyLine()
+        yield Footer(compact=True, show_command_palette=False)
 
 
 class Sheet(Widget):

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import Input, Static
+from textual.widgets import Footer, Input, Static
 
-from rmqadmin.tui.dialogs.dialog import Dialog
+from rmqadmin.tui.dialogs.dialog import PICTURE_KEY, Dialog
 from rmqadmin.tui.dialogs.inputs import NameInput
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
@@ -33,7 +32,7 @@ class UnlockScreen(Dialog[None]):
             yield Static(literal(f"Type {self._locked_by} to go on. :lock forbids them again."), classes="label")
             yield NameInput(id="context")
             yield Static("", id="said")
-        yield KeyLine()
+        yield Footer(compact=True, show_command_palette=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.value.strip() != self._locked_by:

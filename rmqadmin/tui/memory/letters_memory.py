@@ -13,7 +13,7 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, elapsed
 from rmqadmin.tui.memory.changes import ChangeLog, ChangeSeen
 from rmqadmin.tui.memory.history import NumberChange, NumberHistory, Series
-from rmqadmin.tui.memory.pulse_lines import LINE_SAMPLES, TREND_WITHIN_MS, LettersLine, growth_text
+from rmqadmin.tui.memory.pulse_lines import TREND_WITHIN_MS
 from rmqadmin.tui.memory.readings import LettersReading
 from rmqadmin.tui.memory.wrong_list import WrongList
 from rmqproto.wording import counted
@@ -93,20 +93,6 @@ class LettersMemory:
             return Bounds.exactly(growth.by) if is_whole else Bounds.at_least(growth.by)
 
         return {group: bounds(group, reading) for group, reading in (self._letters or {}).items()}
-
-    def lines(self) -> dict[str, LettersLine]:
-        """A line for each group that has dead letters that were not redriven, or may have some; most first."""
-        shown = {group: one for group, one in (self._letters or {}).items() if one.left_count != 0}
-        return {
-            group: LettersLine(
-                one.left_count,
-                self._history.values(_series(group), LINE_SAMPLES),
-                growth_text(self._growth(group)),
-                one.lacking,
-                one.error,
-            )
-            for group, one in sorted(shown.items(), key=lambda item: -(item[1].left_count or 0))
-        }
 
     def text(self) -> str:
         """How many there are together."""

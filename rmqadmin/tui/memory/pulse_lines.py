@@ -54,14 +54,6 @@ class OverTime(msgspec.Struct, frozen=True):
     mark: Mark | None = None
 
 
-class LettersLine(msgspec.Struct, frozen=True):
-    depth_count: int | None
-    depth_line: Line
-    growth: str
-    lacking: tuple[str, ...]
-    error: str | None
-
-
 def trend_text(change: NumberChange | None, lag_count: int) -> str:
     """``+12.0/s``, ``-30.0/s, done in 5m12s`` (if it is not nearly done), or ``steady`` if the change is too small to
     show. Empty if it is not known."""
@@ -74,11 +66,3 @@ def trend_text(change: NumberChange | None, lag_count: int) -> str:
     left_ms = lag_count / -change.per_s * 1000
     falls = f"{rate(change.per_s)}/s"
     return falls if left_ms < FORETOLD_FROM_MS else f"{falls}, done in {duration(left_ms)}"
-
-
-def growth_text(change: NumberChange | None) -> str:
-    """``+3 in 5m00s`` or ``none in 5m00s``; empty if it is not known."""
-    if change is None:
-        return ""
-    grown = f"{round(change.by):+,}" if change.by else "none"
-    return f"{grown} in {duration(change.over_ms)}"

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
-from textual.widgets import Input
+from textual.widgets import Footer, Input
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.tui.filters import parse_filter
@@ -21,7 +21,7 @@ from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
 from rmqadmin.tui.widgets.head_line import HeadLine
-from rmqadmin.tui.widgets.key_line import KeyLine
+from rmqadmin.tui.widgets.places import Places
 from rmqadmin.tui.widgets.status_line import StatusLine
 from rmqadmin.tui.widgets.tables.columns import BASE, NUMBERS, Column
 from rmqadmin.tui.widgets.tables.cut_line import CutLine
@@ -60,8 +60,9 @@ class DashboardScreen(Screen[None]):
     ``body``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", id="screen.back"),
+        Binding("question_mark", "app.keys", "Keys", id="app.keys"),
         Binding("slash", "filter", "Filter", id="screen.filter"),
+        Binding("escape", "back", "Back", id="screen.back"),
         Binding("r", "refresh_now", "Refresh", show=False, id="screen.refresh"),
         Binding("space", "pause", "Pause", show=False, id="screen.pause"),
     ]
@@ -122,11 +123,12 @@ class DashboardScreen(Screen[None]):
     # --- life --------------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
+        yield Places(self.dashboard.places, self.dashboard.current_mode)
         yield HeadLine()
         yield from self.body()
         yield CutLine()
         yield StatusLine()
-        yield KeyLine()
+        yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         remembered = read_remembered()
@@ -203,6 +205,8 @@ class DashboardScreen(Screen[None]):
         self.is_shown, self._suspended = True, False
         self.hide_system()
         self._pause_feeds()
+        self.query_one(Places).show_place(self.dashboard.current_mode)
+        self.show_places()
         self.show_head()
         self.show_status()
         self.shown_again()
@@ -220,6 +224,15 @@ class DashboardScreen(Screen[None]):
             feed.stop()
 
     # --- lines above and below ---------------------------------------------------------------------------------------
+
+    def show_places(self) -> None:
+        """Counts what is wrong at each place."""
+        sampler = self.dashboard.sampler
+        if sampler is not None and self.is_mounted:
+            self.query_one(Places).count(sampler.pulse.wrong())
+
+    async def on_places_chosen(self, event: Places.Chosen) -> None:
+        await self.dashboard.action_go(event.mode)
 
     def show_head(self) -> None:
         self.query_one(HeadLine).show(self.dashboard.settings, self.dashboard.read_only, self.dashboard.way)

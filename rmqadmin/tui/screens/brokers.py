@@ -65,7 +65,7 @@ def _disk_mark(state: BrokerState) -> Mark | None:
 
 class BrokersScreen(TableScreen):
     NOUN = ("broker", "brokers")
-    step = "Cluster"
+    step = "Brokers"
     file_name = "cluster"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "info", "Status", id="brokers.info"),

@@ -10,20 +10,22 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
-from rmqadmin.core.health.finding import Subject, SubjectKind
+from rmqadmin.core.health.finding import Grade, Subject, SubjectKind
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.units import clock, unchanged_text
+from rmqadmin.core.units import clock, elapsed, unchanged_text
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.memory.wrong_list import Verdict
+from rmqadmin.tui.memory.wrong_list import Verdict, Wrong
 from rmqadmin.tui.screens import pulse_columns
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.selected import of_subject
+from rmqadmin.tui.widgets.plot import Plots
 from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column
-from rmqadmin.tui.widgets.tables.row_table import HEADER_HEIGHT, RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
+from rmqadmin.tui.widgets.told_line import ToldLine
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 
@@ -32,24 +34,21 @@ if TYPE_CHECKING:
     from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.screens.over_time import ReadRow
 
-LEAST_ROWS = {"brokers": 2, "worst": 3, "letters": 1, "troubles": 2, "changes": 2}
-"""The fewest rows of each part, where there is no room for all."""
+WRONG_LINES, WRONG_LINES_HIGH = 8, 10
+CURVE_LINES, CURVE_LINES_HIGH = 2, 5
+BROKER_LINES = 5
+"""Heights of parts, with the lines of their titles. They never depend on how many rows there are, so nothing jumps."""
 
-LINES_AROUND = 4
-"""Lines of the head, the verdict, the status and the keys. With this number, parts get their heights before they know
-their size, for the first drawing."""
-
-PLOTS_FROM_HEIGHT, PLOTS_HEIGHT = 30, 9
-"""If all parts are in one column of at least this height, the plots have this many lines."""
-
-_COLORS = {Mark.GOOD: "bold $text-success", Mark.WARN: "bold $text-warning", Mark.BAD: "bold $text-error"}
+BREAK_WIDTH, BREAK_HEIGHT = 110, 30
+"""From these on there are two columns, and parts are higher."""
 
 
 class PulseScreen(DashboardScreen):
     step = "Pulse"
     file_name = "pulse"
-    AUTO_FOCUS = "#brokers"
-    HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
+    AUTO_FOCUS = "#troubles"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BREAK_WIDTH, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (BREAK_HEIGHT, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", "Next part", id="pulse.next"),
         PLOT_KEY,
@@ -57,30 +56,35 @@ class PulseScreen(DashboardScreen):
 
     def __init__(self) -> None:
         super().__init__()
+        self.troubles = self._table("troubles", pulse_columns.trouble_columns(), has_titles=False)
         self.brokers = self._table("brokers", pulse_columns.broker_columns())
         self.worst = self._table("worst", pulse_columns.worst_columns())
-        self.letters = self._table("letters", pulse_columns.letters_columns())
-        self.troubles = self._table("troubles", pulse_columns.trouble_columns())
-        self.changes = self._table("changes", pulse_columns.change_columns())
-        self.parts = [self.brokers, self.worst, self.letters, self.troubles, self.changes]
+        self.changes = self._table("changes", pulse_columns.change_columns(), has_titles=False)
+        self.plots = Plots(id="plots")
+        self._counted: tuple[int, int] | None = None
+        """How many are broken, and worth a look, in the title on screen."""
 
-        self._verdict: Verdict | None = None
-        """The verdict on screen."""
-
-    def _table(self, id: str, columns: Sequence[Column]) -> RowTable:
-        stale_after_s = STALE_AFTER_MIN_S if id in ("brokers", "worst", "letters") else None
-        return RowTable(columns, id=id, stale_after_s=stale_after_s, now_ms=lambda: self.dashboard.now_ms())
+    def _table(self, id: str, columns: Sequence[Column], *, has_titles: bool = True) -> RowTable:
+        stale_after_s = STALE_AFTER_MIN_S if has_titles else None
+        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731
+        return RowTable(columns, id=id, stale_after_s=stale_after_s, now_ms=now_ms, has_titles=has_titles)
 
     # --- the body ----------------------------------------------------------------------------------------------------
 
     def body(self) -> Iterable[Widget]:
-        yield Static("asking …", id="verdict")
-        with Horizontal(id="pulse"):
-            yield Vertical(self.brokers, self.worst, self.letters, id="numbers")
-            yield Vertical(self.troubles, self.changes, id="words")
+        self.troubles.border_title, self.brokers.border_title = "Wrong", "Brokers"
+        self.worst.border_title, self.changes.border_title = "Furthest behind", "Changes"
+        with Horizontal(id="wrong"):
+            yield self.troubles
+            why = VerticalScroll(ToldLine(), id="why")
+            why.border_title = "Why, and what to do"
+            yield why
+        yield self.plots
+        with Horizontal(id="below"):
+            yield Vertical(self.brokers, self.worst, id="numbers")
+            yield self.changes
 
     def on_mount(self) -> None:
-        self._arrange_in(self.app.size.height - LINES_AROUND)
         self.set_interval(1.0, self.show_pulse)
 
     def sampler_started(self) -> None:
@@ -117,7 +121,8 @@ class PulseScreen(DashboardScreen):
             return
         self._show_numbers(sampler)
         self._show_words(sampler)
-        self._arrange()
+        self.plots.show(sampler.pulse)
+        self._show_why()
         self.show_status()
 
     def _show_numbers(self, sampler: Sampler) -> None:
@@ -126,11 +131,9 @@ class PulseScreen(DashboardScreen):
         not_behind = "no group is behind" + (
             f", but unknown on {', '.join(pulse.groups.lacks)}" if pulse.groups.lacks else ""
         )
-        no_letters = unknown if pulse.letters.unread_count else "no dead letters"
         for table, lines, asked_s, none in (
             (self.brokers, pulse.brokers.lines(), sampler.brokers_s, "no broker"),
             (self.worst, pulse.groups.worst_lines(), sampler.groups_s, not_behind),
-            (self.letters, pulse.letters.lines(), sampler.letters_s, no_letters),
         ):
             was = f"{none} when last asked" if sampler.error and none != unknown else none
             table.say_when_empty(was if asked_s else unknown)
@@ -139,73 +142,56 @@ class PulseScreen(DashboardScreen):
 
     def _show_words(self, sampler: Sampler) -> None:
         pulse, unknown = sampler.pulse, "unknown" if sampler.error else "asking …"
-        self.troubles.say_when_empty("nothing wrong was found" if pulse.is_complete and not sampler.error else unknown)
-        self.troubles.set_rows((one.key, one) for one in pulse.wrong())
+        verdict = pulse.verdict() if sampler.error is None else Verdict(f"unknown: {sampler.error}", Mark.BAD)
+        self.troubles.say_when_empty(f"✔ {verdict.text}" if verdict.mark is Mark.GOOD else verdict.text)
+        wrong = pulse.wrong()
+        self.troubles.set_rows((one.key, one) for one in wrong)
+        broken = sum(one.finding.grade is Grade.ERROR for one in wrong)
+        if (counted_now := (broken, len(wrong) - broken)) != self._counted:
+            self._counted = counted_now
+            more = [f"  [$text-error]{broken} broken[/]"] * (broken > 0)
+            more += [f"  [$text-warning]{len(wrong) - broken} to look at[/]"] * (len(wrong) > broken)
+            self.troubles.border_title = "Wrong" + "".join(more)
         away_since_ms = self.dashboard.away_since_ms
         self.changes.say_when_empty(unchanged_text(pulse.since_ms) if pulse.is_complete else unknown)
         self.changes.set_rows(
             (str(change.number), pulse_columns.LogLine(change, change.at_ms > away_since_ms))
             for change in pulse.log.newest_first()
         )
-        verdict = pulse.verdict() if sampler.error is None else Verdict(f"unknown: {sampler.error}", Mark.BAD)
-        if verdict != self._verdict:
-            self._verdict = verdict
-            color = "" if verdict.mark is None else _COLORS[verdict.mark]
-            self.query_one("#verdict", Static).update(literal(verdict.text, color), layout=False)
+
+    def _show_why(self) -> None:
+        """Beside the list, all of the finding under the cursor, and what to do about it."""
+        one: Wrong | None = None if self.troubles.cursor_key is None else self.troubles.part(self.troubles.cursor_key)
+        lines = []
+        if one is not None:
+            finding, since = one.finding, elapsed(self.dashboard.now_ms() - one.since_ms)
+            lines = [
+                Content.assemble(literal(finding.subject.name, "bold"), (f"  since {since}", "$text-muted")),
+                literal(finding.what),
+                *([Content(""), literal(finding.fix)] if finding.fix else []),
+                Content(""),
+                Content.assemble(("enter", "bold $text-accent"), "  goes to its cause"),
+            ]
+        self.query_one("#why ToldLine", ToldLine).tell(Content("\n").join(lines), layout=True)
+
+    def show_cut(self) -> None:
+        """Nothing in two columns, where all of what is wrong stands beside the list."""
+        if not self.has_class("-wide"):
+            super().show_cut()
+
+    def on_row_table_moved(self, event: RowTable.Moved) -> None:
+        super().on_row_table_moved(event)
+        if event.table is self.troubles and self.is_mounted:
+            self._show_why()
 
     def rows_text(self) -> str:
-        """How much has changed while the user was away."""
+        """How many dead letters there are, and how much has changed while the user was away."""
         sampler = self.dashboard.sampler
-        news_count = 0 if sampler is None else sampler.pulse.log.since(self.dashboard.away_since_ms)
-        if not news_count:
+        if sampler is None or not sampler.pulse.is_complete:
             return ""
-        return f"{counted(news_count, 'change')} since {clock(self.dashboard.away_since_ms)}"
-
-    # --- layout ------------------------------------------------------------------------------------------------------
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._arrange)
-
-    def _arrange(self) -> None:
-        """Shares the lines out among the parts. The last part of a column gets the rest. If the numbers have a column
-        of their own, the plots get its rest."""
-        self._arrange_in(self.query_one("#pulse").size.height)
-
-    def _arrange_in(self, room: int) -> None:
-        if self.has_class("-two"):
-            left = self._share(room, self.parts[:3])
-            self._share(room, self.parts[3:], fills=True)
-            self._show_plots(left)
-        else:
-            plots_height = PLOTS_HEIGHT if room >= PLOTS_FROM_HEIGHT else 0
-            self._share(room - plots_height, self.parts, fills=True)
-            self._show_plots(plots_height)
-
-    @staticmethod
-    def _share(room: int, parts: Sequence[RowTable], *, fills: bool = False) -> int:
-        """Sets the height of each part. Returns how many lines are left over; 0 if the last part ``fills`` them."""
-        wanted = [HEADER_HEIGHT + max(1, table.all_count) for table in parts]
-        least = [HEADER_HEIGHT + min(LEAST_ROWS[table.id or ""], max(1, table.all_count)) for table in parts]
-        heights = shares(room, wanted, least)
-        left = max(0, room - sum(heights))
-        if fills:
-            heights[-1] += left
-        for table, height in zip(parts, heights, strict=True):
-            if table.size.height != height:
-                table.styles.height = height
-        return 0 if fills else left
-
-    def _show_plots(self, height: int) -> None:
-        sampler = self.dashboard.sampler
-        if sampler is None:
-            return
-        from rmqadmin.tui.widgets.plot import Plots
-
-        plots = next(iter(self.query(Plots)), None)
-        if plots is None:
-            plots = Plots()
-            self.query_one("#numbers").mount(plots)
-        plots.show(height, sampler.pulse)
+        news_count, away_since_ms = sampler.pulse.log.since(self.dashboard.away_since_ms), self.dashboard.away_since_ms
+        news = f", {counted(news_count, 'change')} since {clock(away_since_ms)}" if news_count else ""
+        return sampler.pulse.letters.text() + news
 
     # --- opening the cause -------------------------------------------------------------------------------------------
 
@@ -222,7 +208,6 @@ class PulseScreen(DashboardScreen):
         kinds: dict[RowTable, SubjectKind] = {
             self.brokers: SubjectKind.BROKER,
             self.worst: SubjectKind.GROUP,
-            self.letters: SubjectKind.DEAD_LETTERS,
         }
         if table in kinds:
             return Subject(kinds[table], key)
@@ -297,16 +282,3 @@ class PulseScreen(DashboardScreen):
 
             return QueuesScreen(subject.name)
         return None
-
-
-def shares(room: int, wanted: Sequence[int], least: Sequence[int]) -> list[int]:
-    """How many lines each part gets: first its least, then one more in turn for each that wants more, until all are
-    satisfied or nothing is left."""
-    given = list(least)
-    left = room - sum(given)
-    while left > 0 and any(have < want for have, want in zip(given, wanted, strict=True)):
-        for at, want in enumerate(wanted):
-            if left > 0 and given[at] < want:
-                given[at] += 1
-                left -= 1
-    return given

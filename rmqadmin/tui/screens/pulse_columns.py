@@ -10,7 +10,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.core.tables.sparkline import sparkline
 from rmqadmin.core.units import clock
-from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import NUMBERS, VITAL, Column
 
 if TYPE_CHECKING:
     from rmqadmin.tui.memory.changes import ChangeSeen
@@ -50,7 +50,7 @@ def _number(field: str, *, words: str | None = None, every: float = 1, **more: A
 
 def broker_columns() -> list[Column]:
     return [
-        Column(name="key", words="brokers", value=str, importance=VITAL),
+        Column(name="key", words="broker", value=str, importance=VITAL),
         _number("in_tps"),
         _line("in_line", LINE_WIDTH),
         _number("out_tps"),
@@ -64,20 +64,11 @@ def broker_columns() -> list[Column]:
 
 def worst_columns() -> list[Column]:
     return [
-        Column(name="group", words="furthest behind", value=str, importance=VITAL),
+        Column(name="group", value=str, importance=VITAL),
         _number("lag_ms", words="lag time", every=_GROUPS_EVERY, is_sum=True),
         _number("lag_count", every=_GROUPS_EVERY, is_sum=True),
         _line("lag_line", SHORT_LINE_WIDTH, every=_GROUPS_EVERY),
         Column(name="trend", part=NUMBERS, shape=Shape.PROSE, every=_GROUPS_EVERY, readable_width=24),
-    ]
-
-
-def letters_columns() -> list[Column]:
-    return [
-        Column(name="group", words="dead letters of", value=str, importance=VITAL),
-        _number("depth_count", words="depth", every=_GROUPS_EVERY, is_sum=True),
-        _line("depth_line", SHORT_LINE_WIDTH, every=_GROUPS_EVERY),
-        Column(name="growth", part=NUMBERS, shape=Shape.PROSE, every=_GROUPS_EVERY),
     ]
 
 
@@ -99,7 +90,7 @@ def trouble_columns() -> list[Column]:
             importance=VITAL,
             readable_width=30,
         ),
-        Column(name="since_ms", is_time=True, importance=MINOR),
+        Column(name="since_ms", is_time=True),
     ]
 
 

@@ -17,7 +17,6 @@ from rmqadmin.core.units import at_least, count, rate
 if TYPE_CHECKING:
     from rmqadmin.tui.memory.pulse_memory import PulseMemory
 
-HEIGHT_MIN, STACKED_FROM_HEIGHT = 6, 25
 
 _NAMES = {"in_tps": "in/s", "out_tps": "out/s", "lag_count": "lag of all groups"}
 _FORMS: dict[str, Callable[[float | None], str]] = {
@@ -49,21 +48,14 @@ class Plot(Static):
 
 
 class Plots(Horizontal):
-    """Plots of numbers of the whole cluster, if there is room: side by side, or stacked, which shows more of the
-    past."""
+    """Plots of numbers of the whole cluster, side by side."""
 
     _pulse: PulseMemory | None = None
 
     def compose(self) -> Iterable[Widget]:
         yield from (Plot(id=field) for field in _NAMES)
 
-    def show(self, height: int, pulse: PulseMemory) -> None:
-        """Shows the plots in ``height`` lines, the first of them blank."""
-        self.display = height >= HEIGHT_MIN
-        if not self.display:
-            return
-        self.styles.height = height - 1
-        self.set_class(height >= STACKED_FROM_HEIGHT, "-stacked")
+    def show(self, pulse: PulseMemory) -> None:
         self._pulse = pulse
         self.draw()
 

@@ -26,7 +26,6 @@ import pytest
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.screens.pulse import PulseScreen
 from rmqadmin.tui.settings import Reach
-from rmqadmin.tui.widgets.tables.columns import NUMBERS
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
@@ -112,8 +111,6 @@ def test_the_pulse_and_the_way_to_a_cause(scene: Scene, monkeypatch: pytest.Monk
         numbers = rf" {BROKER_NAME}/0 +[\d,.]+ .* [\d,.]+ .* \d+\.\d% .* [\d.]+ ms "
         await driver.until(lambda: bool(re.search(numbers, driver.text)))
         await driver.until(lambda: scene.late in pulse.worst.row_keys())
-        await driver.until(lambda: pulse.letters.part(scene.group, NUMBERS) is not None)
-        assert pulse.letters.part(scene.group, NUMBERS).depth_count == 1
         sampler = driver.app.sampler
         assert sampler is not None
         await driver.until(lambda: (sampler.pulse.groups.lags or {})[scene.group].lag_count == 0)
@@ -344,7 +341,7 @@ def test_every_screen_can_be_read_at_every_size(scene: Scene) -> None:
     named = scene.group[:8], scene.topic[:8]  # ids and names may be shortened in the middle
 
     async def test(driver: Driver) -> None:
-        await looks(driver, BROKER_NAME, "furthest behind", "changes")
+        await looks(driver, BROKER_NAME, "Furthest behind", "changes")
         await at_row(driver, "c", f"{BROKER_NAME}/0")
         await looks(driver, "V5_5_0", "active")
         for key, seen in (("i", "brokerVersionDesc"), ("a", "ACL 1.0 off"), ("m", "master")):
@@ -383,6 +380,6 @@ async def looks(driver: Driver, *seen: str) -> None:
     for size in SIZES:
         await driver.pilot.resize_terminal(*size)
         await driver.until_shown(*seen)
-        await driver.until(lambda: driver.text.splitlines()[-1].endswith(" ? Keys q Quit"))
+        await driver.until(lambda: "? Keys" in driver.text.splitlines()[-1])
         await driver.until(lambda: not unreadable(driver))
         assert not said_by_color_alone(driver)

@@ -47,9 +47,7 @@ class SetClient(FixedClient):
 def test_a_slave_is_not_wrong_because_it_does_not_do_the_duties_of_a_master() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
-        await driver.until(
-            lambda: [line.split()[-1] for line in driver.text.splitlines()[2:5]] == ["active", "slave", "answers"]
-        )
+        await driver.until(lambda: [line.split()[-1] for line in driver.lines[3:6]] == ["active", "slave", "answers"])
         await driver.press("h")
         await driver.until_shown("broker-a/2", "80.1%")
         assert "not active" not in driver.text
@@ -101,7 +99,7 @@ def test_down_to_the_topics_of_a_broker(world: World) -> None:
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.press("enter")
-        await driver.until_shown("Cluster › broker-a", "newest")
+        await driver.until_shown("Brokers › broker-a", "newest")
         await driver.press("slash")  # other tests' topics are there too, more than fit on the screen
         await driver.type(world.topic, into="filter")
         await driver.until_shown("1 of ")
@@ -114,7 +112,7 @@ def test_a_broker_without_users_says_so(world: World) -> None:
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.press("a")
-        await driver.until_shown("Cluster › Access to broker-a 0", "0 entries, ACL 1.0 off")
+        await driver.until_shown("Brokers › Access to broker-a 0", "0 entries, ACL 1.0 off")
 
     drive(world.make_client, test)
 

@@ -165,8 +165,10 @@ def test_every_screen_tells_what_its_row_is_about() -> None:
             return selected()
 
         await driver.until_shown(GROUP, "broker-a/0")
-        assert await opened() == broker
-        assert await opened("tab") == {"GROUP": GROUP}
+        driver.app.screen.query_one("#brokers").focus()
+        await driver.until(lambda: selected() == broker)
+        await driver.press("tab")
+        await driver.until(lambda: selected() == {"GROUP": GROUP})
         await driver.press("g")
         await put_cursor(driver, GROUP)
         await driver.press("enter")

@@ -47,12 +47,12 @@ def color_at(driver: Driver, text: str) -> str:
     )
 
 
-def test_its_name_is_in_the_first_line_in_its_colour(world: World) -> None:
+def test_its_name_is_in_the_second_line_in_its_colour(world: World) -> None:
     async def test(driver: Driver) -> None:
-        await driver.until(lambda: driver.text.startswith(" rmqadmin  live "))
+        await driver.until(lambda: driver.lines[1].startswith(" rmqadmin  live "))
         assert color_at(driver, "live") == "#b3261e"
         await driver.press("t")
-        await driver.until(lambda: driver.text.startswith(" rmqadmin  live ") and driver.app.way == ["Topics"])
+        await driver.until(lambda: driver.lines[1].startswith(" rmqadmin  live ") and driver.app.way == ["Topics"])
         assert color_at(driver, "live") == "#b3261e"
 
     drive(world.make_client, test, context="live", color=ContextColor.RED)

@@ -27,7 +27,7 @@ def test_the_keys_of_the_page() -> None:
     assert len(steps()) >= 15
 
     async def test(driver: Driver) -> None:
-        await driver.until_shown("furthest behind", "wrong", "changes", "arrivals")
+        await driver.until_shown("Furthest behind", "Wrong", "Changes", "arrivals")
         for keys, seen in steps():
             for key in keys:
                 if len(key) > 1 and key not in (*_NAMES, "enter", "space", "tab"):

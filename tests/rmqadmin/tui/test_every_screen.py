@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from textual.widgets import Footer
 
 from rmqadmin.tui.dialogs.keys import KeyOf, sheet
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.group import GroupScreen
-from rmqadmin.tui.widgets.key_line import KeyLine
+from rmqadmin.tui.widgets.places import Places
 from rmqadmin.tui.widgets.tables.filter_input import FilterInput
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
@@ -92,7 +93,7 @@ def test_an_error_is_read_to_its_end_at_80_columns() -> None:
 
     async def test(driver: Driver) -> None:
         await driver.press("c")
-        await driver.until_shown("cannot connect to 192.0.2.1:9876", "a known authority", "every 2 s", "q Quit")
+        await driver.until_shown("cannot connect to 192.0.2.1:9876", "a known authority", "every 2 s", "? Keys")
 
     drive(refuses, test, interval_s=2.0, size=(80, 24))
 
@@ -141,7 +142,7 @@ def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet()
     async def test(driver: Driver) -> None:
         await driver.press("g")
         await put_cursor(driver, GROUP)
-        await driver.until_shown("⏎ Open", "> Sort")
+        await driver.until_shown("⏎ Open", "? Keys")
         assert "^r Reset" not in driver.text
         await driver.press("enter")
         await driver.until_shown("^r Reset", "Other table")
@@ -182,7 +183,7 @@ def test_the_sheet_of_keys_can_be_read_to_its_end_at_80_columns() -> None:
         await driver.press("end")
         await driver.until(all_seen)
         await driver.press("q")
-        await driver.until_shown("336,774", "^d Delete", "q Quit")
+        await driver.until_shown("336,774", "^d Delete")
 
     drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
 
@@ -205,7 +206,7 @@ def test_what_is_typed_into_a_line_is_no_key_and_the_line_says_how_to_leave_it()
         await driver.press("s")
         await driver.until(lambda: last_line(driver) == "⏎ Ask tab Next field esc Leave the line")
         await driver.press("escape")
-        await driver.until(lambda: "? Keys q Quit" in last_line(driver))
+        await driver.until(lambda: "? Keys" in last_line(driver))
         await driver.press("s")
         await driver.until(lambda: "⏎ Ask" in last_line(driver))
         await driver.press("escape", "t")
@@ -222,7 +223,7 @@ def test_a_dialog_offers_only_keys_that_do_something_now() -> None:
         await put_cursor(driver, "flights")
         await driver.press("ctrl+d")
         await driver.until_shown("Delete the topic", "cannot connect to 192.0.2.11:10911")
-        await driver.until(lambda: last_line(driver) == "⏎ Go on > Sort esc Close")  # at the broker that answers
+        await driver.until(lambda: last_line(driver) == "⏎ Go on esc Close")  # at the broker that answers
         await driver.press("escape", "p")
         await driver.until_shown("keep", "nothing would change")
         await driver.until(lambda: last_line(driver).startswith("esc Close r Read"))
@@ -240,27 +241,7 @@ def test_a_dialog_offers_only_keys_that_do_something_now() -> None:
 
 
 def last_line(driver: Driver) -> str:
-    return driver.text.splitlines()[-1].strip()
-
-
-def test_jump_mode_numbers_what_can_have_the_keys() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, GROUP)
-        await driver.press("enter")
-        await driver.until_shown("192.0.2.50@1")
-        screen = driver.app.screen
-        assert isinstance(screen, GroupScreen)
-        await driver.press("ctrl+o")
-        await driver.until_shown(" 1 ", " 2 ")
-        await driver.press("2")
-        await driver.until(lambda: screen.focused is screen.members and driver.app.screen is screen)
-        await driver.press("ctrl+o")
-        await driver.until_shown(" 1 ", " 2 ")
-        await driver.press("1")
-        await driver.until(lambda: screen.focused is screen.offsets)
-
-    drive(FixedClient, test, size=(170, 30))
+    return re.sub(" +", " ", driver.text.splitlines()[-1].strip())
 
 
 def test_keys_of_the_user_take_the_place_of_ours() -> None:
@@ -329,20 +310,31 @@ def test_groups_sorted_by_lag_ask_also_for_those_out_of_view(tmp_path_factory: p
             await driver.until_shown("g00", "41 groups")
             assert "z-last" not in driver.text
             await driver.press("greater_than_sign", "greater_than_sign")
-            await driver.until(lambda: driver.lines[2].split()[:2] == ["z-last", "1"])
+            await driver.until(lambda: driver.lines[3].split()[:2] == ["z-last", "1"])
             assert "by lag, falling" in status(driver)
             assert driver.app.screen.query_one(RowTable).cursor_key == "g00", "the cursor stays on its row"
 
         drive(world.make_client, test)
 
 
-def test_a_click_on_a_key_presses_it() -> None:
+def test_a_click_opens_a_place_and_presses_a_key() -> None:
     async def test(driver: Driver) -> None:
         await driver.until_shown("g Groups")
+        for place, shown in (("Groups", "consumed/s"), ("Pulse", "Furthest behind"), ("Groups", "consumed/s")):
+            line = driver.text.splitlines()[0]
+            await driver.pilot.click(Places, offset=(line.index(place), 0))
+            await driver.until_shown(shown)
         line = driver.text.splitlines()[-1]
-        await driver.pilot.click(KeyLine, offset=(line.index("Groups"), 0))
-        await driver.until(lambda: driver.app.current_mode == "groups")
-        await driver.until_shown(GROUP)
+        await driver.pilot.click(Footer, offset=(line.index("Keys"), 0))
+        await driver.until_shown("on this screen")
+
+    drive(FixedClient, test)
+
+
+def test_a_place_counts_what_is_wrong_there_on_every_screen() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("g Groups ▲1", "c Brokers ✖1")
 
     drive(FixedClient, test)
 

@@ -32,7 +32,7 @@ def test_the_place_leads_there_and_back_to_the_cluster() -> None:
         await driver.press("colon")
         await driver.type("masters", into="command")
         await driver.press("enter")
-        await driver.until_shown("Cluster › Masters", "not in sync", "2 sets, 4 brokers")
+        await driver.until_shown("Brokers › Masters", "not in sync", "2 sets, 4 brokers")
         await driver.press("escape")
         await driver.until_shown("in today")
 

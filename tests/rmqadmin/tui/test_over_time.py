@@ -78,7 +78,7 @@ def test_the_plot_of_what_a_line_of_the_pulse_is_about() -> None:
             await driver.press("l")
             await driver.until_shown(f"{key} over time", title)
             await driver.press("escape")
-            await driver.until_shown("furthest behind")
+            await driver.until_shown("Furthest behind")
 
     drive(FixedClient, test, size=WIDE, now_ms=NOW_MS)
 

@@ -11,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
-from textual.binding import Binding
 from textual.content import Content
 from textual.strip import Strip
 
@@ -21,7 +20,6 @@ from rmqadmin.core.units import at_least, duration, elapsed, moment, perm, queue
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.settings import read_keys
 from rmqadmin.tui.widgets.head_line import fitted
-from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, ShownKey, fitted_keys
 from rmqadmin.tui.widgets.tables.cut_line import in_lines
 from rmqadmin.tui.widgets.texts.json_lines import (
     DEPTH_MAX,
@@ -279,18 +277,3 @@ def test_a_title_stays_with_its_text_on_the_next_line() -> None:
         "owner 127.0.0.1@4711   committed 188", "in flight 0   consumed 4m ago"
     ]  # fmt: skip
     assert in_lines(Content(text), 36).plain.split("\n")[0] == "owner 127.0.0.1@4711   committed 188"
-
-
-def test_the_last_line_keeps_the_keys_of_the_screen_before_those_of_every_screen() -> None:
-    def key(text: str, id: str | None = None, group: Binding.Group | None = None) -> ShownKey:
-        return ShownKey(Content(text), Content(text[0]), group, id)
-
-    own = [key("a One"), key("b Two"), key("c Three")]
-    everywhere = [key("esc Back", "screen.back"), key("/ Filter", "screen.filter"), key("A-Z Sort", "table.sort_next")]
-    nouns, kept = [key(f"{letter} Noun", group=GO_GROUP) for letter in "tg"], key("q Quit", group=KEPT_GROUP)
-    keys = [*own, *everywhere, *nouns, kept]
-    assert fitted_keys(keys, 67).plain == "a One b Two c Three esc Back / Filter A-Z Sort t Noun g Noun q Quit"
-    assert fitted_keys(keys, 58).plain == "a One b Two c Three esc Back / Filter … t g Go q Quit"
-    assert fitted_keys(keys, 50).plain == "a One b Two c Three esc Back / Filter … q Quit"
-    assert fitted_keys(keys, 28).plain == "a One b Two c Three … q Quit"
-    assert fitted_keys(keys, 3).plain == "… q Quit"

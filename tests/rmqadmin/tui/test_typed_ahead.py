@@ -58,7 +58,7 @@ def test_at_once_is_as_one_by_one(world: World) -> None:
             (f"m/key-{ENTER}", f"Topics > {world.topic} > messages", "filter key-"),
             ("d:pulse" + ENTER, "Pulse", "broker-a"),
             (f":group {world.group}{ENTER}b", f"Groups > {world.group} > rebalance", "since"),
-            ("c?", "Cluster", "on this screen"),
+            ("c?", "Brokers", "on this screen"),
             (f"?s{world.topic}", "Search", world.topic),
         ):
             at_once(driver, keys)

@@ -99,7 +99,7 @@ class RowTable(DataTable[Text]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *_MOVES,
         Binding("enter", "select_cursor", "Open", id="table.open"),
-        Binding("greater_than_sign", "sort(1)", "Sort", id="table.sort_next"),
+        Binding("greater_than_sign", "sort(1)", "Sort", show=False, id="table.sort_next"),
         Binding("less_than_sign", "sort(-1)", "Sort by the column before", show=False, id="table.sort_previous"),
         Binding("y", "copy", "Copy", show=False, id="table.copy"),
         Binding("o", "reverse", "Other order", show=False, id="table.reverse"),
@@ -142,11 +142,17 @@ class RowTable(DataTable[Text]):
         stale_after_s: float | None = None,
         opens: bool = True,
         now_ms: Callable[[], int] = _wall_ms,
+        has_titles: bool = True,
     ):
-        """``stale_after_s``: age from which cells are dim; None for rows that do not age. ``opens``: whether Enter
-        opens a row. ``now_ms``: the clock of ages in cells."""
+        """``has_titles``: whether the titles of the columns are shown. ``stale_after_s``: age from which cells are dim;
+        None for rows that do not age. ``opens``: whether Enter opens a row. ``now_ms``: the clock of ages in cells."""
         super().__init__(
-            id=id, cursor_type="row", show_row_labels=False, cursor_foreground_priority="renderable", show_cursor=False
+            id=id,
+            show_header=has_titles,
+            cursor_type="row",
+            show_row_labels=False,
+            cursor_foreground_priority="renderable",
+            show_cursor=False,
         )
         self.opens = opens
         self.model = Rows(columns, now_ms, stale_after_s)
@@ -324,7 +330,7 @@ class RowTable(DataTable[Text]):
         for at in range(self.row_count, count):
             self._written[at] = self._cells_of(at) if at in in_view else []
             self.add_row(*(self._text(cell) for cell in self._written[at]), key=str(at))
-        self.virtual_size = Size(self.virtual_size.width, count + HEADER_HEIGHT)
+        self.virtual_size = Size(self.virtual_size.width, count + HEADER_HEIGHT * self.show_header)
 
     def _cells_of(self, at: int) -> list[Cell]:
         """The cells of a row of the window."""
@@ -495,7 +501,7 @@ class RowTable(DataTable[Text]):
     @property
     def _height(self) -> int:
         """Rows that fit under the header."""
-        return max(1, self.scrollable_content_region.height - HEADER_HEIGHT)
+        return max(1, self.scrollable_content_region.height - HEADER_HEIGHT * self.show_header)
 
     def visible_keys(self) -> list[str]:
         """The keys of the rows in view, top to bottom."""

@@ -1,0 +1,81 @@
+"""The first line of a screen: the places with their keys, and how many of the things there are broken or worth a look,
+so that trouble is seen from every screen. A click opens a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Tab, Tabs
+
+from rmqadmin.core.health.finding import Grade, SubjectKind
+from rmqadmin.tui.memory.wrong_list import Wrong
+
+_PREFIX = "go-"
+"""Of the ids of tabs, which share one space with those of a screen's parts."""
+
+PLACE_OF = {
+    SubjectKind.TOPIC: "topics",
+    SubjectKind.GROUP: "groups",
+    SubjectKind.QUEUE: "groups",
+    SubjectKind.DEAD_LETTERS: "dead_letters",
+    SubjectKind.BROKER: "cluster",
+    SubjectKind.BROKER_SET: "cluster",
+    SubjectKind.NAME_SERVER: "cluster",
+}
+"""Where what is wrong with a subject of that kind is counted."""
+
+
+class Places(Tabs, can_focus=False):
+    """``names``: key and name of each place, by its mode. Posts ``Chosen`` for a click; that a tab is active is posted
+    at other times, too."""
+
+    @dataclass
+    class Chosen(Message):
+        """The user has clicked on a place."""
+
+        mode: str
+
+    def __init__(self, names: Mapping[str, tuple[str, str]], place: str):
+        self._names = names
+        super().__init__(
+            *(Tab(_title(*name), id=_PREFIX + mode) for mode, name in names.items()), active=_PREFIX + place
+        )
+
+    def on_click(self, event: events.Click) -> None:
+        if isinstance(event.widget, Tab):
+            self.post_message(self.Chosen(self.mode_of(event.widget)))
+
+    def show_place(self, place: str) -> None:
+        """Shows where the screen is, also after a click on another place."""
+        self.active = _PREFIX + place
+
+    def count(self, wrong: Iterable[Wrong]) -> None:
+        """Counts what is wrong, by its place."""
+        found: dict[str, dict[Grade, set[str]]] = {mode: {} for mode in self._names}
+        for one in wrong:
+            if (place := PLACE_OF.get(one.finding.subject.kind)) is not None:
+                found[place].setdefault(one.finding.grade, set()).add(one.finding.subject.name)
+        for tab in self.query(Tab):
+            mode = self.mode_of(tab)
+            broken, look = (len(found[mode].get(grade, ())) for grade in (Grade.ERROR, Grade.WARNING))
+            title = _title(*self._names[mode], broken, look)
+            if tab.label != title:
+                tab.label = title
+
+    @staticmethod
+    def mode_of(tab: Tab) -> str:
+        """The mode of a place."""
+        return (tab.id or "").removeprefix(_PREFIX)
+
+
+def _title(key: str, name: str, broken: int = 0, look: int = 0) -> Content:
+    mark = Content("")
+    if broken:
+        mark = Content.styled(f" ✖{broken}", "bold $text-error")
+    elif look:
+        mark = Content.styled(f" ▲{look}", "$text-warning")
+    return Content.assemble((key, "bold $text-accent"), f" {name}", mark)
