@@ -10,7 +10,6 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -34,7 +33,6 @@ from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
-from rmqadmin.tui.typed_ahead import TypedAhead
 from rmqadmin.tui.wide_keys import as_narrow
 from rmqadmin.tui.widgets.tables.row_table import moves_without
 from rmqproto.errors import UsageError
@@ -42,6 +40,7 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.notifications import SeverityLevel
+    from textual.widget import AwaitMount
 
     from rmqadmin.core.health.finding import Subject
     from rmqadmin.tui.command_line.places import PlaceAsked
@@ -148,12 +147,12 @@ class DashboardApp(App[None]):
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(key, f"go('{mode}')", name, show=False, id=f"app.{mode}")
+            Binding(key, f"go('{mode}')", name, show=False, id=f"app.{mode}", priority=True)
             for mode, (key, name, _, _) in _NOUNS.items()
         ),
         Binding("plus,equals_sign", "interval(1)", "Slower", show=False, id="app.slower"),
         Binding("minus", "interval(-1)", "Faster", show=False, id="app.faster"),
-        Binding("colon", "command_line", "Command line", show=False, id="app.command_line"),
+        Binding("colon", "command_line", "Command line", show=False, id="app.command_line", priority=True),
         PICTURE_KEY,
         Binding("right", "replay('next')", "Next step", id="app.replay_next"),
         Binding("left", "replay('previous')", "Previous step", id="app.replay_previous"),
@@ -186,7 +185,6 @@ class DashboardApp(App[None]):
         """Of the context that was shown before this one."""
         self.sampler: Sampler | None = None
         self._touched_ms = self._away_since_ms = self.now_ms()
-        self.typed_ahead = TypedAhead(self)
         self._is_ready = self._is_to_leave = False
 
     @staticmethod
@@ -227,9 +225,6 @@ class DashboardApp(App[None]):
         3.12 on, it would be composed before it is on its stack, and an input in it would end the program (Textual issue
         6444). Opened later, it would follow another screen and be drawn twice."""
         return self._first_noun()
-
-    def on_unmount(self) -> None:
-        self.typed_ahead.end()
 
     def on_mount(self) -> None:
         self.add_mode(_FIRST_NOUN, self._first_noun)  # from now on it is like the others
@@ -332,12 +327,7 @@ class DashboardApp(App[None]):
             event = as_narrow(event)
         if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
             self._away_since_ms, self._touched_ms = self.away_since_ms, self.now_ms()
-        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
-            await super().on_event(event)
-        elif not self.typed_ahead.holds(event):
-            receiver = self.focused or self.screen
-            await super().on_event(event)
-            self.typed_ahead.given(event, receiver)
+        await super().on_event(event)
 
     @property
     def away_since_ms(self) -> int:
@@ -441,9 +431,12 @@ class DashboardApp(App[None]):
             await self.pop_screen()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys of nouns do not work in a dialog, which has its own keys."""
+        """Keys of nouns do not work in a dialog, which has its own keys. Those that open another screen have priority,
+        so that a key behind them goes to that screen; in a line, they are text."""
         if action == "replay":
             return self._replay is not None and isinstance(self.screen, DashboardScreen)
+        if action in ("go", "command_line") and isinstance(self.focused, Input):
+            return False
         if action in ("go", "interval", "system", "command_line"):
             return isinstance(self.screen, DashboardScreen)
         return True
@@ -474,19 +467,19 @@ class DashboardApp(App[None]):
 
         self.push_screen(KeysScreen(self.screen))
 
-    def action_command_line(self) -> None:
-        self.open_command_line("")
+    async def action_command_line(self) -> None:
+        await self.open_command_line("")
 
-    def open_command_line(self, text: str) -> None:
+    def open_command_line(self, text: str) -> AwaitMount:
         from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 
-        self.push_screen(CommandLineScreen(text), self._place_asked)
+        return self.push_screen(CommandLineScreen(text), self._place_asked)
 
     def _place_asked(self, asked: PlaceAsked | None) -> None:
         from rmqadmin.tui.command_line.places import open_place
 
         if asked is not None:
-            self.run_worker(self.typed_ahead.opening(partial(open_place, self, asked)))
+            self.run_worker(open_place(self, asked))
 
     # --- what is remembered ------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@ while the screen is on top."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -13,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
-from textual.widgets import Footer, Input
+from textual.widgets import Footer, Input, Tab
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.tui.filters import parse_filter
@@ -79,8 +78,6 @@ class DashboardScreen(Screen[None]):
         super().__init__()
         self.feeds: list[Feed] = []
         self.paused = False
-        self.answered = asyncio.Event()
-        """Set once the focused table has had rows, or every feed has had an answer or an error."""
         self._suspended = self.is_shown = False
 
     @property
@@ -205,7 +202,6 @@ class DashboardScreen(Screen[None]):
         self.is_shown, self._suspended = True, False
         self.hide_system()
         self._pause_feeds()
-        self.query_one(Places).show_place(self.dashboard.current_mode)
         self.show_places()
         self.show_head()
         self.show_status()
@@ -231,8 +227,8 @@ class DashboardScreen(Screen[None]):
         if sampler is not None and self.is_mounted:
             self.query_one(Places).count(sampler.pulse.wrong())
 
-    async def on_places_chosen(self, event: Places.Chosen) -> None:
-        await self.dashboard.action_go(event.mode)
+    async def on_tab_clicked(self, event: Tab.Clicked) -> None:
+        await self.dashboard.action_go(Places.mode_of(event.tab))
 
     def show_head(self) -> None:
         self.query_one(HeadLine).show(self.dashboard.settings, self.dashboard.read_only, self.dashboard.way)
@@ -254,17 +250,10 @@ class DashboardScreen(Screen[None]):
 
     def show_status(self) -> None:
         if self.is_mounted:
-            self._look_for_answers()
             self.show_cut()
             line = self.query_one(StatusLine)
             rows = ", ".join(filter(None, [self.dashboard.replay_text, self.rows_text(), self.view_text()]))
             line.show(rows, self.shown_feeds(), self.interval_s(), paused=self.paused or self._suspended)
-
-    def _look_for_answers(self) -> None:
-        table = self.filtered_table()
-        is_answered = all(feed.updated_s is not None or feed.error is not None for feed in self.feeds)
-        if (table is not None and table.all_count) or (self.feeds and is_answered):
-            self.answered.set()
 
     def _tick(self) -> None:
         shown = self.app.screen_stack[-1:]  # empty when the program is ending

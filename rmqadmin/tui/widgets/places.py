@@ -4,11 +4,8 @@ so that trouble is seen from every screen. A click opens a place."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-from textual import events
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Tab, Tabs
 
 from rmqadmin.core.health.finding import Grade, SubjectKind
@@ -30,14 +27,8 @@ PLACE_OF = {
 
 
 class Places(Tabs, can_focus=False):
-    """``names``: key and name of each place, by its mode. Posts ``Chosen`` for a click; that a tab is active is posted
-    at other times, too."""
-
-    @dataclass
-    class Chosen(Message):
-        """The user has clicked on a place."""
-
-        mode: str
+    """``names``: key and name of each place, by its mode. The tab of the screen's own place stays active; the screen
+    gets ``Tab.Clicked`` and opens what was clicked on."""
 
     def __init__(self, names: Mapping[str, tuple[str, str]], place: str):
         self._names = names
@@ -45,13 +36,8 @@ class Places(Tabs, can_focus=False):
             *(Tab(_title(*name), id=_PREFIX + mode) for mode, name in names.items()), active=_PREFIX + place
         )
 
-    def on_click(self, event: events.Click) -> None:
-        if isinstance(event.widget, Tab):
-            self.post_message(self.Chosen(self.mode_of(event.widget)))
-
-    def show_place(self, place: str) -> None:
-        """Shows where the screen is, also after a click on another place."""
-        self.active = _PREFIX + place
+    def on_tab_clicked(self, event: Tab.Clicked) -> None:
+        event.prevent_default()
 
     def count(self, wrong: Iterable[Wrong]) -> None:
         """Counts what is wrong, by its place."""

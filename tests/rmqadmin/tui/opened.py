@@ -37,16 +37,16 @@ class Driver:
         self.app, self.pilot = app, pilot
 
     async def press(self, *keys: str) -> None:
-        """Presses each key once the one before it has taken effect. Textual's pilot waits until the process is idle,
-        but on a busy machine it also looks idle while it waits for the CPU."""
+        """Presses each key once the one before it has taken effect, and what it opened has the focus. Textual's pilot
+        waits until the process is idle, but on a busy machine it also looks idle while it waits for the CPU."""
         for key in keys:
-            await self.until(lambda: self.app.typed_ahead.is_free)
-            receiver = self.app.focused or self.app.screen
+            receiver, before = self.app.focused or self.app.screen, None
             await self.pilot.press(key)
-            await self.until(lambda: self.app.typed_ahead.is_free)
-            for _ in range(2):  # messages that the key's action posts go the same way
-                for pump in (self.app, *receiver.ancestors_with_self):
-                    await self._has_done(pump)
+            while receiver is not before:
+                for _ in range(2):  # messages that the key's action posts go the same way
+                    for pump in (self.app, *receiver.ancestors_with_self):
+                        await self._has_done(pump)
+                before, receiver = receiver, self.app.focused or self.app.screen
 
     async def _has_done(self, pump: MessagePump) -> None:
         """Waits until the pump has handled everything posted to it before, unless it is closed."""

@@ -63,7 +63,6 @@ _MOVES = (
     Binding("home,ctrl+home", "first", "First", show=False, id="table.first"),
     Binding("end,G,ctrl+end", "last", "Last", show=False, id="table.last"),
 )
-MOVING_KEYS = frozenset(key for binding in _MOVES for key in binding.key.split(","))
 
 _STYLES = {
     "stale": "$text-disabled",

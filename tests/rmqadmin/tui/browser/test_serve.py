@@ -79,8 +79,9 @@ async def dashboard_is_live_until_ctrl_c(browser: aiohttp.ClientSession, served:
     origin = served.address.rstrip("/")
     async with browser.ws_connect(f"{served.address}ws?width=140&height=30", origin=origin) as page:
         await until_painted(page, "READ-ONLY", "broker-a")
-        await page.send_json(["stdin", "t/typed ahead"])  # as for a paste, or for keys that arrive together
-        await until_painted(page, "filter typed ahead")
+        for keys, shown in (("t", "Topics"), ("/", "regular expression"), ("sought", "filter sought")):
+            await page.send_json(["stdin", keys])
+            await until_painted(page, shown)
         (dashboard,) = served.dashboards()
         started_with = Path(f"/proc/{dashboard}/cmdline").read_text().split("\0")
         assert "--read-only" in started_with
