@@ -40,7 +40,6 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.notifications import SeverityLevel
-    from textual.widget import AwaitMount
 
     from rmqadmin.core.health.finding import Subject
     from rmqadmin.tui.command_line.places import PlaceAsked
@@ -467,13 +466,13 @@ class DashboardApp(App[None]):
 
         self.push_screen(KeysScreen(self.screen))
 
-    async def action_command_line(self) -> None:
-        await self.open_command_line("")
-
-    def open_command_line(self, text: str) -> AwaitMount:
+    async def action_command_line(self, text: str = "") -> None:
         from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 
-        return self.push_screen(CommandLineScreen(text), self._place_asked)
+        await self.push_screen(CommandLineScreen(text), self._place_asked)
+
+    def open_command_line(self, text: str) -> None:
+        self.call_later(self.action_command_line, text)
 
     def _place_asked(self, asked: PlaceAsked | None) -> None:
         from rmqadmin.tui.command_line.places import open_place

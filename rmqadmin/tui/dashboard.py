@@ -78,7 +78,7 @@ class Dashboard(Protocol):
     async def go_into(self, mode: str, screen: Screen[None] | None) -> None:
         """Goes to a noun's first screen, or to ``screen`` above it."""
 
-    def open_command_line(self, text: str) -> object:
+    def open_command_line(self, text: str) -> None:
         """Opens the command line (``:``) with ``text`` in it."""
 
     def ask_to_unlock(self) -> None:

@@ -341,7 +341,7 @@ def test_every_screen_can_be_read_at_every_size(scene: Scene) -> None:
     named = scene.group[:8], scene.topic[:8]  # ids and names may be shortened in the middle
 
     async def test(driver: Driver) -> None:
-        await looks(driver, BROKER_NAME, "Furthest behind", "changes")
+        await looks(driver, BROKER_NAME, "Wrong", "Changes")
         await at_row(driver, "c", f"{BROKER_NAME}/0")
         await looks(driver, "V5_5_0", "active")
         for key, seen in (("i", "brokerVersionDesc"), ("a", "ACL 1.0 off"), ("m", "master")):
