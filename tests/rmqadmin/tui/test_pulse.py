@@ -223,7 +223,7 @@ def test_what_changed_on_another_screen_and_while_nobody_pressed_a_key_is_told(
     topic, group = fresh("late"), fresh("later")
 
     async def test(driver: Driver) -> None:
-        await driver.until(lambda: pulse_of(driver).is_complete)
+        await driver.until(lambda: driver.app.sampler is not None and pulse_of(driver).is_complete)
         await driver.press("t")
         await driver.until_shown(" topics, ")  # with topics of many tests, this one's may be out of view
         now_ms[0] += AWAY_AFTER_MS + 1000
