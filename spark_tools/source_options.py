@@ -189,6 +189,8 @@ def _given_of(given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 
 def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
+    # A stream that begins at an end misses nothing; a batch would read nothing.
+    missing_time = ("latest", "error") if default_start == "latest" else ("error", "latest")
     path, name_server = options.text("path"), options.text("nameServer")
     if (path is None) == (name_server is None):
         raise UsageError("exactly one of the options path (store files) and nameServer (a live cluster) is needed")
@@ -214,7 +216,7 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         assigned=json_of("assign", assign, dict[str, dict[str, list[int]]]) if assign else None,
         start=_where(options, "starting", default_start, between.begin_ms),
         end=_where(options, "ending", "latest", between.end_ms),
-        missing_timestamp=options.one_of("startingOffsetsByTimestampStrategy", "error", "latest"),
+        missing_timestamp=options.one_of("startingOffsetsByTimestampStrategy", *missing_time),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         min_partitions=options.number("minPartitions", 0),
         records_per_partition_max=options.number("maxRecordsPerPartition", 0),

@@ -88,9 +88,10 @@ class Survey:
 
     def _look(self, known: Places) -> Seen:
         found, away = Seen(), dict[str, RocketMQError]()
-        for topic in sorted({*self._topics(), *(queue.topic for queue in known)}):
+        topics = self._topics()
+        for topic in {*topics, *(queue.topic for queue in known)}:
             self._cluster.renew_route(topic)
-        wanted = set(self._queues(away))
+        wanted = set(self._queues(topics, away))
         for queue in sorted({*wanted, *known}):
             if queue.broker_name in away:
                 continue
@@ -129,8 +130,8 @@ class Survey:
             return list(self._options.assigned)
         return wanted_topics(self._options, () if self._options.topics is not None else self._cluster.topics())
 
-    def _queues(self, away: dict[str, RocketMQError]) -> Iterator[MessageQueue]:
-        for topic in self._topics():
+    def _queues(self, topics: Sequence[str], away: dict[str, RocketMQError]) -> Iterator[MessageQueue]:
+        for topic in topics:
             for broker_name in self._cluster.route(topic):
                 try:
                     yield from filter(self.is_wanted, self._cluster.broker_queues(topic, broker_name))

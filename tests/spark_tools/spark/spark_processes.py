@@ -32,6 +32,11 @@ def sending_executor(root_pid: int, send: Send) -> list[int]:
     return [pid for pid in _executors(root_pid, table) if any(inode in inodes_of(each) for each in _below(pid, table))]
 
 
+def executors(root_pid: int) -> list[int]:
+    """The executors below a process."""
+    return _executors(root_pid, _processes())
+
+
 def _executors(root_pid: int, table: dict[int, tuple[int, str]]) -> list[int]:
     return [
         pid

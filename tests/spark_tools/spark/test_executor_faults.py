@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,16 @@ pytest.importorskip("pyarrow")
 
 import pyspark
 
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.run.job import RunOptions, run_replay
 from spark_tools.replay.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
-from tests.rmqreplay.replay_lab import Lab, Send, kill_once
+from tests.rmqreplay.replay_lab import Lab, Send, kill_once, wait_for_route
 from tests.spark_tools.spark.replay_driver import FAULT_RUN, QUICK_JVM
-from tests.spark_tools.spark.spark_processes import sending_executor
+from tests.spark_tools.spark.spark_processes import executors, sending_executor
+from tests.spark_tools.spark.streamed import Sender, batches_logged, each_once, rows, start_stream
+from tests.support.servers import Server, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
 
@@ -30,7 +35,7 @@ SENDS = COUNT // FAULT_RUN["batch_messages"]
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Two executors on this machine. local-cluster writes below SPARK_HOME, so it gets one made of links.
 
     A process has room for one session. This module is the first of its folder and ends its session before the others
@@ -57,12 +62,17 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
     }
     try:
         with spark_session(SessionOptions(master="local-cluster[2,1,512]", settings=settings)) as spark:
-            yield SparkEngine(spark, 2)
+            yield spark
     finally:
         if before is None:
             del os.environ["SPARK_HOME"]
         else:
             os.environ["SPARK_HOME"] = before
+
+
+@pytest.fixture(scope="module")
+def engine(session: Any) -> SparkEngine:
+    return SparkEngine(session, 2)
 
 
 @pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGSTOP])
@@ -89,3 +99,29 @@ def test_one_executor_dies_or_freezes(lab: Lab, engine: SparkEngine, sig: signal
         missing, doubled = lab.counts(plan)
         assert missing == 0
         assert (doubled == 0) == protected, doubled
+
+
+def test_a_stream_whose_executor_dies(
+    session: Any, server: Server, fresh: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = fresh("StreamTopic")
+    source = {"nameServer": server.namesrv_addr, "subscribe": topic, "startingOffsets": "earliest"}
+    with AdminClient(server.namesrv_addr) as admin:
+        config = TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
+        admin.create_topic(server.broker_addr, config)
+        wait_for_route(admin, topic)
+        sender = Sender(admin, topic)
+        sender.send(20, server.broker_addr)
+        query = start_stream(session, source | {"maxOffsetsPerTrigger": "20"}, tmp_path)
+        try:
+            query.processAllAvailable()  # the first batch is slow on a busy machine
+            planned = batches_logged(tmp_path)
+            sender.send(180, server.broker_addr)
+            until(lambda: batches_logged(tmp_path) > planned)
+            for pid in executors(os.getpid())[:1]:
+                os.kill(pid, signal.SIGKILL)
+            query.processAllAvailable()
+            assert query.exception() is None
+        finally:
+            query.stop()
+    assert rows(session, tmp_path) == each_once(200)

@@ -131,7 +131,12 @@ def test_the_format_reads_and_writes_with_a_key_that_no_plan_shows(
     read = spark.read.format("rocketmq").options(**keys).option("subscribe", TARGET).load()
     assert read.count() == before + 7
     read.explain("extended")
-    shown = "".join(capfd.readouterr())
+    stream = spark.readStream.format("rocketmq").options(**keys, subscribe=TARGET, startingOffsets="earliest").load()
+    query = stream.writeStream.format("noop").trigger(availableNow=True).start()
+    assert query.awaitTermination(200)
+    assert sum(each.numInputRows for each in query.recentProgress) == before + 7
+    query.explain(True)
+    shown = "".join((*capfd.readouterr(), *(each.json for each in query.recentProgress)))
     assert "Plan" in shown
     assert JOB.secret_key not in shown
     unsigned = {"nameServer": guarded.namesrv_addr, "subscribe": TARGET, **tls_options(tls)}
