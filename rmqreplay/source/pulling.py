@@ -14,7 +14,7 @@ from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
 from rmqclient.unread_queues import pull_unread
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError, RocketMQError
+from rmqproto.errors import ConnectError, NotFoundError, ProtocolError, RefusedError, RequestTimeoutError, RocketMQError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import PullAnswer
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
@@ -33,10 +33,6 @@ READ_TIMEOUT_S = 120.0
 
 PAUSE_S, PAUSE_MAX_S = 0.1, 5.0
 """The pause before the second try, and the longest: each is twice as long as the one before."""
-
-EMPTY_PULLS_MAX = 100
-"""The limit for pulls in a row that return no messages and do not advance although the queue has more. Beyond it the
-broker is faulty."""
 
 _PASSING_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL)
 
@@ -117,8 +113,8 @@ def persist(
         forget()
 
 
-class _EndsEarlyError(ConnectError):
-    """A queue that ends before the wanted range does: that of a replica which has yet to catch up."""
+class _NothingYetError(ConnectError):
+    """The wanted range is not there: a replica has yet to catch up, or a master waits for its replicas."""
 
 
 def pull_range(
@@ -130,7 +126,7 @@ def pull_range(
     DataLossError if part of the range is gone, at once where a broker says so; unless the rules allow it: then what is
     gone is given to ``on_gap``. ConnectError and its like if no broker has answered for the rules' ``read_timeout_s``.
     """
-    queue, at, idle = wanted.queue, wanted.start, 0
+    queue, at = wanted.queue, wanted.start
 
     def lost(start: int, end: int, text: str) -> None:
         if rules.fail_on_data_loss:
@@ -141,21 +137,18 @@ def pull_range(
     while at < wanted.end:
         try:
             code, offsets, body = persist(partial(_pull, source, queue, at, rules), forget, rules.read_timeout_s)
-        except _EndsEarlyError as error:
-            return lost(at, wanted.end, f"{error}, before {wanted.end}")
+        except _NothingYetError as error:
+            return lost(at, wanted.end, f"{error}, and {wanted.end} was asked for")
         except RefusedError as error:
             if error.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
             return lost(at, wanted.end, f"the topic is gone: {error}")
         if code == PullStatus.FOUND.value:
             yield body
-        elif code == PullStatus.OFFSET_ILLEGAL.value and at < offsets.min_offset:
+        elif code == PullStatus.OFFSET_ILLEGAL.value:
             kept = f"offset {at} is gone, the queue now holds {offsets.min_offset} to {offsets.max_offset}"
-            lost(at, min(offsets.min_offset, wanted.end), kept)
-        idle = idle + 1 if offsets.next_begin_offset <= at else 0
-        if idle > EMPTY_PULLS_MAX:
-            return lost(at, wanted.end, f"{idle} pulls at {at} brought nothing")
-        at = max(at, offsets.next_begin_offset)
+            lost(at, min(offsets.next_begin_offset, wanted.end), kept)
+        at = offsets.next_begin_offset
 
 
 def is_gone(source: Readable, queue: MessageQueue, at: int, rules: PullRules) -> bool:
@@ -171,10 +164,12 @@ def is_gone(source: Readable, queue: MessageQueue, at: int, rules: PullRules) ->
 
 
 def _pull(source: Readable, queue: MessageQueue, at: int, rules: PullRules) -> tuple[int, PullAnswer, bytes]:
-    """One pull that brings records or a later offset, or may the next time. _EndsEarlyError if the queue ends here."""
+    """One pull, which brings records or a later offset. _NothingYetError for one that brings neither."""
     code, offsets, body = _pull_once(source, queue, at, rules)
-    if offsets.next_begin_offset <= at and at >= offsets.max_offset and code != PullStatus.FOUND.value:
-        raise _EndsEarlyError(f"the queue ends at {offsets.max_offset}")
+    if offsets.next_begin_offset <= at:
+        if code == PullStatus.FOUND.value:
+            raise ProtocolError(f"the answer to a pull at {at} goes on at {offsets.next_begin_offset}")
+        raise _NothingYetError(f"a pull at {at} brings nothing, the queue ends at {offsets.max_offset}")
     return code, offsets, body
 
 

@@ -165,3 +165,25 @@ def test_pauses_grow_to_a_limit_and_end_in_time() -> None:
     assert 60.0 <= clock.now_s - sum(clock.pauses[:3]) < 60.1, "the last try comes when the time is over"
     with pytest.raises(RefusedError, match="not for you"):
         tried(60.0, RefusedError(ResponseCode.NO_PERMISSION, "not for you"))
+
+
+def test_a_queue_that_ends_too_early_is_waited_for(server: Server, fresh: Callable[[str], str]) -> None:
+    """As of a replica that has yet to catch up. If it does not, part of the range is lost."""
+    queue = MessageQueue(fresh("ShortTopic"), "broker-a", 0)
+    with AdminClient(server.namesrv_addr) as admin, Watched(server.namesrv_addr) as cluster:
+        fill(admin, server.broker_addr, queue)
+        late = OffsetRange(queue, COUNT - 10, COUNT + 1)
+        pulls = pull_range(cluster, late, RULES)
+        next(pulls)
+        with ThreadPoolExecutor(1) as threads:
+            rest = threads.submit(list, pulls)
+            assert cluster.met.wait(60)
+            admin.send_message(server.broker_addr, queue, Message(queue.topic, b"late"))
+            (body,) = rest.result(timeout=100)
+        assert [record.body for record in decode_records_untrusted(body)] == [b"late"]
+        short, gaps = PullRules(read_timeout_s=0.2, fail_on_data_loss=False), list[OffsetRange]()
+        beyond = OffsetRange(queue, COUNT + 1, COUNT + 5)
+        with pytest.raises(DataLossError, match=f"the queue ends at {COUNT + 1}, and {COUNT + 5} was asked for"):
+            list(pull_range(cluster, beyond, PullRules(read_timeout_s=0.2)))
+        assert list(pull_range(cluster, beyond, short, gaps.append)) == []
+        assert gaps == [beyond]
