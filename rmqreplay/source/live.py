@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.admin import AdminClient
@@ -56,7 +56,7 @@ class LiveCluster:
         self.not_searched: list[str] = []
         """What a person must hear: where queues past a topic's counts could not be looked for, and why."""
 
-    def __enter__(self) -> LiveCluster:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
