@@ -35,14 +35,9 @@ def java_map(items: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f"{name}={java_text(value)}" for name, value in items.items()) + "}"
 
 
-def sorted_map(items: Mapping[str, Any]) -> dict[str, Any]:
-    """The items by name, without nulls, like fastjson."""
-    return {name: items[name] for name in sorted(items) if items[name] is not None}
-
-
 def properties_text(properties: Mapping[str, str]) -> str:
     """A message's properties as Java prints a map."""
-    return java_map(sorted_map(properties))
+    return java_map(dict(sorted(properties.items())))
 
 
 def queue_text(queue: MessageQueue) -> str:
@@ -56,7 +51,7 @@ def fastjson_pretty(value: Any, indent: str = "") -> str:
 
     if hasattr(value, "__struct_fields__"):
         names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        value = {name: item for name, field in names if (item := getattr(value, field)) is not None}
+        value = {name: getattr(value, field) for name, field in names}
     if not isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)
     opening, closing = "{}" if isinstance(value, dict) else "[]"
@@ -65,7 +60,9 @@ def fastjson_pretty(value: Any, indent: str = "") -> str:
     inner = indent + "\t"
     if isinstance(value, dict):
         items = [
-            f"{key if isinstance(key, int) else json.dumps(key)}:{fastjson_pretty(value[key], inner)}" for key in value
+            f"{key if isinstance(key, int) else json.dumps(key)}:{fastjson_pretty(item, inner)}"
+            for key, item in value.items()
+            if item is not None
         ]
     else:
         items = [fastjson_pretty(item, inner) for item in value]

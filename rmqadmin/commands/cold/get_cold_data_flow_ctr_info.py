@@ -9,7 +9,7 @@ import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, EveryReplicaToo
-from rmqadmin.core.mqadmin_text import fastjson_pretty, sorted_map
+from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.server_configs import replica_headings
 from rmqproto.bodies.master import ColdDataFlow
@@ -69,13 +69,13 @@ def _row(one: AskedFlow, group: str | None) -> ColdReadRow:
 def _with_texts(flow: ColdDataFlow) -> ColdDataFlow:
     """The flow with times as text, as mqadmin shows them."""
     table = {
-        group: sorted_map({
+        group: {
             _READ: read.get(_READ),
             "lastColdReadTimeFormat": mqadmin_time(read.get(_LAST_READ_MS, 0), milliseconds=False),
             "createTimeFormat": mqadmin_time(read.get(_CREATED_MS, 0), milliseconds=False),
-        })
+        }
         for group, read in flow.runtime_table.items()
-    }  # fmt: skip
+    }
     return msgspec.structs.replace(flow, runtime_table=table)
 
 

@@ -11,7 +11,6 @@ import typer
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster
 from rmqadmin.core import targets
-from rmqadmin.core.mqadmin_text import sorted_map
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, mqadmin_error, problem_of
 from rmqproto.bodies.lite import BrokerLiteInfo
@@ -68,7 +67,7 @@ class BrokerLiteInfos(Result, frozen=True):
 
 
 def _json(meta: dict[str, Any]) -> str:
-    return msgspec.json.encode(sorted_map(meta)).decode()
+    return msgspec.json.encode({name: meta[name] for name in sorted(meta) if meta[name] is not None}).decode()
 
 
 def _row(answer: BrokerAnswer[BrokerLiteInfo]) -> BrokerLiteRow:

@@ -10,7 +10,6 @@ from rmqadmin.cli.options.command_options import ClusterName
 from rmqadmin.cli.options.export_options import ExportFolder
 from rmqadmin.core import targets
 from rmqadmin.core.metadata.exports import export
-from rmqadmin.core.mqadmin_text import sorted_map
 from rmqadmin.core.results import Result, Row, doc
 
 KEYS = (
@@ -84,5 +83,5 @@ def _file(configs: dict[str, dict[str, str]], scale: ClusterScale) -> dict[str, 
         "masterBrokerSize": scale.master_count,
         "slaveBrokerSize": scale.slave_count,
     }
-    properties = {name: sorted_map(configs[name]) for name in sorted(configs)}
-    return sorted_map({"brokerConfigs": properties, "clusterScale": sorted_map(sizes)})
+    properties = {name: dict(sorted(values.items())) for name, values in sorted(configs.items())}
+    return {"brokerConfigs": properties, "clusterScale": sizes}

@@ -14,7 +14,6 @@ from rmqadmin.cli.options.export_options import ExportFolder
 from rmqadmin.core import targets
 from rmqadmin.core.metadata.exports import export
 from rmqadmin.core.metadata.user_tables import user_groups, user_topics
-from rmqadmin.core.mqadmin_text import sorted_map
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
@@ -107,18 +106,18 @@ def export_metadata(
 def _one_table(one: BrokerTables) -> dict[str, Any]:
     """mqadmin's file for one broker, which includes the table's version."""
     if one.topics is not None:
-        return {"dataVersion": one.topics.data_version, _TOPICS: sorted_map(one.topics.topic_config_table)}
+        return {"dataVersion": one.topics.data_version, _TOPICS: dict(sorted(one.topics.topic_config_table.items()))}
     assert one.groups is not None
-    return {"dataVersion": one.groups.data_version, _GROUPS: sorted_map(one.groups.subscription_group_table)}
+    return {"dataVersion": one.groups.data_version, _GROUPS: dict(sorted(one.groups.subscription_group_table.items()))}
 
 
 def _file(tables: Sequence[BrokerTables], join: Callable[[Iterable[int]], int], now_ms: int) -> dict[str, Any]:
     content: dict[str, Any] = {"exportTime": now_ms}
     if any(one.topics for one in tables):
-        content[_TOPICS] = sorted_map(_joined_topics(tables, join))
+        content[_TOPICS] = dict(sorted(_joined_topics(tables, join).items()))
     if any(one.groups for one in tables):
-        content[_GROUPS] = sorted_map(_joined_groups(tables, join))
-    return sorted_map(content)
+        content[_GROUPS] = dict(sorted(_joined_groups(tables, join).items()))
+    return content
 
 
 def _joined_topics(tables: Sequence[BrokerTables], join: Callable[[Iterable[int]], int]) -> dict[str, TopicConfig]:

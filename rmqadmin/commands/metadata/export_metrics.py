@@ -14,7 +14,6 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_clients
 from rmqadmin.core.metadata.exports import export
 from rmqadmin.core.metadata.user_tables import user_groups, user_topics
-from rmqadmin.core.mqadmin_text import sorted_map
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_counts import TOPIC_PUT, day_count, read_stats
 from rmqadmin.core.servers.broker_state import Replica
@@ -146,52 +145,47 @@ def _client_versions(admin: AdminClient, broker: BrokerData, groups: Sequence[st
 
 def _file(found: Sequence[Measured]) -> dict[str, Any]:
     rows = [one.row for one in found]
-    total_tps = {
-        "totalNormalInTps": sum(row.in_tps for row in rows),
-        "totalNormalOutTps": sum(row.out_tps for row in rows),
-        "totalTransInTps": sum(row.transaction_in_tps for row in rows),
-        "totalScheduleInTps": sum(row.delayed_in_tps for row in rows),
+    reports = {one.row.broker_name: _report(one) for one in found}
+    return {
+        "evaluateReport": dict(sorted(reports.items())),
+        "totalData": {
+            "totalTps": {
+                "totalNormalInTps": sum(row.in_tps for row in rows),
+                "totalNormalOutTps": sum(row.out_tps for row in rows),
+                "totalTransInTps": sum(row.transaction_in_tps for row in rows),
+                "totalScheduleInTps": sum(row.delayed_in_tps for row in rows),
+            },
+            "totalOneDayNum": {
+                "normalOneDayInNum": sum(row.in_yesterday for row in rows),
+                "normalOneDayOutNum": sum(row.out_yesterday for row in rows),
+                "transOneDayInNum": sum(row.transaction_in_day for row in rows),
+                "scheduleOneDayInNum": sum(row.delayed_in_day for row in rows),
+            },
+        },
     }
-    total_day = {
-        "normalOneDayInNum": sum(row.in_yesterday for row in rows),
-        "normalOneDayOutNum": sum(row.out_yesterday for row in rows),
-        "transOneDayInNum": sum(row.transaction_in_day for row in rows),
-        "scheduleOneDayInNum": sum(row.delayed_in_day for row in rows),
-    }
-    totals = sorted_map({"totalTps": sorted_map(total_tps), "totalOneDayNum": sorted_map(total_day)})
-    report = sorted_map({one.row.broker_name: _report(one) for one in found})
-    return sorted_map({"evaluateReport": report, "totalData": totals})
 
 
 def _report(one: Measured) -> dict[str, Any]:
     row, info = one.row, one.info
-    tps = {
-        "normalInTps": row.in_tps,
-        "normalOutTps": row.out_tps,
-        "transInTps": row.transaction_in_tps,
-        "scheduleInTps": row.delayed_in_tps,
+    return {
+        "runtimeEnv": {"cpuNum": one.cpu_count, "totalMemKBytes": info.get("totalMemKBytes")},
+        "runtimeQuota": {
+            "diskRatio": {name: info.get(name) for name in ("commitLogDiskRatio", "consumeQueueDiskRatio")},
+            "tps": {
+                "normalInTps": row.in_tps,
+                "normalOutTps": row.out_tps,
+                "transInTps": row.transaction_in_tps,
+                "scheduleInTps": row.delayed_in_tps,
+            },
+            "oneDayNum": {
+                "normalOneDayInNum": row.in_yesterday,
+                "normalOneDayOutNum": row.out_yesterday,
+                "transOneDayInNum": row.transaction_in_day,
+                "scheduleOneDayInNum": row.delayed_in_day,
+            },
+            "messageAverageSize": info.get("putMessageAverageSize"),
+            "topicSize": row.topic_count,
+            "groupSize": row.group_count,
+        },
+        "runtimeVersion": {"rocketmqVersion": version_name(VERSION), "clientInfo": row.client_versions},
     }
-    day = {
-        "normalOneDayInNum": row.in_yesterday,
-        "normalOneDayOutNum": row.out_yesterday,
-        "transOneDayInNum": row.transaction_in_day,
-        "scheduleOneDayInNum": row.delayed_in_day,
-    }
-    ratios = {name: info.get(name) for name in ("commitLogDiskRatio", "consumeQueueDiskRatio")}
-    quota = {
-        "diskRatio": sorted_map(ratios),
-        "tps": sorted_map(tps),
-        "oneDayNum": sorted_map(day),
-        "messageAverageSize": info.get("putMessageAverageSize"),
-        "topicSize": row.topic_count,
-        "groupSize": row.group_count,
-    }
-    versions = {
-        "rocketmqVersion": version_name(VERSION),
-        "clientInfo": sorted(row.client_versions),
-    }
-    return sorted_map({
-        "runtimeEnv": sorted_map({"cpuNum": one.cpu_count, "totalMemKBytes": info.get("totalMemKBytes")}),
-        "runtimeQuota": sorted_map(quota),
-        "runtimeVersion": sorted_map(versions),
-    })  # fmt: skip

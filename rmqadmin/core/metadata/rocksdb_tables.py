@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from rmqadmin.core.mqadmin_text import fastjson_pretty, sorted_map
+from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import StorageError, UsageError
 
@@ -49,7 +49,7 @@ class TableEntries(Result, frozen=True):
 
     def json_text(self) -> str:
         """The table as Apache's broker keeps it in a file."""
-        return fastjson_pretty({_JSON_NAMES[self.kind]: sorted_map(self.entries)})
+        return fastjson_pretty({_JSON_NAMES[self.kind]: dict(sorted(self.entries.items()))})
 
     def mqadmin_text(self) -> str:
         if not self.as_lines:
