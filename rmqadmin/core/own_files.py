@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from rmqproto.errors import UsageError
@@ -57,13 +58,24 @@ def make_private_dir(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
+@contextlib.contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """What is written in the block is this file: an OSError of a write, as by a full disk, names none by itself."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
     """Writes a file, with its directories: 0600 in 0700. A reader sees the old text or the new one, even after a crash.
     With ``is_new``, FileExistsError if it exists. OSError if it cannot be written; the old file is then unchanged."""
     make_private_dir(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with naming(path), open(opened, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -11,6 +11,7 @@ from typing import TypeVar
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.terminal_guard import run_in_terminal
 from rmqadmin.core.named_programs import program_words
+from rmqadmin.core.own_files import naming
 from rmqadmin.core.results import Notice
 from rmqadmin.core.user_files import read_text
 from rmqproto.errors import UsageError
@@ -25,7 +26,7 @@ def edit(text: str, path: Path, keep: Callable[[str], T], notice: Notice) -> T:
     UsageError for an invalid text. If the user gives up: UsageError that says where the text is, so nothing written is
     lost. ``path`` is the file being edited."""
     descriptor, name = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=path.suffix)
-    with open(descriptor, "w", encoding="utf-8") as file:
+    with naming(name), open(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     while True:
         _open_editor(name)
