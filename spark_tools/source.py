@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from spark_tools.row_filter import RowFilter
     from spark_tools.streaming.reader import RocketMQStreamReader
-    from spark_tools.writing.writer import RocketMQWriter
+    from spark_tools.writing.writer import RocketMQStreamWriter, RocketMQWriter
 
 
 _READ_MARKS = frozenset({"path", "subscribe", "subscribepattern", "assign"})
@@ -109,13 +109,24 @@ class RocketMQDataSource(DataSource):
         with hints_in_text():
             if overwrite:
                 raise UsageError("a topic cannot be overwritten", hint='write with .mode("append")')
-            columns = [(each.name, each.dataType.simpleString()) for each in schema.fields]
-            return RocketMQWriter(parse_write_options(self._given), columns)
+            return RocketMQWriter(parse_write_options(self._given), _typed_columns(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> RocketMQStreamWriter:
+        from spark_tools.writing.writer import RocketMQStreamWriter
+
+        with hints_in_text():
+            if overwrite:
+                raise UsageError("a topic cannot be overwritten", hint='write with .outputMode("append") or "update"')
+            return RocketMQStreamWriter(parse_write_options(self._given), _typed_columns(schema))
+
+
+def _typed_columns(schema: StructType) -> list[tuple[str, str]]:
+    return [(each.name, each.dataType.simpleString()) for each in schema.fields]
 
 
 def _columns(schema: StructType, options: ReadOptions) -> list[str]:
     return check_columns(
-        [(each.name, each.dataType.simpleString()) for each in schema.fields],
+        _typed_columns(schema),
         properties=options.properties,
         corrupt=options.on_corrupt == "column",
     )

@@ -37,7 +37,8 @@ READ_OPTIONS = (
 WRITE_OPTIONS = (
     "nameServer", "topic", "producerGroup", "sendTimeoutMs", "batchSize", "maxInFlight", "compressOver",
     "queueSelector", "maxRatePerSecond", "maxBytesPerSecond", "delivery", "onReject", "rejectPath", "accessKey",
-    "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure", "addressMap",
+    "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure", "addressMap", "checkpointLocation",
+    "queryName",
 )  # fmt: skip
 STREAM_OPTIONS = (
     "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup",
@@ -118,6 +119,9 @@ class WriteOptions:
     byte_rate_max: float | None = None
     on_reject: str = "fail"
     reject_path: str | None = None
+    is_idempotent: bool = False
+    checkpoint: str | None = None
+    """The checkpoint of the stream that is written."""
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
     """The files are read where connections are made: on each executor."""
@@ -248,18 +252,17 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     name_server = options.text("nameServer")
     if name_server is None:
         raise UsageError("the option nameServer is needed to write")
-    if options.one_of("delivery", "at-least-once", "effectively-once") == "effectively-once":
-        raise UsageError(
-            "delivery=effectively-once needs a ledger, which a plain write does not keep",
-            hint="use rmqadmin spark-replay, or spark_tools.replay from Python",
-        )
+    topic = options.text("topic")
+    is_idempotent = options.one_of("delivery", "at-least-once", "idempotent") == "idempotent"
+    if is_idempotent and topic is None:
+        raise UsageError("delivery=idempotent needs the option topic", hint="write one frame for each topic")
     rate, byte_rate = options.number("maxRatePerSecond", 0), options.number("maxBytesPerSecond", 0)
     on_reject = options.one_of("onReject", "fail", "file")
     if (on_reject == "file") != (options.text("rejectPath") is not None):
         raise UsageError("onReject=file and rejectPath belong together")
     return WriteOptions(
         name_server=name_server,
-        topic=options.text("topic"),
+        topic=topic,
         producer_group=options.text("producerGroup") or "CLIENT_INNER_PRODUCER",
         send_timeout_ms=options.number("sendTimeoutMs", 3000, at_least=1),
         batch_size=options.number("batchSize", BATCH_SIZE_DEFAULT, at_least=1),
@@ -270,6 +273,8 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         byte_rate_max=byte_rate or None,
         on_reject=on_reject,
         reject_path=options.text("rejectPath"),
+        is_idempotent=is_idempotent,
+        checkpoint=options.text("checkpointLocation"),
         credentials=options.credentials(),
         tls=options.tls(),
         address_map=options.address_map(),

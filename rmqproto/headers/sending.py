@@ -62,6 +62,8 @@ class SendAnswer(Header, kw_only=True):
     msg_region: str | None = msgspec.field(default=None, name="MSG_REGION")
     trace_on: str | None = msgspec.field(default=None, name="TRACE_ON")
     recall_handle: str | None = None
+    repeated: str | None = None
+    """Our extension: "true" if the message was stored already, at this place."""
 
 
 class RecallHeader(Header, kw_only=True):

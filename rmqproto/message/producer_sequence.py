@@ -14,6 +14,9 @@ REPEATS_KNOWN = 256
 """The count of a producer's newest messages in a queue whose places the broker remembers, and so the most that may be
 under way at a time."""
 
+STORED_SOMEWHERE = "was stored, but it is not known where"
+"""In the refusal of a message that was stored before the newest ones."""
+
 # Id, epoch and sequence, separated by colons: "9f0c51d2:0:17".
 _FORM = re.compile(r"([0-9A-Za-z_-]{1,64}):([0-9]{1,9}):([0-9]{1,18})", re.ASCII)
 

@@ -82,6 +82,8 @@ class BatchOutcome:
     answer: Answer
     code: int = 0
     remark: str = ""
+    is_repeat: bool = False
+    """The broker knows it by its number, and has not stored it again."""
 
 
 class DeliveryTarget(Protocol):
@@ -126,9 +128,13 @@ class Rejected:
     remark: str
 
 
-def too_large(body: bytes) -> str | None:
-    """Why no request can carry the body. A broker's own limit (``maxMessageSize``) is in its answer."""
-    return f"its body has {len(body)} bytes, more than a request can carry" if len(body) > BODY_SIZE_MAX_BYTES else None
+def too_large(body: bytes, max_bytes: int = BODY_SIZE_MAX_BYTES) -> str | None:
+    """Why no request can carry the body, or no broker take it if ``max_bytes`` is their ``maxMessageSize``. By default
+    that is left to them."""
+    if len(body) <= min(max_bytes, BODY_SIZE_MAX_BYTES):
+        return None
+    limit = "a request can carry" if len(body) > BODY_SIZE_MAX_BYTES else f"maxMessageSize ({max_bytes}) allows"
+    return f"its body has {len(body)} bytes, more than {limit}"
 
 
 @dataclass(slots=True)

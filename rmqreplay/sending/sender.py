@@ -108,7 +108,7 @@ def judge(answered: Answered) -> BatchOutcome:
     remark = command.remark or ""
     if command.code in FATAL_CODES:
         raise DeliveryError(f"the broker takes nothing for {batch.messages[0].topic}: {remark} ({command.code})")
-    return BatchOutcome(batch, _answer_of(command), command.code, remark)
+    return BatchOutcome(batch, _answer_of(command), command.code, remark, "repeated" in command.ext)
 
 
 def _answer_of(command: Command) -> Answer:

@@ -13,6 +13,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import RETRY_PREFIX, topic_problem
 from rmqproto.perm import PERM_WRITE
+from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from rmqreplay.sending.delivery import Outgoing, too_large
 from rmqreplay.sending.sender import compress
 from rmqreplay.source.live import LiveCluster
@@ -21,6 +22,13 @@ from spark_tools.writing.rejects import RejectedRow, Rejects
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_NOT_NUMBERED = frozenset({
+    props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS, props.TRAN_MSG, props.PRIORITY,
+})  # fmt: skip
+"""With one of these the broker chooses where a message goes, and numbers do not count."""
+_NUMBER_SIZE_MAX_BYTES = 128
+"""What the number adds to the properties."""
 
 
 def writable_queues(cluster: LiveCluster, topic: str) -> list[MessageQueue]:
@@ -46,12 +54,21 @@ def writable_queues(cluster: LiveCluster, topic: str) -> list[MessageQueue]:
 class TaskRows:
     """The rows of one task, as messages. Those that can never be sent go to ``rejects``."""
 
-    def __init__(self, options: WriteOptions, cluster: LiveCluster, task: int):
+    def __init__(
+        self,
+        options: WriteOptions,
+        cluster: LiveCluster,
+        task: int,
+        queues: Sequence[MessageQueue] = (),
+        body_max_bytes: int = BODY_SIZE_MAX_BYTES,
+    ):
+        """``queues``: those of the option topic, if they are not to be asked for."""
         self._options = options
         self._cluster = cluster
         self._task = task
         self._origin = MessageQueue("", "", task)
-        self._queues: dict[str, list[MessageQueue]] = {}
+        self._body_max_bytes = body_max_bytes
+        self._queues: dict[str, Sequence[MessageQueue]] = {queues[0].topic: queues} if queues else {}
         self._unique_ids = UniqueIds()
         self.rejects = Rejects()
 
@@ -88,7 +105,7 @@ class TaskRows:
         flag = row.get("flag") or 0
         found = self._properties(row)
         try:
-            text = _checked(topic, raw, row, found)
+            text = _checked(topic, raw, row, found, is_numbered=self._options.is_idempotent)
             target = self._target(topic, row)
         except (UsageError, NotFoundError) as error:
             self._reject(number, topic, raw, found, flag, str(error))
@@ -99,7 +116,7 @@ class TaskRows:
             alone=topic.startswith(RETRY_PREFIX) or props.DELAY in found or props.TIMER_DELIVER_MS in found,
         )  # fmt: skip
         message = compress(message, self._options.compress_over_bytes)
-        problem = too_large(message.body)
+        problem = too_large(message.body, self._body_max_bytes)
         if problem is not None:
             self._reject(number, topic, raw, found, flag, problem)
             return None
@@ -107,6 +124,7 @@ class TaskRows:
 
     def _properties(self, row: Mapping[str, Any]) -> dict[str, str]:
         found = {name: value for name, value in (row.get("properties") or {}).items() if value}
+        found.pop(props.PRODUCER_SEQ, None)  # of the message that this one is a copy of
         keys = row.get("keys")
         columns = {
             props.TAGS: row.get("tags"),
@@ -146,7 +164,7 @@ class TaskRows:
         return queue
 
 
-def _checked(topic: str, body: bytes, row: Mapping[str, Any], found: Mapping[str, str]) -> str:
+def _checked(topic: str, body: bytes, row: Mapping[str, Any], found: Mapping[str, str], *, is_numbered: bool) -> str:
     """The property text. UsageError if no broker would take the message."""
     problem = topic_problem(topic) or (None if body else "its body is empty, which no broker takes")
     if problem is not None:
@@ -154,10 +172,12 @@ def _checked(topic: str, body: bytes, row: Mapping[str, Any], found: Mapping[str
     keys = row.get("keys")
     if isinstance(keys, list) and any(key and " " in key for key in keys):
         raise UsageError("one of its keys has a blank, which separates keys")
+    if is_numbered and (topic.startswith(RETRY_PREFIX) or not _NOT_NUMBERED.isdisjoint(found)):
+        raise UsageError("delivery=idempotent takes no delay, no priority and no retry topic")
     try:
         text = props.render(found)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if len(text.encode()) > props.PROPERTIES_SIZE_MAX_BYTES:
+    if len(text.encode()) > props.PROPERTIES_SIZE_MAX_BYTES - (_NUMBER_SIZE_MAX_BYTES if is_numbered else 0):
         raise UsageError(f"its properties take {len(text.encode())} bytes")
     return text

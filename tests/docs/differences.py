@@ -150,8 +150,8 @@ NOT_RECORDED = {
         "master for that long ([replication.md](replication.md#clients-that-stay-with-the-former-master))",
     ),
     "10, 310: PRODUCER_SEQ (our extension)": Difference(
-        "a message with a number that is already stored is answered with its place; one that is not the next is "
-        "refused with 604 ([client.md](client.md#stored-once))",
+        "a message with a number that is already stored is answered with its place and `repeated`; one that is not the "
+        "next is refused with 604 ([client.md](client.md#stored-once))",
         "Apache's broker has no such feature: it stores the property, and the message twice. Only this property turns "
         "the feature on at ours",
     ),

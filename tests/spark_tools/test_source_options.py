@@ -9,13 +9,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import DataLossError, resolve
-from spark_tools.source_options import (
-    ReadOptions,
-    parse_loaded_options,
-    parse_read_options,
-    parse_stream_options,
-    parse_write_options,
-)
+from spark_tools.source_options import ReadOptions, parse_loaded_options, parse_read_options, parse_stream_options
 
 
 def test_an_unknown_option_names_the_nearest_one():
@@ -79,12 +73,6 @@ def test_a_duration_counts_back_from_now():
 def test_a_secret_shows_nowhere():
     found = parse_read_options({"nameServer": "h:1", "subscribe": "T", "accessKey": "ak", "secretKey": "hush"})
     assert "hush" not in repr(found)
-
-
-def test_a_plain_write_does_not_claim_more_than_it_keeps():
-    with pytest.raises(UsageError, match="needs a ledger"):
-        parse_write_options({"nameServer": "h:1", "delivery": "effectively-once"})
-    assert parse_write_options({"nameServer": "h:1", "topic": "T"}).batch_size == 128
 
 
 class Cluster:

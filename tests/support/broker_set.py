@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +14,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, RocketMQError
 from tests.support import servers
 from tests.support.processes import free_ports
-from tests.support.servers import Server
+from tests.support.servers import Server, until
 
 BROKER_NAME = "broker-a"
 COMMON = {
@@ -91,3 +93,33 @@ class BrokerSet:
 
     def controller_is_settled(self) -> bool:
         return is_settled(self.admin, self.controller_addr, self.name)
+
+    def known_addrs(self) -> set[str]:
+        """Addresses of all replicas that the controller knows."""
+        sets = self.admin.replica_sets(self.controller_addr, [self.name]).replicas_info_table.values()
+        return {one.broker_address for each in sets for one in (*each.in_sync_replicas, *each.not_in_sync_replicas)}
+
+    def until_all_in_sync(self) -> None:
+        until(lambda: self.in_sync_addrs() == {server.broker_addr for server in self.brokers.values()})
+
+    def master(self, but: int = 0) -> int:
+        """The number of the broker that takes messages."""
+        masters: list[int] = []
+        until(lambda: bool(masters.extend(one for one in self.brokers if one != but and self.takes(one)) or masters))
+        return masters[0]
+
+
+@contextmanager
+def set_of_three(directory: Path) -> Iterator[BrokerSet]:
+    """With a controller and a name server. A message is acknowledged when two brokers have it."""
+    with ExitStack() as stack:
+        controller = stack.enter_context(servers.controller(directory / "controller"))
+        namesrv = stack.enter_context(servers.namesrv(directory / "namesrv"))
+        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
+        made = BrokerSet(directory, controller.controller_addr, namesrv, admin)
+        for number in (1, 2, 3):
+            made.start(number, minInSyncReplicas="2", **PATIENT)
+            until(lambda: len(made.known_addrs()) == number)  # noqa: B023
+        yield made
+        for server in made.brokers.values():
+            server.stop()

@@ -43,6 +43,7 @@ class SendOutcome(NamedTuple):
     unique_key: str | None
     recall_handle: str | None = None
     batch: list[int] | None = None
+    is_repeat: bool = False
 
 
 OnSent = Callable[[SendOutcome], OnDone]
@@ -168,7 +169,8 @@ class Sends:
         """Tells what the producer would have been told the first time, as soon as it is true."""
         if on_sent is None:
             return
-        sent = SendOutcome(first.appended, first.queue_id, first.store_host, message.properties.get(props.UNIQUE_KEY))
+        unique_key = message.properties.get(props.UNIQUE_KEY)
+        sent = SendOutcome(first.appended, first.queue_id, first.store_host, unique_key, is_repeat=True)
         self._put.when_stored_at(first.appended.log_offset, message.properties, on_sent(sent))
 
     def _told_too(self, on_done: OnDone) -> OnDone:

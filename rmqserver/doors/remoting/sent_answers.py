@@ -97,6 +97,7 @@ class SentAnswers:
             msg_region=self._region,
             trace_on=self._trace_on,
             recall_handle=sent.recall_handle,
+            repeated="true" if sent.is_repeat else None,
         )
 
     def _made(self, templates: dict[bytes, bytes], make: _Make, store_host: bytes) -> bytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
-from rmqproto.message.producer_sequence import REPEATS_KNOWN, ProducerSequence
+from rmqproto.message.producer_sequence import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
 
 LINES_MAX = 10_000
 """Pairs of a producer and a queue. One more replaces the pair that was quiet longest."""
@@ -95,7 +95,7 @@ class SequenceTable:
             return None
         place = line.place(sequence)
         if place is None:
-            raise OutOfSequence(f"message {sequence} was stored, but it is not known where: {expected} is the next")
+            raise OutOfSequence(f"message {sequence} {STORED_SOMEWHERE}: {expected} is the next")
         return place
 
     def add(self, key: LineKey, number: ProducerSequence, place: StoredPlace, stored_ms: int) -> None:

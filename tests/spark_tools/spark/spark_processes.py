@@ -9,11 +9,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from rmqreplay.plans.plan import Plan
-from tests.rmqreplay.replay_lab import Lab, OnSend, Send, kill_once
+from tests.rmqreplay.replay_lab import OnSend, Send, kill_once
 from tests.support.connection_owner import inode_of_peer, inodes_of
 
 
@@ -87,12 +86,11 @@ def kill_amid_all(find: Callable[[Send], list[int]], topics: set[str], *, at_sen
 
 
 class Driver:
-    """Runs all replays at once in a process that will be killed. ``plans`` tells for each whether it is protected."""
+    """A program of this folder with an argument, as JSON, in a process that will be killed."""
 
-    def __init__(self, lab: Lab, plans: Sequence[tuple[Plan, bool]]):
-        arguments = [{"directory": lab.ledger(plan), "protected": protected} for plan, protected in plans]
+    def __init__(self, program: str, argument: object):
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("replay_driver.py")), json.dumps(arguments)],
+            [sys.executable, str(Path(__file__).with_name(program)), json.dumps(argument)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,5 +1,5 @@
-"""Executors, each a JVM with Python workers, die or freeze in the middle of a wave. A frozen executor becomes a zombie:
-Spark gives its task to another, while its Python worker still sends the rows that it already had."""
+"""Executors, each a JVM with Python workers, die or freeze in the middle of a wave or a write. A frozen one becomes a
+zombie: Spark gives its task to another, while its Python worker still sends the rows that it already had."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.rmqreplay.replay_lab import Lab, Send, kill_once, wait_for_route
 from tests.spark_tools.spark.replay_driver import FAULT_RUN, QUICK_JVM
 from tests.spark_tools.spark.spark_processes import executors, sending_executor
 from tests.spark_tools.spark.streamed import Sender, batches_logged, each_once, rows, start_stream
+from tests.spark_tools.spark.test_write_faults import DELIVERIES, check, make_topic, stored
 from tests.support.servers import Server, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
@@ -79,23 +80,8 @@ def engine(session: Any) -> SparkEngine:
 def test_one_executor_dies_or_freezes(lab: Lab, engine: SparkEngine, sig: signal.Signals) -> None:
     for protected in (False, True):
         plan = lab.job(COUNT)
-        lab.proxy.calm()
-        lab.proxy.delay_s = 0.02
-        victims: list[int] = []
-
-        def sender(send: Send, victims: list[int] = victims) -> list[int]:
-            victims[:] = sending_executor(os.getpid(), send)
-            return victims
-
-        lab.proxy.on_send = kill_once(sender, at_send=SENDS // 3, sig=sig)
-        try:
+        with one_executor_gets(sig, lab, at_send=SENDS // 3, delay_s=0.02):
             run_replay(plan, lab.ledger(plan), engine, RunOptions(protected=protected, audit=False, **FAULT_RUN))
-        finally:
-            for pid in victims:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            lab.proxy.calm()
-        assert len(victims) == 1
         missing, doubled = lab.counts(plan)
         assert missing == 0
         assert (doubled == 0) == protected, doubled
@@ -125,3 +111,38 @@ def test_a_stream_whose_executor_dies(
         finally:
             query.stop()
     assert rows(session, tmp_path) == each_once(200)
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGSTOP])
+def test_one_executor_dies_or_freezes_while_a_frame_is_written(lab: Lab, session: Any, sig: signal.Signals) -> None:
+    for delivery in DELIVERIES:
+        topic = make_topic(lab, f"{sig.name}-{delivery}")
+        frame = session.range(COUNT, numPartitions=2).selectExpr("cast(id as string) as body")
+        writing = frame.write.format("rocketmq").mode("append").options(
+            nameServer=lab.name_server, topic=topic, delivery=delivery, batchSize="1"
+        )  # fmt: skip
+        with one_executor_gets(sig, lab, at_send=COUNT // 3, delay_s=0.003):
+            writing.save()
+        check(stored(lab, topic), {b"%d" % number for number in range(COUNT)}, delivery)
+
+
+@contextlib.contextmanager
+def one_executor_gets(sig: signal.Signals, lab: Lab, *, at_send: int, delay_s: float) -> Iterator[None]:
+    """The executor that makes this send gets the signal, and a frozen one ends with the context."""
+    lab.proxy.calm()
+    lab.proxy.delay_s = delay_s
+    victims: list[int] = []
+
+    def sender(send: Send) -> list[int]:
+        victims[:] = sending_executor(os.getpid(), send)
+        return victims
+
+    lab.proxy.on_send = kill_once(sender, at_send=at_send, sig=sig)
+    try:
+        yield
+    finally:
+        for pid in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        lab.proxy.calm()
+    assert len(victims) == 1

@@ -69,7 +69,8 @@ def test_killed_driver_and_resume(lab: Lab, engine: SparkEngine) -> None:
     and an unprotected replay die together, because a driver costs more than a replay."""
     plans = [(lab.job(COUNT, wave_count=2), protected) for protected in (False, True)]
     lab.proxy.calm()
-    driver = Driver(lab, plans)
+    runs = [{"directory": lab.ledger(plan), "protected": protected} for plan, protected in plans]
+    driver = Driver("replay_driver.py", runs)
     targets = {plan.target.name for plan, _ in plans}
     lab.proxy.on_send = kill_amid_all(driver.kill, targets, at_send=SENDS * 3 // 4)
     driver.wait_for_its_end()

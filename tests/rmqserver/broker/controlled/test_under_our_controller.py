@@ -19,7 +19,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
+from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet, set_of_three
 from tests.support.forwarder import Forwarder
 from tests.support.frozen import Frozen
 from tests.support.servers import until
@@ -31,44 +31,14 @@ NUMBERS = (1, 2, 3)
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[BrokerSet]:
-    with ExitStack() as stack:
-        controller = stack.enter_context(servers.controller(tmp_path / "controller"))
-        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
-        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
-        made = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
-        for number in NUMBERS:
-            made.start(number, minInSyncReplicas="2", **PATIENT)
-            until(lambda: len(members(made, is_in_sync=False)) == number)  # noqa: B023
+    with set_of_three(tmp_path) as made:
         yield made
-        for server in made.brokers.values():
-            server.stop()
-
-
-def members(found: BrokerSet, *, is_in_sync: bool = True) -> set[str]:
-    """The addresses of brokers that the controller has in sync, or of all that it knows."""
-    sets = found.admin.replica_sets(found.controller_addr, [BROKER_NAME]).replicas_info_table.values()
-    return {
-        one.broker_address
-        for each in sets
-        for one in [*each.in_sync_replicas, *([] if is_in_sync else each.not_in_sync_replicas)]
-    }
-
-
-def until_all_in_sync(found: BrokerSet) -> None:
-    until(lambda: members(found) == {server.broker_addr for server in found.brokers.values()})
-
-
-def master_of(found: BrokerSet, but: int = 0) -> int:
-    """The number of the broker that takes messages."""
-    masters: list[int] = []
-    until(lambda: bool(masters.extend(one for one in NUMBERS if one != but and found.takes(one)) or masters))
-    return masters[0]
 
 
 def test_an_idempotent_producer_s_messages_are_stored_once_over_a_fail_over(three: BrokerSet) -> None:
     """The killed master had answered some of the sends. The elected broker knows all of them from its own log."""
-    until_all_in_sync(three)
-    master = master_of(three)
+    three.until_all_in_sync()
+    master = three.master()
     queue = MessageQueue("Once", BROKER_NAME, 0)
     told: dict[bytes, int] = {}
 
@@ -89,7 +59,7 @@ def test_an_idempotent_producer_s_messages_are_stored_once_over_a_fail_over(thre
 
     trio.run(run)
     assert len(told) == 16 * 40
-    elected = three.brokers[master_of(three, but=master)].broker_addr
+    elected = three.brokers[three.master(but=master)].broker_addr
     stored: list[bytes] = []
     while found := three.admin.pull_message(elected, queue, len(stored)).messages:
         stored += [message.body for message in found]
@@ -115,18 +85,18 @@ def test_masters_are_killed_and_frozen_and_nothing_is_missing(three: BrokerSet) 
             assert three.send(number, body) is SendStatus.SEND_OK
             kept.append(body)
 
-    until_all_in_sync(three)
+    three.until_all_in_sync()
     for _ in range(3):
-        master = master_of(three)
+        master = three.master()
         send(master, 30)
         three.brokers[master].stop(signal.SIGKILL)
-        send(master_of(three, but=master), 10)
+        send(three.master(but=master), 10)
         three.start(master, minInSyncReplicas="2", **PATIENT)
-        until_all_in_sync(three)
-    master = master_of(three)
+        three.until_all_in_sync()
+    master = three.master()
     os.kill(three.brokers[master].pid, signal.SIGSTOP)
     try:
-        send(master_of(three, but=master), 10)
+        send(three.master(but=master), 10)
     finally:
         os.kill(three.brokers[master].pid, signal.SIGCONT)
     for _ in range(20):
@@ -134,8 +104,8 @@ def test_masters_are_killed_and_frozen_and_nothing_is_missing(three: BrokerSet) 
             assert three.send(master, b"alone") is not SendStatus.SEND_OK
         except RocketMQError:
             continue
-    until_all_in_sync(three)
-    for number in NUMBERS:
+    three.until_all_in_sync()
+    for number in three.brokers:
         until(lambda: has(three, number, kept))  # noqa: B023
 
 
@@ -153,7 +123,7 @@ def test_a_frozen_master_that_goes_on_acknowledges_nothing(tmp_path: Path, all_m
             two.start(1, **settings)
             until(lambda: two.takes(1))
             two.start(2, **settings)
-            until_all_in_sync(two)
+            two.until_all_in_sync()
             kept = [b"%d-" % number * 50 for number in range(30)]
             assert {two.send(1, body) for body in kept} == {SendStatus.SEND_OK}
             until(lambda: has(two, 2, kept))
@@ -166,7 +136,7 @@ def test_a_frozen_master_that_goes_on_acknowledges_nothing(tmp_path: Path, all_m
                 frozen.wake()
             assert ResponseCode.SUCCESS not in frozen.answered()
             assert two.send(2, b"after") is SendStatus.SEND_OK
-            until_all_in_sync(two)
+            two.until_all_in_sync()
             for number in (1, 2):
                 until(lambda: has(two, number, [*kept, b"after"]))  # noqa: B023
         finally:
@@ -191,7 +161,7 @@ def test_a_controller_that_stood_still_deposes_nobody(tmp_path: Path) -> None:
         try:
             for number in (1, 2):
                 two.start(number)
-                until(lambda: len(members(two)) == number)  # noqa: B023
+                until(lambda: len(two.in_sync_addrs()) == number)  # noqa: B023
             until(two.controller_is_settled)
             before = epoch()
             os.kill(controller.pid, signal.SIGSTOP)
@@ -202,7 +172,7 @@ def test_a_controller_that_stood_still_deposes_nobody(tmp_path: Path) -> None:
                 os.kill(controller.pid, signal.SIGCONT)
             until(lambda: "event=controller-stood-still" in controller.log_tail())
             until(two.controller_is_settled)
-            until_all_in_sync(two)
+            two.until_all_in_sync()
             assert epoch() == before
             assert two.send(1, b"after") is SendStatus.SEND_OK
         finally:
@@ -230,7 +200,7 @@ def test_a_connection_that_somebody_else_ends_deposes_nobody_and_a_kill_does(tmp
         try:
             for number in (1, 2):
                 two.start(number, **settings)
-                until(lambda: len(members(two)) == number)  # noqa: B023
+                until(lambda: len(two.in_sync_addrs()) == number)  # noqa: B023
             until(two.controller_is_settled)
             before, connections = epoch(), proxy.connection_count
             proxy.drop()
@@ -261,12 +231,12 @@ def test_a_set_whose_controller_lost_its_directory_begins_anew_under_another(tmp
         try:
             for number in (1, 2):
                 two.start(number, **PATIENT)
-                until(lambda: len(members(two)) == number)  # noqa: B023
+                until(lambda: len(two.in_sync_addrs()) == number)  # noqa: B023
             until(two.controller_is_settled)
             two.brokers[1].stop()
             until(lambda: two.takes(2))
             two.start(1, **PATIENT)
-            until_all_in_sync(two)
+            two.until_all_in_sync()
             assert {two.send(2, body) for body in kept} == {SendStatus.SEND_OK}
             two.brokers[1].stop()
             two.brokers[2].stop()
@@ -277,7 +247,7 @@ def test_a_set_whose_controller_lost_its_directory_begins_anew_under_another(tmp
             two.start(2, **PATIENT)
             until(lambda: two.takes(2))
             two.start(1, **PATIENT)
-            until_all_in_sync(two)
+            two.until_all_in_sync()
             for number in (1, 2):
                 until(lambda: has(two, number, kept))  # noqa: B023
             assert two.send(2, b"after") is SendStatus.SEND_OK

@@ -37,10 +37,13 @@ def count(wire: Wire, topic: str, queue_id: int = 0) -> int:
 def test_a_number_that_comes_again_is_answered_as_the_first_time_and_not_stored(wire: Wire) -> None:
     first = [told(numbered(wire, "Again", f"p:0:{at}", f"AB{at}")) for at in range(3)]
     assert [answer["queueOffset"] for answer in first] == ["0", "1", "2"]
-    assert [told(numbered(wire, "Again", f"p:0:{at}", f"AB{at}")) for at in range(3)] == first
+    again = [numbered(wire, "Again", f"p:0:{at}", f"AB{at}") for at in range(3)]
+    assert [told(answer) for answer in again] == first
+    assert all(answer.ext["repeated"] == "true" for answer in again)
     assert told(numbered(wire, "Again", "q:0:0"))["queueOffset"] == "3", "another producer's"
     assert told(numbered(wire, "Again", "p:0:0", queue_id=1))["queueOffset"] == "0", "another queue's"
-    assert count(wire, "Again") == 4
+    assert "repeated" not in numbered(wire, "Again", "p:0:3").ext
+    assert count(wire, "Again") == 5
 
 
 @pytest.mark.parametrize(

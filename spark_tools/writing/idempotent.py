@@ -1,0 +1,217 @@
+"""Delivers the rows of one task so that each is stored once, however often tasks, drivers and requests are repeated.
+
+Rows are numbered by queue, in the order of the task, so that every attempt gives a row the same number; the broker
+stores a number once (``rmqproto.message.producer_sequence``). A batch of a stream is an epoch, which ends when the
+next one begins. Within a queue a message is only sent again when nothing else of it is under way.
+
+A number is only as good as the rows are the same. So wherever the broker says that it has a number already, the row
+that it stored is read and compared.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RocketMQError
+from rmqproto.message import properties as props
+from rmqproto.message.producer_sequence import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
+from rmqproto.message.record import StoredMessage
+from rmqproto.message.sys_flag import COMPRESSED
+from rmqreplay.sending.delivery import (
+    BUSY_BACKOFF_S_MAX,
+    BUSY_BACKOFF_S_MIN,
+    Answer,
+    Batch,
+    BatchOutcome,
+    DeliveryError,
+    Outgoing,
+)
+
+OF_QUEUE_MAX = REPEATS_KNOWN // 2
+"""Messages of one queue under way: the broker must still know the place of each when it comes again."""
+UNDER_WAY_MAX = 512
+NO_PROGRESS_S_MAX = 120.0
+_ADDED = frozenset({props.UNIQUE_KEY, props.PRODUCER_SEQ, props.MSG_REGION, props.TRACE_ON, props.CLUSTER})
+"""Properties that this writer or the broker adds."""
+
+_NEEDED = "delivery=idempotent needs input that is the same each time, in the same order and partitions"
+
+
+class OtherRowsError(RocketMQError):
+    """A repeated task has other rows than the attempt that stored some."""
+
+
+class StoredRows(Protocol):
+    """What the broker has of this task's rows in one queue."""
+
+    def row(self, sequence: int) -> StoredMessage: ...
+
+    def count(self) -> int:
+        """One more than the highest number."""
+
+
+class NumberedTarget(Protocol):
+    def put(self, batch: Batch) -> None: ...
+
+    def outcomes(self) -> list[BatchOutcome]: ...
+
+    def stored_rows(self, queue: MessageQueue) -> StoredRows:
+        """Always the same for a queue."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """The messages of one queue. ``open``: those not known to be stored, by number."""
+
+    count: int = 0
+    open: dict[int, Outgoing] = field(default_factory=dict)
+    is_broken: bool = False
+    """One of them was not stored, so that those behind it cannot be."""
+
+    @property
+    def span(self) -> int:
+        return self.count - next(iter(self.open), self.count)
+
+
+class IdempotentDelivery:
+    """One attempt of one task. ``clock`` is the monotonic clock, and ``sleep`` waits on it."""
+
+    def __init__(
+        self,
+        target: NumberedTarget,
+        queues: list[MessageQueue],
+        producer_id: str,
+        epoch: int,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ):
+        self._target = target
+        self._producer = producer_id, epoch
+        self._clock = clock
+        self._sleep = sleep
+        self._lines = {queue: _Line() for queue in queues}
+        self._queues = queues
+        self._under_way = 0
+        self._pause_s = BUSY_BACKOFF_S_MIN
+        self._progress_at = 0.0
+        self.stored_count = 0
+        self.weak_count = 0
+        self.doubtful_count = 0
+        self.repeated_count = 0
+
+    def run(self, messages: Iterable[Outgoing]) -> None:
+        """Returns when every message is stored once. A message without a queue of its own gets one by its number in the
+        task. DeliveryError if the brokers do not take them, and OtherRowsError if an earlier attempt had other rows."""
+        self._progress_at = self._clock()
+        for message in messages:
+            queue = message.target or self._queues[message.queue_offset % len(self._queues)]
+            line = self._lines[queue]
+            while line.is_broken or line.span >= OF_QUEUE_MAX or self._under_way >= UNDER_WAY_MAX:
+                self._collect()
+            line.open[line.count] = numbered = self._numbered(message, queue, line.count)
+            line.count += 1
+            self._send(numbered)
+        while any(line.open for line in self._lines.values()):
+            self._collect()
+        if self.repeated_count:
+            self._check_ends()
+
+    def _numbered(self, message: Outgoing, queue: MessageQueue, sequence: int) -> Outgoing:
+        number = ProducerSequence(*self._producer, sequence).render()
+        text = f"{message.properties}{props.PRODUCER_SEQ}\x01{number}\x02"
+        return replace(message, replay_id=number, target=queue, properties=text)
+
+    def _send(self, message: Outgoing) -> None:
+        self._under_way += 1
+        self._target.put(Batch([message]))
+
+    def _collect(self) -> None:
+        self._take_answers()
+        if not self._under_way:
+            self._send_again()
+
+    def _take_answers(self) -> None:
+        for outcome in self._target.outcomes():
+            self._under_way -= 1
+            self._take_in(outcome)
+
+    def _send_again(self) -> None:
+        broken = [line for line in self._lines.values() if line.is_broken]
+        if not broken:
+            return
+        if self._clock() - self._progress_at > NO_PROGRESS_S_MAX:
+            (first, *_) = broken[0].open.values()
+            raise DeliveryError(f"no broker has taken {first.replay_id} to {first.topic} for {NO_PROGRESS_S_MAX:.0f} s")
+        self._sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, BUSY_BACKOFF_S_MAX)
+        for line in broken:
+            line.is_broken = False
+            for message in list(line.open.values()):
+                while self._under_way >= UNDER_WAY_MAX:
+                    self._take_answers()
+                if line.is_broken:
+                    break
+                self._send(message)
+
+    def _take_in(self, outcome: BatchOutcome) -> None:
+        (message,) = outcome.batch.messages
+        assert message.target is not None
+        line = self._lines[message.target]
+        sequence = int(message.replay_id.rpartition(":")[2])
+        is_refused = outcome.code == ResponseCode.ILLEGAL_OPERATION
+        is_known = outcome.is_repeat or (is_refused and STORED_SOMEWHERE in outcome.remark)
+        if is_known or outcome.answer in (Answer.STORED, Answer.STORED_WEAKLY):
+            if is_known:
+                self.repeated_count += 1
+                self._compare(message, sequence)
+            del line.open[sequence]
+            self.stored_count += 1
+            self.weak_count += outcome.answer is Answer.STORED_WEAKLY
+            self._progress_at, self._pause_s = self._clock(), BUSY_BACKOFF_S_MIN
+        elif outcome.answer is Answer.ILLEGAL:
+            row = f"row {message.queue_offset} of the task"
+            raise DeliveryError(f"the broker refuses {row}, and no number may be left out: {outcome.remark}")
+        elif is_refused and sequence == next(iter(line.open)):
+            # All before it are stored: its epoch has ended, or the broker has lost or forgotten some.
+            raise DeliveryError(outcome.remark)
+        else:
+            self.doubtful_count += outcome.answer is Answer.IN_DOUBT
+            line.is_broken = True
+
+    def _compare(self, message: Outgoing, sequence: int) -> None:
+        assert message.target is not None
+        stored = self._target.stored_rows(message.target).row(sequence)
+        if not _is_same(stored, message):
+            raise OtherRowsError(
+                f"row {message.queue_offset} of this task is not what an earlier attempt stored in its place (queue "
+                f"{stored.queue_id} of {stored.topic}, offset {stored.queue_offset}): {_NEEDED}"
+            )
+
+    def _check_ends(self) -> None:
+        """OtherRowsError if an earlier attempt had more rows."""
+        for queue, line in self._lines.items():
+            stored = self._target.stored_rows(queue).count()
+            if stored > line.count:
+                raise OtherRowsError(
+                    f"an earlier attempt of this task stored {stored} rows in queue {queue.queue_id} of {queue.topic} "
+                    f"on {queue.broker_name}, and this one has {line.count}: {_NEEDED}"
+                )
+
+
+def _is_same(stored: StoredMessage, message: Outgoing) -> bool:
+    found, own = stored.properties, props.parse(message.properties)
+    return (
+        stored.flag == message.flag
+        and _body(stored.body, stored.sys_flag) == _body(message.body, message.sys_flag)
+        and {name: value for name, value in found.items() if name not in _ADDED}
+        == {name: value for name, value in own.items() if name not in _ADDED}
+    )
+
+
+def _body(body: bytes, sys_flag: int) -> bytes:
+    return zlib.decompress(body) if sys_flag & COMPRESSED else body

@@ -1,0 +1,195 @@
+"""A task of a write, without Spark: rows in, a report out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import UsageError
+from rmqproto.message.producer_sequence import REPEATS_KNOWN
+from rmqproto.message.properties import PRODUCER_SEQ, find_bytes
+from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqreplay.ledger.ledger import Fence
+from rmqreplay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Limits, TaskDelivery
+from rmqreplay.sending.sender import ChooseQueue, round_robin
+from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.offset_ranges import OffsetRange, queue_text
+from rmqreplay.source.pulling import PullRules, persist, pull_range
+from rmqserver.store.sequences.sequence_table import LINES_MAX
+from spark_tools.source_options import WriteOptions
+from spark_tools.writing.idempotent import IdempotentDelivery
+from spark_tools.writing.plan import WritePlan
+from spark_tools.writing.rejects import Rejects
+from spark_tools.writing.rows import TaskRows
+from spark_tools.writing.task_sender import OwnPermits, TaskSender, no_target
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PRODUCERS_MAX = LINES_MAX // 2
+"""Pairs of a task and a queue that one write may have at one broker, which remembers twice as many of all producers."""
+APPEARS_S_MAX = 30.0
+"""A message that the broker has acknowledged is in its queue after this time at the latest."""
+READ_MESSAGES = 256
+_NO_END = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of a task's rows. ``doubtful``: how many requests had no answer; ``weak``: stored, but not flushed or
+    replicated in time."""
+
+    stored: int
+    weak: int
+    doubtful: int
+    rejects: Rejects
+
+
+def write_at_least_once(
+    options: WriteOptions, cluster: LiveCluster, task: int, batches: Iterator[pa.RecordBatch]
+) -> Sent:
+    """Returns when every message is acknowledged or rejected. DeliveryError."""
+    target = _PlainTarget(options, cluster, TaskRows(options, cluster, task))
+    limits = Limits(options.batch_size, options.in_flight_max)
+    try:
+        delivery = TaskDelivery(target, OwnPermits(options), time.monotonic, time.sleep, limits)
+        done = delivery.run(target.rows.messages(batches))
+    finally:
+        target.close()
+    return Sent(len(done.stored), done.weak_count, done.doubtful_count, target.rows.rejects)
+
+
+def write_once(
+    options: WriteOptions,
+    plan: WritePlan,
+    producer: str,
+    cluster: LiveCluster,
+    task: int,
+    batches: Iterator[pa.RecordBatch],
+) -> Sent:
+    """As ``write_at_least_once``, for all attempts of a task together. ``producer`` is the same for all tasks of the
+    plan. DeliveryError; OtherRowsError if the attempts have different rows."""
+    queues, epoch = plan.message_queues, plan.batch_id or 0
+    of_broker = max(sum(queue.broker_name == each.broker_name for queue in queues) for each in queues)
+    if (task + 1) * of_broker > PRODUCERS_MAX:
+        raise UsageError(
+            f"more than {PRODUCERS_MAX // of_broker} tasks write to {of_broker} queues of a broker, which may forget "
+            "their numbers",
+            hint="coalesce() the frame, or write at-least-once",
+        )
+    rows = TaskRows(options, cluster, task, queues, plan.body_max_bytes)
+    target = _NumberedTarget(options, cluster, plan, f"{producer}-{task}:{epoch}:".encode())
+    try:
+        delivery = IdempotentDelivery(target, queues, f"{producer}-{task}", epoch, time.monotonic, time.sleep)
+        delivery.run(rows.messages(batches))
+    finally:
+        target.close()
+    return Sent(delivery.stored_count, delivery.weak_count, delivery.doubtful_count, rows.rejects)
+
+
+class _PlainTarget:
+    """The target of an at-least-once delivery, which never looks at it: messages in doubt are sent again."""
+
+    def __init__(self, options: WriteOptions, cluster: LiveCluster, rows: TaskRows):
+        self.rows = rows
+        self._choosers: dict[str, ChooseQueue] = {}
+        self._sender = TaskSender(options, cluster, self._choose)
+        self.put = self._sender.put
+        self.close = self._sender.close
+
+    def _choose(self, batch: Batch) -> MessageQueue:
+        topic = batch.messages[0].topic
+        if topic not in self._choosers:
+            self._choosers[topic] = round_robin(self.rows.queues(topic))
+        return self._choosers[topic](batch)
+
+    def outcomes(self) -> list[BatchOutcome]:
+        found = self._sender.outcomes()
+        for each in found:
+            if each.answer is Answer.ILLEGAL and len(each.batch.messages) == 1:
+                self.rows.reject(each.batch.messages[0], each.code, each.remark)
+        return found
+
+    def settle(self) -> None:
+        """Waits for nothing."""
+
+    def look(self) -> set[str]:
+        return set()
+
+
+class _NumberedTarget:
+    def __init__(self, options: WriteOptions, cluster: LiveCluster, plan: WritePlan, mark: bytes):
+        self._cluster = cluster
+        self._sender = TaskSender(options, cluster, no_target)
+        self._permits = OwnPermits(options) if options.rate_max or options.byte_rate_max else None
+        self._stored = {
+            queue: _StoredRows(cluster, queue, fence, mark)
+            for queue, fence in zip(plan.message_queues, plan.queues, strict=True)
+        }
+        self.outcomes = self._sender.outcomes
+        self.stored_rows = self._stored.__getitem__
+        self.close = self._sender.close
+
+    def put(self, batch: Batch) -> None:
+        if self._permits is not None:
+            self._permits.wait_for_one(batch.messages[0].size_bytes)
+        self._sender.put(batch, _NO_END, lambda: _NO_END)
+
+
+class _StoredRows:
+    """This task's rows in one queue, read from the plan's fence on. ``mark`` begins their numbers."""
+
+    def __init__(self, cluster: LiveCluster, queue: MessageQueue, fence: Fence, mark: bytes):
+        self._cluster = cluster
+        self._queue = queue
+        self._mark = mark
+        self._at = fence.queue_offset
+        self._rows: dict[int, StoredMessage] = {}
+        self._count = 0
+
+    def row(self, sequence: int) -> StoredMessage:
+        deadline = time.monotonic() + APPEARS_S_MAX
+        while sequence not in self._rows:
+            if self._read_on():
+                continue
+            if time.monotonic() > deadline:
+                raise DeliveryError(f"{queue_text(self._queue)} does not show row {sequence}, which it is said to have")
+            time.sleep(0.05)
+        for passed in [number for number in self._rows if number <= sequence - REPEATS_KNOWN]:
+            del self._rows[passed]  # they were sent by this attempt
+        return self._rows[sequence]
+
+    def count(self) -> int:
+        while self._read_on():
+            self._rows.clear()
+        return self._count
+
+    def _read_on(self) -> bool:
+        """Whether there was more to read."""
+        topic = self._queue.topic
+        end = persist(self._end, partial(self._cluster.forget_route, topic), PullRules().read_timeout_s)
+        upto = min(end, self._at + READ_MESSAGES)
+        if upto <= self._at:
+            return False
+        for body in pull_range(
+            self._cluster, OffsetRange(self._queue, self._at, upto), PullRules(batch_size=READ_MESSAGES)
+        ):  # fmt: skip
+            for message in decode_records_untrusted(body):
+                number = find_bytes(message.properties_raw, _NUMBER)
+                if message.queue_offset < upto and number.startswith(self._mark):
+                    sequence = int(number[len(self._mark) :])
+                    self._rows[sequence] = message
+                    self._count = max(self._count, sequence + 1)
+        self._at = upto
+        return True
+
+    def _end(self) -> int:
+        address = self._cluster.master(self._queue.topic, self._queue.broker_name)
+        return self._cluster.admin.max_offset(address, self._queue.topic, self._queue.queue_id)
+
+
+_NUMBER = PRODUCER_SEQ.encode() + b"\x01"
