@@ -21,6 +21,7 @@ from textual.widgets import Static
 
 from rmqadmin.cli.output.terminal_guard import run_in_terminal
 from rmqadmin.core.contexts.settings import EffectiveSettings
+from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.body_text import text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.retry_history import StoredCopy, failed_group, read_copies
@@ -278,7 +279,7 @@ class MessageScreen(DashboardScreen):
 
     async def _refresh_tracks(self, feed: Feed) -> None:
         self._brokers = self._brokers or await feed.ask(traces.read_brokers, self.message)
-        found = await feed.ask(traces.read_tracks, self.message)
+        found = await feed.ask(lookup.tracks, self.message)
         topic = self.message.stored.topic
         self._show_absence("no-groups", None if found else f"No group consumes {topic}, or has an offset in it.")
         self.tracks.set_rows((track.group, track) for track in found)

@@ -1,5 +1,4 @@
-"""What happened to one message: what each group did with it, according to its offsets, and what tracing clients
-reported."""
+"""What happened to one message: the brokers where its groups are, and what tracing clients reported."""
 
 from __future__ import annotations
 
@@ -7,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqadmin.core.messages import lookup
-from rmqadmin.core.messages.lookup import FoundMessage, Track
+from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.traces import TraceStep, find_traces, trace_steps
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode
@@ -36,11 +34,6 @@ class Trace(msgspec.Struct, frozen=True):
 def read_brokers(admin: AdminClient, message: FoundMessage) -> list[BrokerData]:
     """Reads the brokers of the message's topic, where its groups are."""
     return admin.topic_route(message.stored.topic).broker_datas
-
-
-def read_tracks(admin: AdminClient, message: FoundMessage) -> list[Track]:
-    """Reads what each group of its topic did with a message, as `queryMsgById` shows it."""
-    return lookup.tracks(admin, message)
 
 
 def read_trace(admin: AdminClient, message: FoundMessage) -> Trace:
