@@ -109,8 +109,10 @@ def test_marked_dead_letters_are_redriven_once(work: Work) -> None:
         await driver.until_shown("2 sent, 0 rejected", "found there 2, missing 0, doubled 0")
         assert len(work.replay_ids()) == 2
         await driver.press("escape")
-        await driver.press("a", "R")
-        await driver.until_shown("2 redriven before", f"Type {work.group} to go on")
+        await driver.press("a")
+        await driver.until_shown("2 redriven before")  # for some seconds
+        await driver.press("R")
+        await driver.until_shown(f"Type {work.group} to go on", "Redrive 1 dead letter of")
 
     work.drive(test)
 
