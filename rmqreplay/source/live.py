@@ -14,7 +14,7 @@ from rmqclient.unread_queues import queues_past_unknown
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import NotFoundError, RefusedError, UsageError
+from rmqproto.errors import NotConnectedError, NotFoundError, RefusedError, UsageError
 from rmqproto.filters.sql92 import Sql92Error, compile_sql92
 from rmqproto.filters.subscription import SQL92, subscription_data
 from rmqproto.ha import MASTER_ID
@@ -91,7 +91,7 @@ class LiveCluster:
         try:
             address = self.reading_address(MessageQueue(topic, queue.broker_name, 0))
             past = self.admin.queues_past(address, topic, queue_nums)
-        except (NotFoundError, RefusedError) as error:  # no master now, or not allowed to ask
+        except RefusedError as error:  # not allowed to ask
             self.not_searched.append(queues_past_unknown(topic, queue_nums, queue.broker_name, error))
             past = []
         return [*range(queue_nums), *past]
@@ -135,20 +135,21 @@ class LiveCluster:
                 self._queues.pop((topic, broker_name), None)
 
     def master(self, topic: str, broker_name: str) -> str:
-        """The address of the master. NotFoundError if the broker does not have the topic, or has no master."""
+        """The address of the master. NotFoundError if the broker does not have the topic, NotConnectedError if it has
+        no master now."""
         entry = self.route(topic).get(broker_name)
-        address = entry[1].master_addr if entry is not None else None
-        if address is None:
-            raise NotFoundError(f"broker {broker_name} has no topic {topic}, or no master")
-        return address
+        if entry is None:
+            raise NotFoundError(f"broker {broker_name} has no topic {topic}")
+        if entry[1].master_addr is None:
+            raise NotConnectedError(f"broker {broker_name} has no master now")
+        return entry[1].master_addr
 
     def reading_address(self, queue: MessageQueue) -> str:
         entry = self.route(queue.topic).get(queue.broker_name)
-        if entry is None:
-            raise NotFoundError(f"broker {queue.broker_name} has no topic {queue.topic}")
-        slaves = [address for number, address in sorted(entry[1].broker_addrs.items()) if number != MASTER_ID]
-        if self._read_from == "slave" and slaves:
-            return slaves[0]
+        if self._read_from == "slave" and entry is not None:
+            slaves = [address for number, address in sorted(entry[1].broker_addrs.items()) if number != MASTER_ID]
+            if slaves:
+                return slaves[0]
         return self.master(queue.topic, queue.broker_name)
 
     def pulling_address(self, queue: MessageQueue) -> str:

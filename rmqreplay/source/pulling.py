@@ -44,7 +44,7 @@ class Readable(Protocol):
     def connections(self) -> BlockingClient: ...
 
     def pulling_address(self, queue: MessageQueue) -> str:
-        """The broker to pull from. NotFoundError if none is known now."""
+        """The broker to pull from. NotFoundError or NotConnectedError if none is known now."""
 
     def forget_route(self, topic: str) -> None:
         """Has the next ``pulling_address`` ask again."""

@@ -12,7 +12,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import RefusedError
+from rmqproto.errors import ConnectError, RefusedError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.partitions import plan_live
@@ -37,6 +37,24 @@ def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word
             plan_live(cluster, parse_read_options(options))
         parts, _ = plan_live(cluster, parse_read_options({**options, "failOnDataLoss": "false"}))
         assert [part.queue.broker_name for part in parts] == ["broker-a"]
+
+
+def test_a_read_is_planned_when_the_broker_has_a_master_again(
+    server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = fresh("Elected")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
+        until(lambda: topic in admin.topic_list())
+    with LiveCluster(server.namesrv_addr) as cluster:
+        queue, broker = cluster.route(topic)["broker-a"]
+        headless = msgspec.structs.replace(broker, broker_addrs={})
+        monkeypatch.setitem(cluster.route(topic), "broker-a", (queue, headless))
+        with pytest.raises(ConnectError, match="broker-a has no master now"):
+            cluster.master(topic, "broker-a")
+        parts, _ = plan_live(cluster, parse_read_options({"nameServer": server.namesrv_addr, "subscribe": topic}))
+        assert [part.count for part in parts] == [1]
 
 
 def test_queues_that_a_broker_does_not_tell_are_named(
