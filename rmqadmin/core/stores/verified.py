@@ -31,7 +31,7 @@ class FindingRow(Row, frozen=True):
     topic: Annotated[str | None, doc("topic", wide=True)]
     queue_id: Annotated[int | None, doc("queue id", wide=True)]
     queue_offset: Annotated[int | None, doc("first queue offset that is concerned", wide=True)]
-    count: Annotated[int, doc("how many units, entries or messages in a row are concerned", wide=True)]
+    count: Annotated[int, doc("how many messages, or steps back in time, are concerned", wide=True)]
     oldest_ms: Annotated[int | None, TIME, doc("when the oldest message concerned was stored", wide=True)]
     newest_ms: Annotated[int | None, TIME, doc("when the newest message concerned was stored", wide=True)]
 

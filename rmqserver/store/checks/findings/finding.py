@@ -68,7 +68,7 @@ class FindingKind(enum.StrEnum):
 
 class StoreFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One finding. ``path`` is relative to the store's root, ``at`` a byte in that file. Offsets and times that do not
-    apply are None. ``count`` is the number of consecutive units, records or entries. ``ours`` and ``apache`` tell what
+    apply are None. ``count`` is the number of messages, or of steps back in time. ``ours`` and ``apache`` tell what
     a start of either broker would do about it."""
 
     severity: Severity

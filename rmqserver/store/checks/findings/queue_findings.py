@@ -99,11 +99,11 @@ def _add_difference(checked: CheckedStore, queue: CheckedQueue, first: Differenc
     base = queue.files.base_of(at)
     is_there = base in queue.files.bases
     path = checked.found.below(queue.files.path(base)) if is_there else _path(checked, queue)
-    is_light = queue.is_mended or first.is_tail
-    if is_light and not checked.found.is_clean:
+    is_harmless = queue.is_mended or first.is_tail
+    if is_harmless and not checked.found.is_clean:
         severity = Severity.NOTE
     # Without a table of topics, a deleted topic looks like one that lost its queues.
-    elif is_light or (not queue.files.bases and checked.known_topics is None):
+    elif is_harmless or (not queue.files.bases and checked.known_topics is None):
         severity = Severity.WARNING
     else:
         severity = Severity.ERROR

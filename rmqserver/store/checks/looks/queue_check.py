@@ -143,7 +143,7 @@ class CheckedQueue:
         if found != units and self.topic == SCHEDULE_TOPIC:
             units = self._shifted(units, found)
         if found != units:
-            self._compare_each(first, units, found)
+            self._first_difference(first, units, found)
         self.units.clear()
 
     def _shifted(self, units: bytes, found: bytes) -> bytes:
@@ -157,7 +157,7 @@ class CheckedQueue:
         self.shift_ms = shift_ms
         return shifted
 
-    def _compare_each(self, first: int, expected: bytes, found: bytes) -> None:
+    def _first_difference(self, first: int, expected: bytes, found: bytes) -> None:
         at = next(
             at for at in range(0, len(expected), UNIT_SIZE_BYTES)
             if expected[at : at + UNIT_SIZE_BYTES] != found[at : at + UNIT_SIZE_BYTES]
@@ -173,6 +173,7 @@ class CheckedQueue:
         self.differs(Difference(first + at // UNIT_SIZE_BYTES, what, log_offset, is_empty), is_mended=is_mended)
 
     def differs(self, difference: Difference, *, is_mended: bool) -> None:
+        """``is_mended``: a start makes it right, or it harms nobody."""
         self.difference = self.difference or difference
         self.is_mended = self.is_mended and is_mended
 
@@ -351,7 +352,7 @@ class QueueCheck:
             is_rubbish = size <= 0 or log_offset < 0
             if queue_offset >= last_record and (unit == NO_UNIT or is_rubbish):
                 what = "bytes behind the last unit that are none"
-                queue.differs(Difference(queue_offset, what, log_offset, is_tail=True), is_mended=False)
+                queue.differs(Difference(queue_offset, what, log_offset, is_tail=True), is_mended=True)
                 return
             if unit == NO_UNIT:
                 if not is_before:

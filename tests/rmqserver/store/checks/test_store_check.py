@@ -356,6 +356,15 @@ def test_units_that_a_killed_broker_did_not_write_are_no_damage(killed: Path) ->
     assert {(each.ours, each.apache) for each in missing} == {("makes it anew from the log",) * 2}
 
 
+def test_bytes_that_a_crash_left_behind_missing_units_are_no_damage(killed: Path) -> None:
+    damaged = Damaged.of(killed)
+    (missing,) = [each for each in damaged.check().findings if each.path == QUEUE]
+    assert missing.at is not None
+    damaged.write(QUEUE, b"rubbish", missing.at + 20)
+    (told,) = [each for each in damaged.check().findings if each.path == QUEUE]
+    assert (told.severity, told.at, told.ours) == (Severity.NOTE, missing.at, "makes it anew from the log")
+
+
 def test_bytes_behind_a_queue(closed: Path) -> None:
     damaged = Damaged.of(closed)
     last = f"consumequeue/TopicC/0/{damaged.disk.listdir(f'{closed}/consumequeue/TopicC/0')[-1]}"
