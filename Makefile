@@ -128,7 +128,7 @@ $(VENV)/.fuzz: $(VENV)/.created $(PROJECT)
 
 # PySpark, and a Java for machines that have none. PySpark is a source package, which installs its own build tools.
 $(VENV)/.spark: $(VENV)/.created $(PROJECT)
-	$(INSTALL) --editable '.[spark]'
+	$(INSTALL) --editable '.[spark,grpc]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.spark
@@ -151,5 +151,5 @@ $(VENV)/.quickstart: $(VENV)/.spark
 
 # All groups at once, for .ci/run, because each call of pip takes seconds.
 $(VENV)/.all: $(VENV)/.created $(PROJECT)
-	$(INSTALL) --editable '.[spark]' --group test --group lint --group fuzz
+	$(INSTALL) --editable '.[spark,grpc]' --group test --group lint --group fuzz
 	@touch $(VENV)/.test $(VENV)/.spark $(VENV)/.lint $(VENV)/.fuzz $@

@@ -25,11 +25,13 @@ class ProtocolError(RocketMQError):
 
 
 class OtherProtocolError(ProtocolError):
-    """The peer speaks another protocol; ``protocol`` is its name, ``TLS``, ``HTTP`` or ``HTTP/2``."""
+    """The peer speaks another protocol; ``protocol`` is its name, ``TLS``, ``HTTP`` or ``HTTP/2``. ``data`` is what it
+    has said in it so far, if a cutter found it."""
 
     def __init__(self, message: str, *, protocol: str):
         super().__init__(message)
         self.protocol = protocol
+        self.data = b""
 
 
 class ConnectError(RocketMQError):

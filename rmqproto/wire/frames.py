@@ -113,7 +113,11 @@ class FrameCutter:
                 (total, mark), peeked = _HEAD.unpack_from(data, at), 0
             header_size = mark & 0xFFFFFF
             if total > _TOTAL_MAX_BYTES or header_size + 4 > total:
-                _check_untrusted(total, header_size)
+                try:
+                    _check_untrusted(total, header_size)
+                except OtherProtocolError as error:
+                    error.data = data[at:]
+                    raise
             frame_end = at + 4 + total
             if frame_end > end:
                 wanted = 4 + total

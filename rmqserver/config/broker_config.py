@@ -70,6 +70,7 @@ class BrokerConfig(Settings):
     broker_ip1: str = setting("brokerIP1")
     broker_ip2: str = setting("brokerIP2", parse_host)
     listen_port: int = setting("listenPort", between(0, 65_535))
+    grpc_server_port: int = setting("grpcServerPort", between(0, 65_535))
     namesrv_addresses: tuple[str, ...] = setting("namesrvAddr", parse_namesrvs)
     register_name_server_period_ms: int = setting("registerNameServerPeriod")
     register_broker_timeout_ms: int = setting("registerBrokerTimeoutMills", between(100, 600_000))

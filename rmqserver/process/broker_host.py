@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rmqproto.errors import RocketMQError, StorageError
+from rmqproto.errors import RocketMQError, StorageError, UsageError
 from rmqproto.ha import HA_PORT_DISTANCE
 from rmqproto.message.record import host_bytes
 from rmqserver.advertise import join
@@ -20,6 +20,7 @@ from rmqserver.broker.replicas.ha_listener import open_ha_listener
 from rmqserver.command_line import ServerPlan, store_paths
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
+from rmqserver.doors.grpc.hello import NOT_INSTALLED, GrpcDoor, is_installed
 from rmqserver.doors.remoting.broker_handlers import broker_handlers
 from rmqserver.process.entrance import Entrance
 from rmqserver.process.failing import Fail
@@ -74,6 +75,8 @@ class BrokerHost:
         self._entrance = entrance
         self._namesrv = namesrv
         self.store_dir = store_dir
+        self.grpc_addr: str | None = None
+        """The port for clients of gRPC, if there is one beside the broker's own."""
         config.record(store_paths(store_dir))
         self._ha_listener: socket.socket | None = None
         self._sowing: Sowing | None = None
@@ -122,15 +125,37 @@ class BrokerHost:
     # --- ports and store ---------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        port = self._entrance.listen_twice(self._config.listen_port, self.broker)
+        asked_port = self._config.listen_port
+        port = self._entrance.listen_twice(asked_port, self.broker)
         self._advertise = self._entrance.advertise(port)
         self._config.record({"listenPort": str(port), "brokerIP1": self._advertise.host or ""})
         self._listen_ha()
+        if not self._config.enable_controller_mode:
+            self._listen_grpc(is_usual_wanted=self._namesrv is not None and asked_port != 0)
         self.addr = self._entrance.advertised_addr()
         if self._namesrv is not None and self._advertise.is_each_peers_own:
             from rmqserver.namesrv.nameserver import OwnBroker
 
             self._namesrv.nameserver.tell_each_peers_own(OwnBroker(self.addr, self._advertise.port))
+
+    def _listen_grpc(self, *, is_usual_wanted: bool) -> None:
+        """Opens a port for clients of gRPC beside the broker's own, which takes them as well, if a setting names one;
+        or the usual one, which examples of such clients name, if it is free."""
+        config = self._config
+        is_given = "grpcServerPort" in config.given
+        if is_given and not is_installed():
+            raise UsageError(f"grpcServerPort={config.grpc_server_port}: {NOT_INSTALLED}")
+        if not is_given and not (is_usual_wanted and is_installed()):
+            return
+        try:
+            port = self._entrance.listen(config.grpc_server_port, self.broker, main_port=config.listen_port)
+        except UsageError as error:
+            if is_given:
+                error.hint = "choose another grpcServerPort, or leave it out: the broker's own port takes these clients"
+                raise
+            log.info("event=no-grpc-port port=%d reason=%r", config.grpc_server_port, str(error))
+        else:
+            self.grpc_addr = self._entrance.local_addr(port)
 
     def _listen_ha(self) -> None:
         """Opens the port for slaves: one above the broker's, or another free one if no setting names it. A peer that
@@ -204,6 +229,10 @@ class BrokerHost:
         self._ended = trio.Event()
         async with trio.open_nursery() as self._tasks:
             self._tasks.start_soon(broker.run)
+            if not self._config.enable_controller_mode:
+                door = GrpcDoor(broker)
+                broker.other_doors["HTTP/2"] = door.take
+                self._tasks.start_soon(door.run)
             if self._ha_listener is not None:
                 self._tasks.start_soon(broker.replicas.serve, self._ha_listener)
             task_status.started()

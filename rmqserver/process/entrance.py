@@ -69,9 +69,11 @@ class Entrance:
 
     # --- in and out --------------------------------------------------------------------------------------------------
 
-    def listen(self, port: int, service: Service) -> int:
-        """Returns the port; 0 takes any free one. UsageError if it is not available."""
-        return self._loop.listen(self._plan.listen, port, service, make_pump=self._make_pump)
+    def listen(self, port: int, service: Service, *, main_port: int | None = None) -> int:
+        """Returns the port; 0 takes any free one. ``main_port`` is our port in stored hosts, if it is another.
+        UsageError if the port is not available."""
+        listener = self._loop.open(self._plan.listen, port)
+        return self._loop.accept_at(listener, service, main_port=main_port, make_pump=self._make_pump)
 
     def listen_twice(self, port: int, service: Service) -> int:
         """Listens on a broker's port, which is returned, and on the one below it; port 0 takes any free pair.

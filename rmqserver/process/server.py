@@ -237,6 +237,7 @@ class _Server:
             {
                 "namesrv_addr": self._namesrv.addr if self._namesrv is not None else None,
                 "broker_addr": broker_addr,
+                "grpc_addr": self._broker.grpc_addr if self._broker is not None else None,
                 "controller_addr": self._controller.addr if self._controller is not None else None,
                 "metrics_addr": self._metrics_addr,
                 "store_dir": self._store_dir,

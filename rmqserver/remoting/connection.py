@@ -19,7 +19,7 @@ from rmqproto.errors import OtherProtocolError, ProtocolError
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.message.record import host_bytes
 from rmqproto.wire.command import Command, encode_frame
-from rmqproto.wire.frames import FrameCutter
+from rmqproto.wire.frames import FrameCutter, OnFrame
 from rmqserver.remoting.connection_limits import ConnectionLimits
 from rmqserver.remoting.connection_state import CHANGES, HOLDS, UNREADS, Event, State
 from rmqserver.remoting.proxy_pump import ProxyPump
@@ -77,6 +77,19 @@ class ConnectionLoop(Protocol):
         """Closes the socket and forgets the connection."""
 
 
+class Cutter(Protocol):
+    """What a connection needs of whoever makes something of its bytes: a ``FrameCutter``, or another door."""
+
+    held_bytes: int
+    is_stopped: bool
+
+    def feed_untrusted(self, data: bytes) -> None: ...
+
+    def hand_to(self, on_frame: OnFrame) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class FrameHandler(Protocol):
     """What a connection and the loop need of the service. A connection is closed if nothing has come for
     ``idle_max_s``; 0 for never."""
@@ -86,6 +99,8 @@ class FrameHandler(Protocol):
     limits: ConnectionLimits
 
     def handle_untrusted(self, connection: Connection, codec: int, peeked: int, header: bytes, body: bytes) -> None: ...
+
+    def other_door(self, connection: Connection, protocol: str) -> Cutter | None: ...
 
     def turned_away(self, connection: Connection, protocol: str, reason: str | None = None) -> None: ...
 
@@ -122,7 +137,7 @@ class Connection:
         self.service = service
         self._loop = loop
         self._pump = pump
-        self._cutter = FrameCutter(service.handle_untrusted, self)
+        self._cutter: Cutter = FrameCutter(service.handle_untrusted, self)
         self._requests: dict[int, tuple[float, OnAnswer]] = {}
         self._next_opaque = 0
         self._queued_bytes = 0
@@ -144,6 +159,18 @@ class Connection:
         self._pump = pump
         try:
             self._cutter.feed_untrusted(pump.received(memoryview(data)))
+        except Exception as error:
+            self._fail(error)
+        self._settle()
+
+    def go_through(self, door: Cutter, data: bytes) -> None:
+        """Goes on through another door, which first gets ``data``. Does nothing on a closed connection."""
+        if self.closed:
+            return
+        self._cutter.close()
+        self._cutter = door
+        try:
+            door.feed_untrusted(data)
         except Exception as error:
             self._fail(error)
         self._settle()
@@ -217,7 +244,11 @@ class Connection:
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, OtherProtocolError):
-            self._turn_away(error)
+            door = self.service.other_door(self, error.protocol)
+            if door is not None:
+                self.go_through(door, error.data)
+            else:
+                self._turn_away(error)
         elif isinstance(error, PumpError):
             with contextlib.suppress(OSError):
                 self.sock.send(self._pump.to_send(()))
@@ -254,8 +285,8 @@ class Connection:
                 self._become(Event.STOP)
                 self.flush()
 
-    _put_out = send
-    """Sends frames that are not answers; a subclass may count answers."""
+    put_out = send
+    """Sends bytes that are no answer of the remoting protocol; a subclass may count those."""
 
     def rest(self) -> None:
         """Call it while a request is handled: further requests, held or still to be read, wait a moment."""
@@ -327,7 +358,7 @@ class Connection:
         """Sends a oneway request to the client."""
         self._next_opaque += 1
         command = Command(code=code, opaque=self._next_opaque, flag=ONEWAY_FLAG, ext=to_ext(header), body=body)
-        self._put_out(encode_frame(command))
+        self.put_out(encode_frame(command))
 
     def ask(
         self, code: int, header: Header | dict[str, str], body: bytes, on_answer: OnAnswer, timeout_s: float
@@ -348,7 +379,7 @@ class Connection:
             return
         self._next_opaque += 1
         command.opaque = self._next_opaque
-        self._put_out(encode_frame(command))
+        self.put_out(encode_frame(command))
         if command.is_oneway:
             on_answer(None)
         else:

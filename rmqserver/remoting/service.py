@@ -23,7 +23,7 @@ from rmqproto.wire.command import Command, HeaderCodec, decode_ext_untrusted, de
 from rmqserver.logs import Seldom
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, refusal, send_answer
-from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.connection import Connection, Cutter
 from rmqserver.remoting.connection_limits import ConnectionLimits, NoLimits
 from rmqserver.remoting.gate import AtSight, Gate, GatePlace
 
@@ -42,8 +42,9 @@ _TURNED_AWAY = {
     "tls.server.keyPath, or for tests tls.test.mode.enable=true)",
     "HTTP": "an HTTP request came to a port of RocketMQ's remoting protocol: /metrics, /healthz and /readyz are on the "
     "port that --metrics-port opens",
-    "HTTP/2": "a client of gRPC came, such as RocketMQ 5's clients with setEndpoints; only the remoting protocol is "
-    "served here: take a client of that protocol (Java: rocketmq-client with setNamesrvAddr)",
+    "HTTP/2": "a client of gRPC came, such as RocketMQ 5's clients with setEndpoints; a broker takes these, but not "
+    "yet in a set under controllers: give the broker's address, or take a client of the remoting protocol (Java: "
+    "rocketmq-client with setNamesrvAddr)",
 }
 
 # Looking up an enum member costs as much as all other work on it.
@@ -67,6 +68,8 @@ class Service:
         self.idle_max_s = IDLE_MAX_S
         self.limits: ConnectionLimits = NoLimits()
         self.handlers = dict(handlers)
+        self.other_doors: dict[str, Callable[[Connection], Cutter]] = {}
+        """By the protocol that their peers speak."""
         self._by_place: dict[GatePlace, tuple[Gate, AtSight]] = {}
         self._gates: tuple[Gate, ...] = ()
         self._is_known: AtSight = _knows_none
@@ -111,6 +114,11 @@ class Service:
 
     def connection_closed(self, connection: Connection) -> None:
         """Called once when a connection is gone."""
+
+    def other_door(self, connection: Connection, protocol: str) -> Cutter | None:
+        """The door of a peer that speaks that protocol; None if it is turned away."""
+        open_door = self.other_doors.get(protocol)
+        return open_door(connection) if open_door is not None else None
 
     def turned_away(self, connection: Connection, protocol: str, reason: str | None = None) -> None:
         """Called after a peer was disconnected that speaks another protocol, or failed in its own. Logs ``reason``, or

@@ -35,6 +35,7 @@ def door_context(settings: DoorSettings) -> ssl.SSLContext:
     if settings.trust_path:
         _load_trust(context, settings.trust_path)
     context.verify_mode = _VERIFY[settings.client_auth]
+    context.set_alpn_protocols(["h2"])  # clients of gRPC ask for it, and those of the remoting protocol for nothing
     return context
 
 

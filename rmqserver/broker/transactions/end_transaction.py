@@ -58,6 +58,15 @@ class EndTransactions:
         """The record there. It may wait for the device."""
         return self._store.get_record(log_offset) if log_offset >= 0 else None
 
+    def is_over(self, header: EndTransactionHeader, record: bytes | None) -> bool:
+        """Whether the transaction has ended before; ending it again would give its message to consumers again. Raises
+        as ``end``."""
+        half, properties, may_have_copies = self._half(header, record)
+        if not may_have_copies:
+            return self._state.is_dealt_with(half)
+        is_ended = self._state.endings.is_ended(transaction_of(half, properties))
+        return is_ended or self._state.is_committed(half, properties)
+
     def end(self, header: EndTransactionHeader, record: bytes | None, on_done: OnDone | None) -> None:
         """Ends the transaction of the half message ``record``. ``on_done`` is called once, when that is as safe as its
         producer is promised. Raises Refused; that is logged, since producers do not wait for the answer."""

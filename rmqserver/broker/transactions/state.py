@@ -65,6 +65,10 @@ class TransactionState:
         self._queue(half.queue_id).end(half.queue_offset)
         self.op_messages.add(half)
 
+    def is_dealt_with(self, half: StoredMessage) -> bool:
+        """Whether the half message needs no decision, or has a newer copy that does."""
+        return self._queue(half.queue_id).is_ended(half.queue_offset)
+
     def knows(self, log_offset: int) -> bool:
         """Whether ``is_committed`` and ``is_over`` can tell of the half message at that log offset now."""
         return self._history.knows(log_offset)

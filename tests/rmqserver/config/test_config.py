@@ -197,6 +197,7 @@ BOUNDS = {
     "flushConsumerOffsetInterval": (10, 86_400_000),
     "channelExpiredTimeout": (60_000, LONG_MAX),
     "maxMsgsNumBatch": (1, 1024),
+    "grpcServerPort": (0, 65_535),
     "defaultQueryMaxNum": (1, INT_MAX),
     "mappedFileSizeCommitLog": (1, INT_MAX),
     "mappedFileSizeConsumeQueue": (1, INT_MAX),

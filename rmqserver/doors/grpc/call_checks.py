@@ -1,0 +1,165 @@
+"""What a call may name and carry, in the words of Apache's proxy (``GrpcValidator``, ``SendMessageActivity``,
+5.5.0)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rmqproto.message import properties as props
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
+from rmqproto.topic_message_type import TopicMessageType as Type
+from rmqserver.doors.grpc.codes import CallRefused, Code
+
+TOPIC_LENGTH_MAX = 127
+GROUP_LENGTH_MAX = 120
+BODY_SIZE_MAX_BYTES = 4 << 20
+USER_PROPERTIES_MAX = 128
+USER_PROPERTIES_SIZE_MAX_BYTES = 16_384
+MESSAGE_GROUP_SIZE_MAX_BYTES = 63
+LITE_TOPIC_LENGTH_MAX = 64
+DELAY_MAX_MS = 86_400_000
+RECOVERY_MAX_S = 3600
+INVISIBLE_MIN_MS = 10_000
+INVISIBLE_MAX_MS = 43_200_000
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+_LEGAL_LITE = re.compile(r"[a-zA-Z0-9_-]+")
+_RULE = "^[%|a-zA-Z0-9_-]+$"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+SYSTEM_PROPERTIES = props.MARKS_OF_USE - {props.PRODUCER_SEQ} | {
+    props.KEYS, props.TAGS, props.UNIQUE_KEY, props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.ORIGIN_MESSAGE_ID,
+    props.MSG_TYPE, props.CORRELATION_ID, props.REPLY_TO_CLIENT, props.TTL, props.PUSH_REPLY_TIME, props.ARRIVE_TIME,
+    props.BORN_TIMESTAMP, props.PRIORITY, props.LITE_TOPIC, "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "INSTANCE_ID",
+    "EXTEND_UNIQ_INFO", "DUP_INFO", "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "REDIRECT",
+    "PROPERTY_FORWARD_QUEUE_ID", "__BORNHOST", "__RMQ.TRANSIENT.TOPIC_SYS_FLAG", "__RMQ.TRANSIENT.GROUP_SYS_FLAG",
+}  # fmt: skip
+"""Names that no user property may have (``MessageConst.STRING_HASH_SET``)."""
+
+
+def check_topic(topic: str) -> None:
+    if not topic.strip():
+        raise CallRefused(Code.ILLEGAL_TOPIC, "The specified topic is blank")
+    if len(topic) > TOPIC_LENGTH_MAX:
+        raise CallRefused(
+            Code.ILLEGAL_TOPIC, f"The specified topic is longer than topic max length {TOPIC_LENGTH_MAX}."
+        )
+    if not _LEGAL.fullmatch(topic):
+        text = f"The specified topic[{topic}] contains illegal characters, allowing only {_RULE}"
+        raise CallRefused(Code.ILLEGAL_TOPIC, text)
+    if is_system_topic(topic):
+        raise CallRefused(Code.ILLEGAL_TOPIC, "cannot access system topic")
+
+
+def check_group(group: str) -> None:
+    if not group.strip():
+        raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, "the specified group is blank")
+    if len(group) > GROUP_LENGTH_MAX:
+        text = f"the specified group[{group}] is longer than group max length: {GROUP_LENGTH_MAX}."
+        raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, text)
+    if not _LEGAL.fullmatch(group):
+        text = f"the specified group[{group}] contains illegal characters, allowing only {_RULE}"
+        raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, text)
+    if is_system_group(group):
+        raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, "cannot use system consumer group")
+
+
+def check_message(message: Any, now_ms: int) -> None:
+    """One message of a send, but for its type. Raises CallRefused for the first thing that is wrong."""
+    system = message.system_properties
+    if not message.body:
+        raise CallRefused(Code.MESSAGE_BODY_EMPTY, "message body cannot be empty")
+    if len(message.body) > BODY_SIZE_MAX_BYTES:
+        raise CallRefused(Code.MESSAGE_BODY_TOO_LARGE, f"message body cannot exceed the max {BODY_SIZE_MAX_BYTES}")
+    _check_names(system)
+    _check_user_properties(message.user_properties)
+    _check_times(system, now_ms)
+    if system.HasField("lite_topic"):
+        check_lite_topic(system.lite_topic)
+    if system.priority < 0:
+        raise CallRefused(Code.BAD_REQUEST, "The priority must be greater than or equal to 0.")
+
+
+def _check_names(system: Any) -> None:
+    if system.HasField("tag"):
+        _check_text(Code.ILLEGAL_MESSAGE_TAG, "tag", system.tag)
+        if "|" in system.tag:
+            raise CallRefused(Code.ILLEGAL_MESSAGE_TAG, "tag cannot contain '|'")
+    for key in system.keys:
+        if key:
+            _check_text(Code.ILLEGAL_MESSAGE_KEY, "key", key)
+    if system.HasField("message_group"):
+        group, size = system.message_group, MESSAGE_GROUP_SIZE_MAX_BYTES
+        _check_text(Code.ILLEGAL_MESSAGE_GROUP, "message group", group)
+        if len(group.encode()) > size:
+            raise CallRefused(Code.ILLEGAL_MESSAGE_GROUP, f"message group exceed the max size {size + 1}")
+    if not system.message_id.strip():
+        raise CallRefused(Code.ILLEGAL_MESSAGE_ID, "message id cannot be empty")
+
+
+def _check_times(system: Any, now_ms: int) -> None:
+    if system.HasField("delivery_timestamp") and ms_of(system.delivery_timestamp) - now_ms > DELAY_MAX_MS:
+        text = f"the max delay time of message is too large, max is {DELAY_MAX_MS}"
+        raise CallRefused(Code.ILLEGAL_DELIVERY_TIME, text)
+    if system.orphaned_transaction_recovery_duration.seconds > RECOVERY_MAX_S:
+        text = f"the max transaction recovery time of message is too large, max is {RECOVERY_MAX_S}"
+        raise CallRefused(Code.BAD_REQUEST, text)
+
+
+def check_lite_topic(name: str) -> None:
+    if not name.strip():
+        raise CallRefused(Code.ILLEGAL_LITE_TOPIC, "lite topic cannot be the char sequence of whitespace")
+    if len(name) > LITE_TOPIC_LENGTH_MAX:
+        raise CallRefused(Code.ILLEGAL_LITE_TOPIC, f"lite topic exceed the max size {LITE_TOPIC_LENGTH_MAX}")
+    if not _LEGAL_LITE.fullmatch(name):
+        text = "lite topic can only contain alphanumeric characters, hyphens(-), and underscores(_)"
+        raise CallRefused(Code.ILLEGAL_LITE_TOPIC, text)
+
+
+def check_type(expected: str, actual: Type, topic: str) -> None:
+    """A topic takes messages of its own type, a mixed one all (``DefaultTopicMessageTypeValidator``)."""
+    if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        return
+    if expected not in (Type.MIXED, actual):
+        text = f"TopicMessageType validate failed, the expected type is {expected}, but actual type is {actual}"
+        raise CallRefused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
+
+
+def check_invisible_ms(invisible_ms: int, least_ms: int) -> None:
+    if invisible_ms < least_ms:
+        raise CallRefused(Code.ILLEGAL_INVISIBLE_TIME, f"the invisibleTime is too small. min is {least_ms}")
+    if invisible_ms > INVISIBLE_MAX_MS:
+        raise CallRefused(Code.ILLEGAL_INVISIBLE_TIME, f"the invisibleTime is too large. max is {INVISIBLE_MAX_MS}")
+
+
+def ms_of(time: Any) -> int:
+    """A Timestamp or a Duration in ms."""
+    return int(time.seconds) * 1000 + int(time.nanos) // 1_000_000
+
+
+def _check_text(code: Code, what: str, text: str) -> None:
+    if not text.strip():
+        raise CallRefused(code, f"{what} cannot be the char sequence of whitespace")
+    if _CONTROL.search(text):
+        raise CallRefused(code, f"{what} cannot contain control character")
+
+
+def _check_user_properties(properties: Any) -> None:
+    if len(properties) > USER_PROPERTIES_MAX:
+        text = f"too many user properties, max is {USER_PROPERTIES_MAX}"
+        raise CallRefused(Code.MESSAGE_PROPERTIES_TOO_LARGE, text)
+    size = 0
+    for name, value in properties.items():
+        if name in SYSTEM_PROPERTIES:
+            raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property is used by system: {name}")
+        if _CONTROL.search(name):
+            text = "the key of property cannot contain control character"
+            raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, text)
+        if _CONTROL.search(value):
+            text = "the value of property cannot contain control character"
+            raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, text)
+        size += len(name.encode()) + len(value.encode())
+    if size > USER_PROPERTIES_SIZE_MAX_BYTES:
+        text = f"the total size of user property is too large, max is {USER_PROPERTIES_SIZE_MAX_BYTES}"
+        raise CallRefused(Code.MESSAGE_PROPERTIES_TOO_LARGE, text)

@@ -1,0 +1,264 @@
+"""One connection of gRPC: its streams, the frames in them, and the calls that they are.
+
+It stands in the place of a connection's frame cutter. Everything runs in the loop's thread; a call answers at once or
+later, and its bytes leave at the end of the round.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
+
+from google.protobuf.message import DecodeError
+
+from rmqserver.doors.grpc.codes import GrpcStatus
+from rmqserver.doors.grpc.http2 import Headers, Http2, StreamAsked, StreamData, StreamEnded, StreamGone
+
+if TYPE_CHECKING:
+    from rmqserver.remoting.connection import Connection
+
+log = logging.getLogger(__name__)
+
+MESSAGE_SIZE_MAX_BYTES = 8 << 20
+"""A message of a client. The broker refuses bodies above 4 MiB by default, in words."""
+
+DAY_S = 86_400
+"""A deadline behind it is none: telemetry streams carry a year."""
+
+_FRAME = struct.Struct(">BI")
+"""Whether the message is compressed u8 | its length u32."""
+_SECONDS_OF_UNIT = {b"H": 3600, b"M": 60, b"S": 1, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
+_HEAD: Headers = [(b":status", b"200"), (b"content-type", b"application/grpc")]
+_NO_GRPC: Headers = [(b":status", b"415")]
+_DONE: Headers = [(b"grpc-status", b"0")]
+
+
+class CallKind(Protocol):
+    """What a call of the service is: ``request`` is the class of its messages."""
+
+    request: Any
+    is_stream: bool
+    """Whether the client sends any number of messages, each handed over as it comes."""
+    take: Callable[[GrpcCall, Any], None]
+    """Takes a message of the client; answers now or later."""
+
+
+Guarded = Callable[["GrpcCall", Callable[[], None]], None]
+"""Lets a call go on later, if its client still waits; what is raised becomes its answer."""
+
+
+class CallTable(Protocol):
+    def kind_of(self, path: bytes) -> CallKind | str:
+        """The call of that path, or why there is none."""
+
+    def refuse(self, call: GrpcCall, error: Exception) -> None:
+        """Answers a call whose taking has raised."""
+
+
+class GrpcCall:
+    """One call: a peer of operations for as long as it lasts. ``closed`` once it has ended, or its client has cancelled
+    it."""
+
+    def __init__(self, link: Link, stream: int, kind: CallKind, metadata: dict[bytes, bytes]):
+        connection = link.connection
+        self.link, self.kind, self.metadata = link, kind, metadata
+        self.address, self.born_host = connection.address, connection.born_host
+        self.local_addr, self.local_host = connection.local_addr, connection.local_host
+        self.closed = False
+        self.on_end: list[Callable[[], None]] = []
+        """Called once, when the call has ended, by whatever side."""
+        self.deadline_s = _deadline_s(metadata.get(b"grpc-timeout"))
+        """``time.monotonic()``; None if the client waits for ever, or for more than a day."""
+        self._stream = stream
+        self._begun = bytearray()
+        self._has_begun = False
+        self._is_taken = False
+        """Whether a message of the client was taken."""
+
+    # --- what the client sends ---------------------------------------------------------------------------------------
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self._begun)
+
+    def received(self, data: bytes) -> None:
+        self._begun += data
+        while not self.closed and len(self._begun) >= _FRAME.size:
+            compressed, size = _FRAME.unpack_from(self._begun)
+            if size > MESSAGE_SIZE_MAX_BYTES:
+                text = f"a message of {size} bytes is longer than {MESSAGE_SIZE_MAX_BYTES}"
+                return self.fail(GrpcStatus.RESOURCE_EXHAUSTED, text)
+            if compressed:
+                return self.fail(GrpcStatus.UNIMPLEMENTED, "compressed messages are not taken")
+            if len(self._begun) < _FRAME.size + size:
+                return None
+            message = bytes(self._begun[_FRAME.size : _FRAME.size + size])
+            del self._begun[: _FRAME.size + size]
+            self._take(message)
+        return None
+
+    def client_is_done(self) -> None:
+        """A unary call that brought no message has none; a stream ends with its client."""
+        if self._begun:
+            self.fail(GrpcStatus.INVALID_ARGUMENT, "the stream ends in the middle of a message")
+        elif self.kind.is_stream:
+            self.finish()
+        elif not self._is_taken:
+            self.fail(GrpcStatus.INVALID_ARGUMENT, "the call has no message")
+
+    def _take(self, message: bytes) -> None:
+        self._is_taken = True
+        try:
+            self.kind.take(self, self.kind.request.FromString(message))
+        except DecodeError:
+            self.fail(GrpcStatus.INVALID_ARGUMENT, f"these bytes are no {self.kind.request.DESCRIPTOR.name}")
+        except Exception as error:
+            self.link.service.refuse(self, error)
+
+    # --- what it gets ------------------------------------------------------------------------------------------------
+
+    def send(self, message: Any) -> None:
+        """Sends a message. Does nothing once the call has ended."""
+        if self.closed:
+            return
+        self._begin()
+        data = message.SerializeToString()
+        self.link.http2.send(self._stream, _FRAME.pack(0, len(data)) + data)
+        self.link.changed()
+
+    def finish(self) -> None:
+        """Ends the call well."""
+        if not self.closed:
+            self._begin()
+            self.link.http2.end(self._stream, _DONE)
+            self._end()
+
+    def answer(self, message: Any) -> None:
+        self.send(message)
+        self.finish()
+
+    def fail(self, code: GrpcStatus, text: str) -> None:
+        """Ends the call with a status of gRPC."""
+        if self.closed:
+            return
+        trailers = [(b"grpc-status", b"%d" % code), (b"grpc-message", quote(text, safe=" ()[]<>:/,;=.-_'!").encode())]
+        if self._has_begun:
+            self.link.http2.end(self._stream, trailers)
+        else:
+            self.link.http2.begin(self._stream, [*_HEAD, *trailers], is_all=True)
+        self._end()
+
+    def cancelled(self) -> None:
+        """The client no longer waits."""
+        if not self.closed:
+            self._end()
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self.link.http2.begin(self._stream, _HEAD)
+
+    def _end(self) -> None:
+        self.closed = True
+        self._begun.clear()
+        self.link.ended(self._stream)
+        for told in self.on_end:
+            told()
+
+    # --- as a peer of operations -------------------------------------------------------------------------------------
+
+    def notify(self, code: int, header: Any, body: bytes = b"") -> None:
+        """A call is told nothing beside its answer."""
+
+    def ask(self, code: int, header: Any, body: bytes, on_answer: Callable[[None], None], timeout_s: float) -> None:
+        on_answer(None)
+
+    def flush(self) -> None:
+        self.link.connection.flush()
+
+    def close(self, reason: str) -> None:
+        self.fail(GrpcStatus.UNAVAILABLE, reason)
+
+
+class Link:
+    """Takes the place of a connection's frame cutter: ``feed_untrusted``, ``held_bytes``, ``close``."""
+
+    def __init__(self, connection: Connection, service: CallTable):
+        self.connection = connection
+        self.service = service
+        self.http2 = Http2()
+        self.held_bytes = 0
+        self.is_stopped = False  # it holds no frames back: windows do that
+        self._calls: dict[int, GrpcCall] = {}
+        self._is_feeding = False
+
+    def feed_untrusted(self, data: bytes) -> None:
+        """Takes bytes of the client. ProtocolError if they break the rules of HTTP/2."""
+        self._is_feeding = True
+        try:
+            for event in self.http2.received(data):
+                if isinstance(event, StreamAsked):
+                    self._asked(event)
+                elif (call := self._calls.get(event.stream)) is not None:
+                    if isinstance(event, StreamData):
+                        call.received(event.data)
+                    elif isinstance(event, StreamEnded):
+                        call.client_is_done()
+                    elif isinstance(event, StreamGone):
+                        call.cancelled()
+        finally:
+            self._is_feeding = False
+            self.held_bytes = sum(call.held_bytes for call in self._calls.values())
+            self.changed()
+
+    def _asked(self, event: StreamAsked) -> None:
+        metadata = dict(event.headers)
+        if not metadata.get(b"content-type", b"").startswith(b"application/grpc"):
+            self.http2.begin(event.stream, _NO_GRPC, is_all=True)
+            return
+        found = self.service.kind_of(metadata.get(b":path", b""))
+        if isinstance(found, str):
+            text = quote(found, safe=" /:.").encode()
+            trailers = [(b"grpc-status", b"%d" % GrpcStatus.UNIMPLEMENTED), (b"grpc-message", text)]
+            self.http2.begin(event.stream, [*_HEAD, *trailers], is_all=True)
+            return
+        self._calls[event.stream] = GrpcCall(self, event.stream, found, metadata)
+
+    def changed(self) -> None:
+        """There may be bytes to send."""
+        if self._is_feeding or self.connection.closed:
+            return
+        data = self.http2.to_send()
+        if data:
+            self.connection.put_out(data)
+        most_bytes = self.connection.service.limits.max_unread_bytes_per_connection
+        if self.http2.queued_bytes > most_bytes:
+            self.connection.close(f"the peer does not read: {self.http2.queued_bytes} bytes wait for its windows")
+
+    def ended(self, stream: int) -> None:
+        del self._calls[stream]
+        self.changed()
+
+    def hand_to(self, service: object) -> None:
+        """Another broker takes the connection's place: its calls are told to come again."""
+        self.connection.close("the broker has another role now")
+
+    def close(self) -> None:
+        """The connection is gone, and with it every call."""
+        for call in list(self._calls.values()):
+            call.closed = True
+            for told in call.on_end:
+                told()
+        self._calls.clear()
+
+
+def _deadline_s(text: bytes | None) -> float | None:
+    """A time that cannot be read is no deadline."""
+    if not text or len(text) > 9 or text[-1:] not in _SECONDS_OF_UNIT or not text[:-1].isdigit():
+        return None
+    seconds = int(text[:-1]) * _SECONDS_OF_UNIT[text[-1:]]
+    return time.monotonic() + seconds if seconds <= DAY_S else None

@@ -1,0 +1,336 @@
+"""Which clients are there: their settings, their telemetry streams, and what the broker asks them
+(``ClientActivity``, ``GrpcClientSettingsManager``, ``GrpcClientChannel``, 5.5.0)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rmqproto.bodies.groups import CONSUME_ACTIVELY, CONSUME_PASSIVELY, ConsumerData, Heartbeat, ProducerData
+from rmqproto.codes import LANGUAGES, RequestCode, ResponseCode, version_name
+from rmqproto.errors import ProtocolError
+from rmqproto.filters.subscription import SQL92, TAG, subscription_data
+from rmqproto.headers.base import Header
+from rmqproto.headers.lite import UnsubscribeLiteHeader
+from rmqproto.headers.transactions import CheckTransactionHeader
+from rmqproto.message.record import decode_record_untrusted
+from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, LITE_TOPIC_LENGTH_MAX, check_group, check_topic
+from rmqserver.doors.grpc.codes import CallRefused, Code, GrpcStatus, status
+from rmqserver.doors.grpc.messages import CLASSES, ENUMS, value
+from rmqserver.doors.grpc.send_calls import transaction_id
+from rmqserver.doors.grpc.stored import message_of, set_ms
+
+if TYPE_CHECKING:
+    from rmqserver.broker.clients.membership import Membership
+    from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.doors.grpc.link import GrpcCall
+    from rmqserver.operation import OnPeerAnswer
+
+LONG_POLL_MS = 20_000
+RECEIVE_BATCH_SIZE = 32
+PRODUCER_ATTEMPTS_MAX = 3
+LITE_SUBSCRIPTIONS_MAX = 2000
+BACKOFF_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""Delays of a push consumer's retries (``CustomizedRetryPolicy``)."""
+QUESTIONS_MAX = 256
+"""Open questions to one client; further ones count as unanswered."""
+
+_COMMAND = CLASSES["TelemetryCommand"]
+_SQL = value("FilterType", "SQL")
+_CONSUMES = {
+    value("ClientType", "PUSH_CONSUMER"): CONSUME_PASSIVELY,
+    value("ClientType", "SIMPLE_CONSUMER"): CONSUME_ACTIVELY,
+    value("ClientType", "LITE_PUSH_CONSUMER"): CONSUME_PASSIVELY,
+}
+_PRODUCER = value("ClientType", "PRODUCER")
+_VERSIONS = {version_name(ordinal): ordinal for ordinal in range(700)}
+
+
+class _Answer(NamedTuple):
+    """What a client has answered, as clients of the remoting protocol would."""
+
+    code: int
+    remark: str | None
+    body: bytes
+
+
+class GrpcPeer:
+    """A client of this door: a peer of operations from its settings to its farewell, whatever its connections do."""
+
+    def __init__(self, clients: GrpcPeers, client_id: str, call: GrpcCall):
+        self.client_id = client_id
+        self.closed = False
+        self.settings: Any = None
+        self.groups: set[str] = set()
+        """Those that it consumes in, beside the one of its settings."""
+        self._clients = clients
+        self._telemetry: GrpcCall | None = None
+        self._questions: dict[str, tuple[float, int, OnPeerAnswer]] = {}
+        self.came_by(call)
+
+    def came_by(self, call: GrpcCall) -> None:
+        self.address, self.born_host = call.address, call.born_host
+        self.local_addr, self.local_host = call.local_addr, call.local_host
+        language = call.metadata.get(b"x-mq-language", b"").decode("latin-1")
+        self.language = language if language in LANGUAGES else "OTHER"
+        text = call.metadata.get(b"x-mq-client-version", b"").decode("latin-1")
+        self.version = _VERSIONS.get("V" + text.replace(".", "_"), _VERSIONS["V5_5_0"])
+
+    def listen(self, call: GrpcCall) -> None:
+        """Uses this telemetry stream for what the broker asks, in place of an earlier one."""
+        self._telemetry = call
+
+    # --- as a peer of operations -------------------------------------------------------------------------------------
+
+    def notify(self, code: int, header: Header, body: bytes = b"") -> None:
+        """Passes on the check of a transaction, and which lite topic another client took over; other notices are for
+        clients that share queues among themselves."""
+        if isinstance(header, UnsubscribeLiteHeader):
+            command = _COMMAND(status=status())  # Node's client wants one with a command that it does not know
+            command.notify_unsubscribe_lite_command.lite_topic = header.lite_topic or ""
+            self._tell(command)
+            return
+        if code != RequestCode.CHECK_TRANSACTION_STATE or not isinstance(header, CheckTransactionHeader):
+            return
+        try:
+            record = decode_record_untrusted(body)
+            message = message_of(record, record.topic, None)
+        except ProtocolError:
+            return
+        message.system_properties.delivery_attempt = 1
+        command = _COMMAND()
+        asked = command.recover_orphaned_transaction_command
+        asked.message.CopyFrom(message)
+        asked.transaction_id = transaction_id(
+            header.commit_log_offset, header.tran_state_table_offset, message.system_properties.message_id
+        )
+        self._tell(command)
+
+    def ask(self, code: int, header: Header, body: bytes, on_answer: OnPeerAnswer, timeout_s: float) -> None:
+        """Asks for the stacks of its threads (307), or to consume a message now (309); other questions are not for
+        clients of this door."""
+        command, nonce = _COMMAND(), secrets.token_hex(16)
+        if code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+            command.print_thread_stack_trace_command.nonce = nonce
+        elif code == RequestCode.CONSUME_MESSAGE_DIRECTLY and body:
+            try:
+                record = decode_record_untrusted(body)
+                command.verify_message_command.nonce = nonce
+                command.verify_message_command.message.CopyFrom(message_of(record, record.topic, None))
+            except ProtocolError:
+                return on_answer(None)
+        else:
+            return on_answer(None)
+        if len(self._questions) >= QUESTIONS_MAX or not self._tell(command):
+            return on_answer(None)
+        self._questions[nonce] = time.monotonic() + timeout_s, code, on_answer
+        return None
+
+    def answered(self, nonce: str, told: Any, command: Any) -> None:
+        """Takes the client's answer to a question; another client's, or a late one, is none."""
+        found = self._questions.pop(nonce, None)
+        if found is not None:
+            found[2](_running_info(told) if found[1] == RequestCode.GET_CONSUMER_RUNNING_INFO else _consumed(command))
+
+    def expire_questions(self, now_s: float) -> None:
+        late = [nonce for nonce, (until_s, _, _) in self._questions.items() if until_s <= now_s]
+        for nonce in late:
+            self._questions.pop(nonce)[2](None)
+
+    def flush(self) -> None:
+        if self._telemetry is not None:
+            self._telemetry.flush()
+
+    def close(self, reason: str) -> None:
+        """The client is gone: its heartbeats have stopped, or it said farewell."""
+        if not self.closed:
+            self.closed = True
+            self._clients.gone(self)
+            if self._telemetry is not None:
+                self._telemetry.finish()
+            for _, _, on_answer in self._questions.values():
+                on_answer(None)
+            self._questions.clear()
+
+    def _tell(self, command: Any) -> bool:
+        if self._telemetry is None or self._telemetry.closed:
+            return False
+        self._telemetry.send(command)
+        return True
+
+
+class GrpcPeers:
+    """``on_gone`` is called with a client that leaves."""
+
+    def __init__(self, membership: Membership, groups: GroupTable, on_gone: Callable[[GrpcPeer], None]):
+        self._by_id: dict[str, GrpcPeer] = {}
+        self._membership = membership
+        self._groups = groups
+        self._on_gone = on_gone
+
+    def find(self, call: GrpcCall) -> GrpcPeer | None:
+        """The client of a call, if it has sent settings."""
+        return self._by_id.get(id_of(call))
+
+    def gone(self, client: GrpcPeer) -> None:
+        if self._by_id.get(client.client_id) is client:
+            del self._by_id[client.client_id]
+        self._on_gone(client)
+
+    def expire_questions(self, now_s: float) -> None:
+        for client in self._by_id.values():
+            client.expire_questions(now_s)
+
+    # --- telemetry ---------------------------------------------------------------------------------------------------
+
+    def telemetry(self, call: GrpcCall, command: Any) -> None:
+        kind = command.WhichOneof("command")
+        if kind == "settings":
+            self._take_settings(call, command.settings)
+            return
+        client = self.find(call)
+        if client is None or kind is None:
+            return
+        told = getattr(command, kind)
+        if kind in ("thread_stack_trace", "verify_message_result", "verify_message_command"):
+            client.answered(told.nonce, told, command)
+
+    def refuse(self, call: GrpcCall, refusal: CallRefused) -> None:
+        """A refused command ends the stream with a status of gRPC."""
+        is_illegal = Code.BAD_REQUEST <= refusal.code < Code.UNAUTHORIZED
+        code = GrpcStatus.INVALID_ARGUMENT if is_illegal else GrpcStatus.INTERNAL
+        call.fail(code, f"process client telemetryCommand failed. {refusal.text}")
+
+    def _take_settings(self, call: GrpcCall, settings: Any) -> None:
+        which = settings.WhichOneof("pub_sub")
+        if which is None:
+            call.fail(GrpcStatus.INVALID_ARGUMENT, "there is no publishing or subscription data in settings")
+            return
+        if which == "publishing":
+            for topic in settings.publishing.topics:
+                check_topic(topic.name)
+        else:
+            self._check_consumer(settings)
+        client = self.find(call)
+        if client is None:
+            client = self._by_id[id_of(call)] = GrpcPeer(self, id_of(call), call)
+        client.came_by(call)
+        client.listen(call)
+        client.settings = settings
+        self._register(client)
+        call.send(_COMMAND(status=status(), settings=self._merged(settings)))
+
+    def _check_consumer(self, settings: Any) -> None:
+        if settings.client_type not in _CONSUMES:
+            names = ENUMS["ClientType"].split()
+            name = names[settings.client_type - 1] if 0 < settings.client_type <= len(names) else "UNSPECIFIED"
+            raise CallRefused(Code.INTERNAL_SERVER_ERROR, f"Client type is not consumer, type: {name}")
+        group = settings.subscription.group.name
+        check_group(group)
+        for entry in settings.subscription.subscriptions:
+            check_topic(entry.topic.name)
+        if self._groups.find(group) is None:
+            raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, f"group not found: {group}")
+
+    def _merged(self, settings: Any) -> Any:
+        """The settings that hold: the client's, with what the broker decides."""
+        merged = CLASSES["Settings"]()
+        merged.CopyFrom(settings)
+        merged.metric.SetInParent()
+        policy = merged.backoff_policy
+        policy.Clear()
+        if settings.WhichOneof("pub_sub") == "publishing":
+            policy.max_attempts = PRODUCER_ATTEMPTS_MAX
+            set_ms(policy.exponential_backoff.initial, 10)
+            set_ms(policy.exponential_backoff.max, 1000)
+            policy.exponential_backoff.multiplier = 2
+            merged.publishing.max_body_size = BODY_SIZE_MAX_BYTES
+            merged.publishing.validate_message_type = True
+            return merged
+        group = self._groups.get(settings.subscription.group.name)
+        policy.max_attempts = (group.retry_max_times if group is not None else 16) + 1
+        for delay_s in BACKOFF_S:
+            policy.customized_backoff.next.add(seconds=delay_s)
+        subscription = merged.subscription
+        subscription.fifo = group is not None and group.consume_message_orderly
+        subscription.receive_batch_size = RECEIVE_BATCH_SIZE
+        set_ms(subscription.long_polling_timeout, LONG_POLL_MS)
+        subscription.lite_subscription_quota = LITE_SUBSCRIPTIONS_MAX
+        subscription.max_lite_topic_size = LITE_TOPIC_LENGTH_MAX
+        return merged
+
+    # --- heartbeats --------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, call: GrpcCall, request: Any) -> None:
+        client = self.known(call)
+        if client.settings.WhichOneof("pub_sub") == "subscription":
+            check_group(request.group.name)
+            if self._groups.find(request.group.name) is None:
+                raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, f"group not found: {request.group.name}")
+            client.groups.add(request.group.name)
+        self._register(client)
+        call.answer(CLASSES["HeartbeatResponse"](status=status()))
+
+    def farewell(self, call: GrpcCall, request: Any) -> None:
+        self.known(call).close("it says farewell")
+        call.answer(CLASSES["NotifyClientTerminationResponse"](status=status()))
+
+    def known(self, call: GrpcCall) -> GrpcPeer:
+        """Raises CallRefused if the client has not sent settings."""
+        client = self.find(call)
+        if client is None:
+            raise CallRefused(Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")
+        return client
+
+    def _register(self, client: GrpcPeer) -> None:
+        settings = client.settings
+        beat = Heartbeat(client_id=client.client_id)
+        if settings.WhichOneof("pub_sub") == "publishing":
+            beat.producer_data_set = [ProducerData(group_name=topic.name) for topic in settings.publishing.topics]
+        else:
+            now_ms = time.time_ns() // 1_000_000
+            subscriptions = [
+                subscription_data(
+                    entry.topic.name, entry.expression.expression or "*", version=now_ms,
+                    expression_type=SQL92 if entry.expression.type == _SQL else TAG,
+                )
+                for entry in settings.subscription.subscriptions
+            ]  # fmt: skip
+            groups = client.groups | {settings.subscription.group.name}
+            beat.consumer_data_set = [
+                ConsumerData(
+                    group_name=group, consume_type=_CONSUMES[settings.client_type],
+                    subscription_data_set=subscriptions,
+                )
+                for group in sorted(groups)
+            ]  # fmt: skip
+        _, tell_members = self._membership.heartbeat(beat, client, client.language, client.version, settings.ByteSize())
+        tell_members()
+
+
+def id_of(call: GrpcCall) -> str:
+    return call.metadata.get(b"x-mq-client-id", b"").decode("utf-8", "replace")
+
+
+def _running_info(told: Any) -> _Answer:
+    body = {
+        "jstack": told.thread_stack_trace,
+        "properties": {},
+        "subscriptionSet": [],
+        "mqTable": {},
+        "statusTable": {},
+    }
+    return _Answer(ResponseCode.SUCCESS, None, msgspec.json.encode(body))
+
+
+def _consumed(command: Any) -> _Answer:
+    is_consumed = command.status.code == Code.OK
+    body = {
+        "autoCommit": True, "consumeResult": "CR_SUCCESS" if is_consumed else "CR_LATER", "order": False,
+        "remark": "from gRPC client", "spentTimeMills": 0,
+    }  # fmt: skip
+    return _Answer(ResponseCode.SUCCESS, None, msgspec.json.encode(body))

@@ -1,0 +1,178 @@
+"""Receives: a pop that waits, of a topic or of a client's lite topics (``ReceiveMessageActivity``, 5.5.0)."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import ProtocolError
+from rmqproto.filters.subscription import SQL92, TAG
+from rmqproto.headers.lite import PopLiteHeader
+from rmqproto.headers.popping import PopHeader
+from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.perm import PERM_READ
+from rmqproto.pop import Handle
+from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
+from rmqserver.doors.grpc.call_checks import INVISIBLE_MIN_MS, check_group, check_invisible_ms, check_topic, ms_of
+from rmqserver.doors.grpc.codes import CallRefused, Code, status
+from rmqserver.doors.grpc.lite_calls import lite_receipts
+from rmqserver.doors.grpc.messages import CLASSES, value
+from rmqserver.doors.grpc.receipts import RENEWED_MS, Receipt
+from rmqserver.doors.grpc.stored import message_of, set_ms
+
+if TYPE_CHECKING:
+    from rmqserver.broker.broker import Broker
+    from rmqserver.broker.consuming.lite.pops import LitePopped
+    from rmqserver.broker.consuming.pop.popping import Popped
+    from rmqserver.doors.grpc.link import GrpcCall, Guarded
+    from rmqserver.doors.grpc.presence import GrpcPeers
+    from rmqserver.doors.grpc.settle_calls import SettleCalls
+
+BATCH_MAX = 32
+ALL_QUEUES = -1
+POLL_MIN_MS, POLL_MAX_MS = 5000, 20_000
+DEADLINE_ROOM_MS = 300
+"""A poll ends this long before its client's deadline: an answer that meets it is lost, and its messages with it."""
+REQUEST_TIMEOUT_DEFAULT_MS = 3000
+FROM_LAST = 1
+"""initMode of pops: a new group gets what comes from now on."""
+_SQL = value("FilterType", "SQL")
+_RECEIVED = CLASSES["ReceiveMessageResponse"]
+
+Found = list[tuple[StoredMessage, Receipt, str]]
+"""Popped messages with their receipts and lite topics; the last is empty for all others."""
+
+
+class ReceiveCalls:
+    def __init__(self, broker: Broker, clients: GrpcPeers, settling: SettleCalls, guarded: Guarded):
+        self._topics = broker.topics
+        self._groups = broker.groups
+        self._pops = broker.pops
+        self._lite_pops = broker.lite_pops
+        self._broker_name = broker.config.broker_name
+        self._clock_ms = broker.clock_ms
+        self._clients = clients
+        self._settling = settling
+        self._guarded = guarded
+        self._post = broker.loop.post
+
+    def receive(self, call: GrpcCall, request: Any) -> None:
+        topic, group = request.message_queue.topic.name, request.group.name
+        poll_ms = self._poll_ms(call, request)
+        check_topic(topic)
+        check_group(group)
+        invisible_ms = RENEWED_MS if request.auto_renew else ms_of(request.invisible_duration)
+        if not request.auto_renew:
+            check_invisible_ms(invisible_ms, INVISIBLE_MIN_MS)
+        config, known = self._topics.get(topic), self._groups.get(group)
+        if config is not None and not (config.perm & PERM_READ and config.read_queue_nums):
+            raise CallRefused(Code.FORBIDDEN, "no readable queue")
+        count, now_ms = min(max(request.batch_size, 1), BATCH_MAX), self._clock_ms()
+        attempt_id, guarded = request.attempt_id or None, partial(self._guarded, call)
+        if known is not None and known.attributes.get(BIND_TOPIC):
+            lite = PopLiteHeader(
+                client_id=self._clients.known(call).client_id, consumer_group=group, topic=topic, max_msg_num=count,
+                invisible_time=invisible_ms, poll_time=poll_ms, born_time=now_ms, attempt_id=attempt_id,
+            )  # fmt: skip
+            self._lite_pops.pop(lite, call, partial(self._lite_popped, call, request, lite), guarded)
+            return
+        wanted = request.filter_expression
+        header = PopHeader(
+            consumer_group=group, topic=topic, queue_id=ALL_QUEUES, max_msg_nums=count, invisible_time=invisible_ms,
+            poll_time=poll_ms, born_time=now_ms, init_mode=FROM_LAST, exp_type=SQL92 if wanted.type == _SQL else TAG,
+            exp=wanted.expression or "*", order=known is not None and known.consume_message_orderly,
+            attempt_id=attempt_id,
+        )  # fmt: skip
+        self._pops.pop(header, call, partial(self._popped, call, request, header), guarded)
+
+    def _poll_ms(self, call: GrpcCall, request: Any) -> int:
+        """How long to wait for a message."""
+        left_ms = None if call.deadline_s is None else int((call.deadline_s - time.monotonic()) * 1000)
+        if request.HasField("long_polling_timeout"):
+            wanted_ms = ms_of(request.long_polling_timeout)
+        elif left_ms is None:
+            wanted_ms = POLL_MAX_MS
+        else:
+            client = self._clients.find(call)
+            timeout_ms = ms_of(client.settings.request_timeout) if client is not None else 0
+            wanted_ms = left_ms - (timeout_ms or REQUEST_TIMEOUT_DEFAULT_MS) // 2
+        wanted_ms = min(max(wanted_ms, POLL_MIN_MS), POLL_MAX_MS)
+        if left_ms is None or wanted_ms <= left_ms - DEADLINE_ROOM_MS:
+            return wanted_ms
+        if left_ms < POLL_MIN_MS:
+            text = "The deadline time remaining is not enough for polling, please check network condition"
+            raise CallRefused(Code.ILLEGAL_POLLING_TIME, text)
+        return left_ms - DEADLINE_ROOM_MS
+
+    # --- what was popped ---------------------------------------------------------------------------------------------
+
+    def _popped(self, call: GrpcCall, request: Any, header: PopHeader, code: ResponseCode, popped: Popped) -> None:
+        self._deliver(call, request, code, [(*each, "") for each in self._receipts(header, popped)])
+
+    def _lite_popped(
+        self, call: GrpcCall, request: Any, header: PopLiteHeader, code: ResponseCode, popped: LitePopped
+    ) -> None:
+        self._deliver(call, request, code, lite_receipts(header, popped, self._broker_name))
+
+    def _deliver(self, call: GrpcCall, request: Any, code: ResponseCode, found: Found) -> None:
+        group, topic = request.group.name, request.message_queue.topic.name
+        if call.closed:  # nobody waits any more: the next poll is to get them soon
+            for _, receipt, lite_topic in found:
+                self._post(partial(self._settling.give_back, group, topic, receipt, call, lite_topic))
+            return
+        if code == ResponseCode.POLLING_FULL:
+            self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "polling full"))
+            return
+        messages, attempts_max = [], self._attempts_max(group)
+        client = self._clients.find(call) if request.auto_renew else None
+        for record, receipt, lite_topic in found:
+            if record.reconsume_times >= attempts_max:
+                # In a round of its own: this may be the end of one, whose puts are being answered.
+                self._post(partial(self._settling.bury, call, group, topic, receipt, lite_topic))
+                continue
+            try:
+                messages.append(message_of(record, topic, str(receipt)))
+            except ProtocolError:  # a damaged message must not cost those beside it
+                continue
+            if client is not None:
+                self._settling.renewals.hold(group, topic, receipt, client, lite_topic)
+        told = status() if messages else status(Code.MESSAGE_NOT_FOUND, "no new message")
+        call.send(_RECEIVED(status=told))
+        for message in messages:
+            call.send(_RECEIVED(message=message))
+        self._end(call)
+
+    def refuse(self, call: GrpcCall, refusal: CallRefused) -> None:
+        call.send(_RECEIVED(status=status(refusal.code, refusal.text)))
+        self._end(call)
+
+    def _end(self, call: GrpcCall) -> None:
+        last = _RECEIVED()
+        set_ms(last.delivery_timestamp, self._clock_ms())
+        call.answer(last)
+
+    def _receipts(self, header: PopHeader, popped: Popped) -> list[tuple[StoredMessage, Receipt]]:
+        """The popped messages with their receipts. A message that is consumed in order is counted by the broker, not in
+        its record."""
+        records = decode_records_untrusted(b"".join(popped.chunks))
+        counts = {source: by_offset for source, by_offset, _ in popped.order_counts}
+        places = [(source, offset) for source, offsets in popped.offsets.items() for offset in offsets]
+        found = []
+        for record, (source, offset) in zip(records, places, strict=True):
+            kind, queue_id = source
+            handle = Handle(
+                popped.starts[source], popped.pop_time_ms, header.invisible_time, popped.revive_queue_id, kind,
+                self._broker_name, queue_id, offset,
+            )  # fmt: skip
+            if source in counts:
+                record = msgspec.structs.replace(record, reconsume_times=counts[source].get(offset, 0))
+            found.append((record, Receipt(handle, record.log_offset)))
+        return found
+
+    def _attempts_max(self, group: str) -> int:
+        known = self._groups.get(group)
+        return (known.retry_max_times if known is not None else 16) + 1

@@ -1,0 +1,95 @@
+"""Who calls, and what a caller may (``AuthenticationPipeline``, ``AuthorizationPipeline``, 5.5.0): users and policies
+as for the remoting protocol. Clients sign the value of ``x-mq-date-time`` alone, with HMAC-SHA1."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.access.resources import Action, Resource, group_resource, topic_resource
+from rmqproto.access.users import User, barred, judge
+from rmqserver.doors.grpc.codes import CallRefused, Code
+
+if TYPE_CHECKING:
+    from rmqserver.auth.auth_settings import AuthSettings
+    from rmqserver.auth.auth_table import AuthTable
+    from rmqserver.doors.grpc.link import GrpcCall
+
+_CREDENTIAL, _SIGNATURE = "Credential", "Signature"
+_ANY_USE = (Action.PUB, Action.SUB, Action.GET)
+
+Need = tuple[Resource, tuple[Action, ...]]
+
+
+class Guard:
+    """``check`` before each call."""
+
+    def __init__(self, settings: AuthSettings, table: AuthTable):
+        self._settings = settings
+        self._table = table
+
+    def check(self, call: GrpcCall, name: str, request: Any) -> None:
+        """Raises CallRefused for a call whose sender is not proven, or may not."""
+        user = self._user(call)
+        if not self._settings.is_authorizing or user.is_super:
+            return
+        source = call.address.rpartition(":")[0]
+        for resource, actions in _needs(name, request):
+            refusal = judge(user, self._table.acl_of(user.name), resource, actions, source).refusal
+            if refusal:
+                raise CallRefused(Code.UNAUTHORIZED, refusal)
+
+    def _user(self, call: GrpcCall) -> User:
+        text = call.metadata.get(b"authorization", b"").decode("latin-1")
+        scheme, _, rest = text.partition(" ")
+        if scheme and not rest:
+            raise _refused("authentication header is incorrect.")
+        said = dict(part.strip().partition("=")[::2] for part in rest.split(","))
+        name = said.get(_CREDENTIAL, "").partition("/")[0]
+        if not name:
+            raise _refused("username cannot be null.")
+        when = call.metadata.get(b"x-mq-date-time")
+        if when is None:
+            raise _refused("datetime is null.")
+        user = self._table.user(name)
+        refusal = barred(name, user)
+        if user is None or refusal:
+            raise _refused(refusal)
+        expected = hmac.new(user.password.encode(), when, "sha1").hexdigest()
+        if not hmac.compare_digest(expected.encode(), said.get(_SIGNATURE, "").lower().encode("latin-1", "replace")):
+            raise _refused("check signature failed.")
+        return user
+
+
+def _refused(text: str) -> CallRefused:
+    return CallRefused(Code.UNAUTHORIZED, text)
+
+
+def _needs(name: str, request: Any) -> Iterator[Need]:
+    """What a call needs, in the order of judging."""
+    if name == "QueryRoute":
+        yield topic_resource(request.topic.name), _ANY_USE
+    elif name == "SendMessage":
+        for topic in dict.fromkeys(message.topic.name for message in request.messages):
+            yield topic_resource(topic), (Action.PUB,)
+    elif name in ("EndTransaction", "RecallMessage"):
+        yield topic_resource(request.topic.name), (Action.PUB,)
+    elif name == "Telemetry":
+        yield from _of_settings(request.settings)
+    elif name in ("Heartbeat", "NotifyClientTermination", "ChangeInvisibleDuration"):
+        if request.group.name:
+            yield group_resource(request.group.name), (Action.SUB,)
+    else:
+        topic = request.message_queue.topic if name == "ReceiveMessage" else request.topic
+        yield group_resource(request.group.name), (Action.SUB,)
+        yield topic_resource(topic.name), (Action.SUB,)
+
+
+def _of_settings(settings: Any) -> Iterator[Need]:
+    for topic in settings.publishing.topics:
+        yield topic_resource(topic.name), (Action.PUB,)
+    if settings.WhichOneof("pub_sub") == "subscription":
+        yield group_resource(settings.subscription.group.name), (Action.SUB,)
+        for entry in settings.subscription.subscriptions:
+            yield topic_resource(entry.topic.name), (Action.SUB,)

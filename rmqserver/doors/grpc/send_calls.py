@@ -1,0 +1,210 @@
+"""Sends of producers, how their transactions end, and recalls (``SendMessageActivity``, ``EndTransactionActivity``,
+``RecallMessageActivity``, 5.5.0)."""
+
+from __future__ import annotations
+
+import zlib
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.headers.sending import RecallHeader, SendHeader
+from rmqproto.headers.transactions import COMMIT, ROLLBACK, EndTransactionHeader
+from rmqproto.message import properties as props
+from rmqproto.perm import PERM_WRITE
+from rmqproto.topic_message_type import TopicMessageType as Type
+from rmqserver.doors.grpc.call_checks import check_message, check_topic, check_type, ms_of
+from rmqserver.doors.grpc.codes import CallRefused, Code, refusal_of, status, status_of
+from rmqserver.doors.grpc.messages import CLASSES, value
+from rmqserver.doors.grpc.route_calls import expected_type
+from rmqserver.doors.grpc.stored import properties_of, sys_flag_of, type_of
+from rmqserver.operation import Refused
+
+if TYPE_CHECKING:
+    from rmqproto.bodies.routes import TopicConfig
+    from rmqserver.broker.broker import Broker
+    from rmqserver.broker.sending.pending import OnDone, Outcome
+    from rmqserver.broker.sending.send import SendOutcome
+    from rmqserver.doors.grpc.link import GrpcCall, Guarded
+
+ANY_QUEUE = -1
+_COMMIT, _ROLLBACK = value("TransactionResolution", "COMMIT"), value("TransactionResolution", "ROLLBACK")
+_SERVER_CHECK = value("TransactionSource", "SOURCE_SERVER_CHECK")
+_NO_TRANSACTION = CallRefused(Code.INTERNAL_SERVER_ERROR, "cannot found transaction data")
+
+
+class SendCalls:
+    def __init__(self, broker: Broker, guarded: Guarded):
+        self._topics = broker.topics
+        self._sends = broker.sends
+        self._recalls = broker.recalls
+        self._ends = broker.transaction_ends
+        self._store = broker.store
+        self._reads = broker.reads
+        self._pending = broker.pending
+        self._clock_ms = broker.clock_ms
+        self._guarded = guarded
+
+    # --- sends -------------------------------------------------------------------------------------------------------
+
+    def send(self, call: GrpcCall, request: Any) -> None:
+        """Checks all messages before it stores the first. Answers when all are as safe as promised, with one entry for
+        each."""
+        messages = request.messages
+        if not messages:
+            raise CallRefused(Code.MESSAGE_CORRUPTED, "no message to send")
+        topic = messages[0].topic.name
+        if any(message.topic.name != topic for message in messages):
+            raise CallRefused(Code.MESSAGE_CORRUPTED, "topic in message is not same")
+        check_topic(topic)
+        now_ms = self._clock_ms()
+        for message in messages:
+            check_message(message, now_ms)
+        config = self._topics.get(topic)
+        kinds = [type_of(message) for message in messages]
+        for kind in kinds:
+            check_type(expected_type(config) if config is not None else Type.UNSPECIFIED, kind, topic)
+        if config is None:
+            raise CallRefused(Code.INTERNAL_SERVER_ERROR, f"topic[{topic}] not exist")
+        if not config.perm & PERM_WRITE or not config.write_queue_nums:
+            raise CallRefused(Code.FORBIDDEN, "no writable queue")
+        _Sent(self, call, messages, kinds, config).put()
+
+    def put(self, call: GrpcCall, message: Any, kind: Type, config: TopicConfig, on_sent: Any) -> None:
+        """Puts one message. Raises Refused."""
+        properties = properties_of(message, kind, call.address)
+        header = SendHeader(
+            producer_group=config.topic_name,
+            topic=config.topic_name,
+            queue_id=_queue_of(properties, config),
+            sys_flag=sys_flag_of(message, kind),
+            born_timestamp=ms_of(message.system_properties.born_timestamp) or self._clock_ms(),
+            properties=props.joined(properties).decode(),
+            reconsume_times=message.system_properties.delivery_attempt,
+        )
+        self._sends.put(header, message.body, 0, call, on_sent)
+
+    # --- how transactions end ----------------------------------------------------------------------------------------
+
+    def end(self, call: GrpcCall, request: Any) -> None:
+        check_topic(request.topic.name)
+        if not request.transaction_id.strip():
+            raise CallRefused(Code.INVALID_TRANSACTION_ID, "transaction id cannot be empty")
+        decision = {_COMMIT: COMMIT, _ROLLBACK: ROLLBACK}.get(request.resolution)
+        if decision is None:
+            call.answer(CLASSES["EndTransactionResponse"](status=status()))
+            return
+        log_offset, queue_offset = offsets_in(request.transaction_id, request.message_id)
+        header = EndTransactionHeader(
+            producer_group=request.topic.name, tran_state_table_offset=queue_offset, commit_log_offset=log_offset,
+            commit_or_rollback=decision, from_transaction_check=request.source == _SERVER_CHECK,
+            msg_id=request.message_id, transaction_id=request.message_id,
+        )  # fmt: skip
+        self._end(call, header)
+
+    def _end(self, call: GrpcCall, header: EndTransactionHeader) -> None:
+        if not self._ends.is_ready(header):
+            go_on = partial(self._guarded, call, partial(self._end_later, call, header))
+            if not self._store.when_indexed(go_on):
+                raise CallRefused(Code.TOO_MANY_REQUESTS, "this broker still reads its log into the index: try again")
+            return
+
+        def on_done(outcome: Outcome) -> None:
+            call.answer(CLASSES["EndTransactionResponse"](status=status_of(outcome)))
+
+        def then(record: bytes | None) -> None:
+            try:
+                if self._ends.is_over(header, record):
+                    raise _NO_TRANSACTION
+                self._ends.end(header, record, on_done)
+            except Refused:
+                raise _NO_TRANSACTION from None
+
+        self._reads.read(partial(self._ends.record, header.commit_log_offset), then, partial(self._guarded, call))
+
+    def _end_later(self, call: GrpcCall, header: EndTransactionHeader) -> None:
+        try:
+            self._end(call, header)
+        finally:
+            self._pending.end_round()
+
+    # --- recalls -----------------------------------------------------------------------------------------------------
+
+    def recall(self, call: GrpcCall, request: Any) -> None:
+        topic = request.topic.name
+        check_topic(topic)
+        config = self._topics.get(topic)
+        check_type(expected_type(config) if config is not None else Type.UNSPECIFIED, Type.DELAY, topic)
+
+        def on_recalled(outcome: Outcome, unique_key: str) -> None:
+            call.answer(CLASSES["RecallMessageResponse"](status=status_of(outcome), message_id=unique_key))
+
+        header = RecallHeader(producer_group=topic, topic=topic, recall_handle=request.recall_handle)
+        self._recalls.recall(header, call, on_recalled)
+
+
+class _Sent:
+    """The messages of one call, until each of them is stored, refused or lost."""
+
+    def __init__(self, sending: SendCalls, call: GrpcCall, messages: Any, kinds: list[Type], config: TopicConfig):
+        self._sending, self._call, self._messages, self._kinds = sending, call, messages, kinds
+        self._config = config
+        self._entries = [CLASSES["SendResultEntry"]() for _ in messages]
+        self._open_count = len(messages)
+
+    def put(self) -> None:
+        for at, (message, kind) in enumerate(zip(self._messages, self._kinds, strict=True)):
+            try:
+                self._sending.put(self._call, message, kind, self._config, partial(self._on_sent, at))
+            except Refused as refused:
+                refusal = refusal_of(refused)
+                self._done(at, status(refusal.code, refusal.text))
+
+    def _on_sent(self, at: int, sent: SendOutcome) -> OnDone:
+        entry, message_id = self._entries[at], self._messages[at].system_properties.message_id
+        entry.message_id, entry.offset = message_id, sent.appended.queue_offset
+        is_half = self._kinds[at] is Type.TRANSACTION
+        entry.transaction_id = message_id
+        if is_half:
+            entry.transaction_id = transaction_id(sent.appended.log_offset, sent.appended.queue_offset, message_id)
+        if sent.recall_handle is not None and not is_half:
+            entry.recall_handle = sent.recall_handle
+        return lambda outcome: self._done(at, status_of(outcome))
+
+    def _done(self, at: int, told: Any) -> None:
+        self._entries[at].status.CopyFrom(told)
+        self._open_count -= 1
+        if self._open_count:
+            return
+        codes = {entry.status.code for entry in self._entries}
+        common = self._entries[0].status if len(codes) == 1 else status(Code.MULTIPLE_RESULTS, "MULTIPLE_RESULTS")
+        if codes.isdisjoint({Code.OK}) and len(codes) == 1:
+            self._call.answer(CLASSES["SendMessageResponse"](status=common))
+        else:
+            self._call.answer(CLASSES["SendMessageResponse"](status=common, entries=self._entries))
+
+
+def _queue_of(properties: dict[str, str], config: TopicConfig) -> int:
+    """Messages of one group go to one queue, whoever sends them; others to each in turn."""
+    group = properties.get(props.SHARDING_KEY)
+    if group is None or config.write_queue_nums <= 0:
+        return ANY_QUEUE
+    return zlib.crc32(group.encode()) % config.write_queue_nums
+
+
+def transaction_id(log_offset: int, queue_offset: int, message_id: str) -> str:
+    """What a producer says at the end of its transaction. It holds where the half message is, so it outlives this
+    process, and needs no table."""
+    return f"{log_offset:x}-{queue_offset:x}-{message_id}"
+
+
+def offsets_in(text: str, message_id: str) -> tuple[int, int]:
+    """Log offset and queue offset of the half message. Raises CallRefused if the text is no ``transaction_id`` of that
+    message."""
+    log_offset, _, rest = text.partition("-")
+    queue_offset, _, named = rest.partition("-")
+    try:
+        if named != message_id or max(len(log_offset), len(queue_offset)) > 15:
+            raise ValueError
+        return int(log_offset, 16), int(queue_offset, 16)
+    except ValueError:
+        raise _NO_TRANSACTION from None

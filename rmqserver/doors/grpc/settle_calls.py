@@ -1,0 +1,167 @@
+"""What becomes of a received message: acknowledge, change the invisible time, forward to the dead letters
+(``AckMessageActivity``, ``ChangeInvisibleDurationActivity``, ``ForwardMessageToDLQActivity``, 5.5.0)."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeHeader
+from rmqproto.headers.sending import SendBackHeader
+from rmqproto.pop import real_topic
+from rmqserver.doors.grpc.call_checks import check_group, check_invisible_ms, check_topic, ms_of
+from rmqserver.doors.grpc.codes import CallRefused, Code, status, status_of
+from rmqserver.doors.grpc.messages import CLASSES
+from rmqserver.doors.grpc.receipts import Receipt, Renewals, parse_receipt_untrusted
+from rmqserver.operation import Refused
+
+if TYPE_CHECKING:
+    from rmqserver.broker.broker import Broker
+    from rmqserver.broker.sending.pending import OnDone, Outcome
+    from rmqserver.broker.sending.send_back import Returned
+    from rmqserver.doors.grpc.link import GrpcCall, Guarded
+    from rmqserver.operation import Peer
+
+
+class SettleCalls:
+    """``renewals``: what push consumers hold."""
+
+    def __init__(self, broker: Broker, guarded: Guarded):
+        self._acks = broker.acks
+        self._send_backs = broker.send_backs
+        self._reads = broker.reads
+        self._clock_ms = broker.clock_ms
+        self._guarded = guarded
+        self._post = broker.loop.post
+        self.renewals = Renewals(self.change_time, broker.clock_ms)
+
+    # --- acknowledge -------------------------------------------------------------------------------------------------
+
+    def ack(self, call: GrpcCall, request: Any) -> None:
+        topic, group = request.topic.name, request.group.name
+        check_topic(topic)
+        check_group(group)
+        if not request.entries:
+            raise CallRefused(Code.INTERNAL_SERVER_ERROR, "ack message result is empty")
+        answer = CLASSES["AckMessageResponse"]()
+        codes = set()
+        for entry in request.entries:
+            told = answer.entries.add(message_id=entry.message_id, receipt_handle=entry.receipt_handle)
+            try:
+                receipt = parse_receipt_untrusted(entry.receipt_handle)
+                self._ack(call, group, topic, receipt, entry.lite_topic)
+                told.status.CopyFrom(status())
+            except CallRefused as refusal:
+                told.status.CopyFrom(status(refusal.code, refusal.text))
+            codes.add(told.status.code)
+        common = codes.pop() if len(codes) == 1 else Code.MULTIPLE_RESULTS
+        answer.status.CopyFrom(status(common, Code(common).name))
+        call.answer(answer)
+
+    def _ack(self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> None:
+        receipt = self._usable(group, topic, receipt, lite_topic)
+        handle = receipt.handle
+        header = AckHeader(
+            consumer_group=group, topic=real_topic(topic, group, handle.kind), queue_id=handle.queue_id,
+            extra_info=str(handle), offset=handle.queue_offset, lite_topic=lite_topic or None,
+        )  # fmt: skip
+        try:
+            self._acks.ack(header, call)
+        except Refused:
+            raise CallRefused(Code.INTERNAL_SERVER_ERROR, "ack failed: status is abnormal") from None
+        self.renewals.settled(group, topic, receipt, lite_topic)
+
+    def _usable(self, group: str, topic: str, receipt: Receipt, lite_topic: str) -> Receipt:
+        """The receipt that counts. Raises CallRefused if its time is over."""
+        receipt = self.renewals.current(group, topic, receipt, lite_topic)
+        if receipt.ends_ms < self._clock_ms():
+            raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
+        return receipt
+
+    # --- change the invisible time -----------------------------------------------------------------------------------
+
+    def change(self, call: GrpcCall, request: Any) -> None:
+        topic, group = request.topic.name, request.group.name
+        check_topic(topic)
+        check_group(group)
+        invisible_ms = ms_of(request.invisible_duration)
+        check_invisible_ms(invisible_ms, 0)
+        receipt = self._usable(group, topic, parse_receipt_untrusted(request.receipt_handle), request.lite_topic)
+        changed = self.change_time(group, topic, receipt, invisible_ms, call, request.lite_topic, request.suspend)
+        self.renewals.settled(group, topic, receipt, request.lite_topic)
+        text = f"{changed.handle} 0 {changed.log_offset}" if changed.log_offset is not None else str(changed.handle)
+        call.answer(CLASSES["ChangeInvisibleDurationResponse"](status=status(), receipt_handle=text))
+
+    def change_time(
+        self,
+        group: str,
+        topic: str,
+        receipt: Receipt,
+        invisible_ms: int,
+        peer: Peer,
+        lite_topic: str = "",
+        suspend: bool = False,
+    ) -> Receipt:
+        """Makes the message invisible for so long from now on; the receipt that counts then. Raises Refused."""
+        handle = receipt.handle
+        header = ChangeInvisibleTimeHeader(
+            consumer_group=group, topic=real_topic(topic, group, handle.kind), queue_id=handle.queue_id,
+            extra_info=str(handle), offset=handle.queue_offset, invisible_time=invisible_ms,
+            lite_topic=lite_topic or None, suspend=suspend or None,
+        )  # fmt: skip
+        changed = self._acks.change(header, peer)
+        after = handle._replace(
+            start_offset=handle.start_offset if handle.is_ordered else handle.queue_offset,
+            pop_time_ms=changed.pop_time, invisible_time_ms=changed.invisible_time, revive_queue_id=changed.revive_qid,
+        )  # fmt: skip
+        return Receipt(after, receipt.log_offset)
+
+    # --- dead letters ------------------------------------------------------------------------------------------------
+
+    def forward(self, call: GrpcCall, request: Any) -> None:
+        topic, group = request.topic.name, request.group.name
+        check_topic(topic)
+        check_group(group)
+        receipt = parse_receipt_untrusted(request.receipt_handle)
+        receipt = self.renewals.current(group, topic, receipt, request.lite_topic)
+        if receipt.log_offset is None:
+            raise CallRefused(Code.INTERNAL_SERVER_ERROR, "commit log offset is empty")
+
+        def on_done(outcome: Outcome) -> None:
+            told = status(Code.OK, "0") if outcome.code == ResponseCode.SUCCESS else status_of(outcome)
+            call.answer(CLASSES["ForwardMessageToDeadLetterQueueResponse"](status=told))
+
+        self._send_to_dead_letters(call, group, topic, receipt, request.lite_topic, on_done)
+
+    def bury(self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str) -> None:
+        """A message that was tried too often goes to the dead letters in place of its consumer."""
+        self._send_to_dead_letters(call, group, topic, receipt, lite_topic, lambda outcome: None)
+
+    def _send_to_dead_letters(
+        self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str, on_done: OnDone
+    ) -> None:
+        header = SendBackHeader(
+            offset=receipt.log_offset or 0, group=group, delay_level=-1, origin_topic=topic, max_reconsume_times=0
+        )
+
+        def when_stored(outcome: Outcome) -> None:
+            if outcome.code == ResponseCode.SUCCESS:
+                self._post(partial(self._ack_quietly, call, group, topic, receipt, lite_topic))
+            on_done(outcome)
+
+        def then(returned: Returned | None) -> None:
+            if returned is not None:
+                self._send_backs.put(header, returned, 0, call, when_stored)
+
+        self._reads.read(partial(self._send_backs.load, header, call), then, partial(self._guarded, call))
+
+    def _ack_quietly(self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str) -> None:
+        with contextlib.suppress(CallRefused):  # its time is over: it comes again, and becomes a dead letter again
+            self._ack(call, group, topic, receipt, lite_topic)
+
+    def give_back(self, group: str, topic: str, receipt: Receipt, peer: Peer, lite_topic: str) -> None:
+        """Makes a message that nobody got visible at once."""
+        with contextlib.suppress(Refused):  # it comes back at the end of its invisible time
+            self.change_time(group, topic, receipt, 0, peer, lite_topic)

@@ -1,0 +1,154 @@
+"""Messages of clients as stored messages, and back (``SendMessageActivity.buildMessageProperty``,
+``GrpcConverter.buildMessage``, 5.5.0)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from rmqproto.errors import ProtocolError
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, host_text
+from rmqproto.message.sys_flag import COMPRESSED, TRANSACTION_PREPARED
+from rmqproto.names import DLQ_PREFIX
+from rmqproto.topic_message_type import TopicMessageType as Type
+from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, ms_of
+from rmqserver.doors.grpc.messages import CLASSES, value
+
+BORN_HOST = "__BORNHOST"
+DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID"
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_IDENTITY, _GZIP = value("Encoding", "IDENTITY"), value("Encoding", "GZIP")
+_MD5 = value("DigestType", "MD5")
+_TRANSACTION = value("MessageType", "TRANSACTION")
+_HIDDEN = SYSTEM_PROPERTIES | {props.SHARDING_KEY, props.TRACE_CONTEXT}
+"""Properties that are not the user's."""
+
+
+def type_of(message: Any) -> Type:
+    """The type that a message of a client has by its fields; ``message_type`` decides only about a transaction."""
+    system = message.system_properties
+    if system.message_type == _TRANSACTION:
+        return Type.TRANSACTION
+    if system.HasField("delivery_timestamp"):
+        return Type.DELAY
+    if system.HasField("message_group") or props.SHARDING_KEY in message.user_properties:
+        return Type.FIFO
+    if system.HasField("priority"):
+        return Type.PRIORITY
+    return Type.LITE if system.HasField("lite_topic") else Type.NORMAL
+
+
+def _type_of_stored(properties: dict[str, str]) -> Type:
+    if props.TRANSACTION_ID in properties or properties.get(props.TRAN_MSG) == "true":
+        return Type.TRANSACTION
+    if props.TIMER_DELIVER_MS in properties:
+        return Type.DELAY
+    if props.SHARDING_KEY in properties:
+        return Type.FIFO
+    if props.PRIORITY in properties:
+        return Type.PRIORITY
+    return Type.LITE if props.LITE_TOPIC in properties else Type.NORMAL
+
+
+def properties_of(message: Any, kind: Type, peer_address: str) -> dict[str, str]:
+    """The properties under which a message of a client is stored."""
+    system = message.system_properties
+    found = dict(message.user_properties)
+    found[props.UNIQUE_KEY] = system.message_id
+    found[props.PRODUCER_GROUP] = message.topic.name
+    if system.HasField("tag"):
+        found[props.TAGS] = system.tag
+    if keys := " ".join(system.keys):
+        found[props.KEYS] = keys
+    if kind is Type.TRANSACTION:
+        found[props.TRAN_MSG] = "true"
+        if system.HasField("orphaned_transaction_recovery_duration"):
+            found[props.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(system.orphaned_transaction_recovery_duration.seconds)
+    if system.HasField("delivery_timestamp"):
+        found[props.TIMER_DELIVER_MS] = str(ms_of(system.delivery_timestamp))
+    if system.HasField("message_group"):
+        found[props.SHARDING_KEY] = system.message_group
+    if system.HasField("priority"):
+        found[props.PRIORITY] = str(system.priority)
+    if system.HasField("lite_topic"):
+        found[props.LITE_TOPIC] = system.lite_topic
+    if system.HasField("trace_context"):
+        found[props.TRACE_CONTEXT] = system.trace_context
+    found[props.RECONSUME_TIME] = str(system.delivery_attempt)
+    found[BORN_HOST] = system.born_host or peer_address
+    if system.HasField("born_timestamp"):
+        found[props.BORN_TIMESTAMP] = str(ms_of(system.born_timestamp))
+    return found
+
+
+def sys_flag_of(message: Any, kind: Type) -> int:
+    flag = COMPRESSED if message.system_properties.body_encoding == _GZIP else 0
+    return flag | (TRANSACTION_PREPARED if kind is Type.TRANSACTION else 0)
+
+
+def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
+    """A stored message for a client; ``topic`` is the one that it asked for, without ``handle`` nothing can be
+    acknowledged. ProtocolError if its properties cannot be read."""
+    properties = record.properties
+    body, encoding = _body_of(record)
+    message = CLASSES["Message"](body=body)
+    message.topic.name = topic
+    system = message.system_properties
+    if props.TAGS in properties:
+        system.tag = properties[props.TAGS]
+    system.keys.extend(properties.get(props.KEYS, "").split())
+    system.message_id = properties.get(props.UNIQUE_KEY) or record.message_id
+    system.body_digest.type = _MD5
+    system.body_digest.checksum = hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
+    system.body_encoding = encoding
+    system.message_type = value("MessageType", _type_of_stored(properties))
+    set_ms(system.born_timestamp, _number(properties.get(props.BORN_TIMESTAMP), record.born_timestamp_ms))
+    system.born_host = properties.get(BORN_HOST) or host_text(record.born_host)
+    set_ms(system.store_timestamp, record.store_timestamp_ms)
+    system.store_host = host_text(record.store_host)
+    if handle is not None:
+        system.receipt_handle = handle
+    system.queue_id, system.queue_offset = record.queue_id, record.queue_offset
+    system.delivery_attempt = record.reconsume_times + 1
+    if props.SHARDING_KEY in properties:
+        system.message_group = properties[props.SHARDING_KEY]
+    if (deliver_ms := _number(properties.get(props.TIMER_DELIVER_MS), 0)) > 0:
+        set_ms(system.delivery_timestamp, deliver_ms)
+    if props.TRACE_CONTEXT in properties:
+        system.trace_context = properties[props.TRACE_CONTEXT]
+    if DLQ_ORIGIN_TOPIC in properties or DLQ_ORIGIN_MESSAGE_ID in properties:
+        system.dead_letter_queue.topic = properties.get(DLQ_ORIGIN_TOPIC, "")
+        system.dead_letter_queue.message_id = properties.get(DLQ_ORIGIN_MESSAGE_ID, "")
+    elif topic.startswith(DLQ_PREFIX) and props.RETRY_TOPIC in properties:
+        system.dead_letter_queue.topic = properties[props.RETRY_TOPIC]
+        system.dead_letter_queue.message_id = properties.get(props.ORIGIN_MESSAGE_ID, "")
+    if (priority := _number(properties.get(props.PRIORITY), -1)) >= 0:
+        system.priority = priority
+    if props.LITE_TOPIC in properties:
+        system.lite_topic = properties[props.LITE_TOPIC]
+    message.user_properties.update({name: text for name, text in properties.items() if name not in _HIDDEN})
+    return message
+
+
+def _body_of(record: StoredMessage) -> tuple[bytes, int]:
+    """Bodies that a client of the remoting protocol compressed otherwise than by gzip go out plain: Node's client can
+    only gunzip. What cannot be unpacked here goes out as it is."""
+    if not record.sys_flag & COMPRESSED:
+        return record.body, _IDENTITY
+    if record.body.startswith(_GZIP_MAGIC):
+        return record.body, _GZIP
+    try:
+        return record.plain_body(), _IDENTITY
+    except ProtocolError:
+        return record.body, _GZIP
+
+
+def set_ms(field: Any, time_ms: int) -> None:
+    """Sets a Timestamp or a Duration."""
+    field.seconds, field.nanos = time_ms // 1000, time_ms % 1000 * 1_000_000
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 19 else default

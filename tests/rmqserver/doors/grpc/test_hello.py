@@ -1,0 +1,54 @@
+"""The door opens at the first hello of HTTP/2, and says what is missing if it cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from rmqserver.doors.grpc import hello
+from rmqserver.doors.grpc.hello import HELLO_MAX_BYTES, GrpcDoor
+
+
+class Broker:
+    def __init__(self) -> None:
+        self.loop = self
+        self.told: list[str] = []
+
+    def post(self, callback: Any) -> None:
+        callback()
+
+    def turned_away(self, connection: Any, protocol: str, reason: str) -> None:
+        self.told.append(reason)
+
+
+class Connection:
+    closed_for = ""
+
+    def close(self, reason: str) -> None:
+        self.closed_for = reason
+
+
+@pytest.mark.trio
+async def test_without_the_libraries_every_client_is_turned_away_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ImportError("No module named 'h2'")
+
+    monkeypatch.setattr(hello, "import_module", missing)
+    broker, first, later = Broker(), Connection(), Connection()
+    door: Any = GrpcDoor(broker)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        door.take(first)
+        nursery.start_soon(door.run)
+    door.take(later)
+    assert len(broker.told) == 2
+    for each in (first, later):
+        assert "pip install 'rmqadmin[grpc]'" in each.closed_for
+
+
+def test_a_hello_without_end_is_not_kept() -> None:
+    waiting = GrpcDoor(Broker()).take(Connection())  # type: ignore[arg-type]
+    waiting.feed_untrusted(b"x" * HELLO_MAX_BYTES)
+    with pytest.raises(OSError, match="does not wait"):
+        waiting.feed_untrusted(b"x")

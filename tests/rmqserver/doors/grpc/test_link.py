@@ -1,0 +1,130 @@
+"""What peers of HTTP/2 may do that no good client does."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import h2.settings
+import pytest
+
+from rmqserver.doors.grpc.codes import Code, GrpcStatus
+from rmqserver.doors.grpc.link import MESSAGE_SIZE_MAX_BYTES
+from tests.rmqserver.doors.grpc.calls import receive, receive_request, send
+from tests.support.grpc_client import GrpcClient, GrpcError
+from tests.support.servers import Server
+
+TopicAndGroup = Callable[..., tuple[str, str]]
+Connect = Callable[..., GrpcClient]
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def _route(client: GrpcClient) -> int:
+    return int(client.call("QueryRoute", {"topic": {"name": "Golden_Normal"}}).status.code)
+
+
+def test_both_generations_come_by_one_port(typed_server: Server, wire: object, client: GrpcClient) -> None:
+    assert _route(client) == Code.OK
+
+
+def test_a_body_of_four_megabytes_passes_and_one_more_byte_does_not(
+    client: GrpcClient, topic_and_group: TopicAndGroup
+) -> None:
+    topic, group = topic_and_group()
+    body = b"x" * (4 << 20)
+    assert send(client, topic, body).status.code == Code.OK
+    assert send(client, topic, body + b"x").status.code == Code.MESSAGE_BODY_TOO_LARGE
+    assert [len(each.body) for each in receive(client, topic, group)] == [4 << 20]
+
+
+def test_a_message_without_end_is_refused(client: GrpcClient) -> None:
+    call = client.open("SendMessage")
+    client.h2.send_data(call.number, struct.pack(">BI", 0, MESSAGE_SIZE_MAX_BYTES + 1))
+    client.flush()
+    with pytest.raises(GrpcError, match="is longer than") as failed:
+        next(call)
+    assert failed.value.status == GrpcStatus.RESOURCE_EXHAUSTED
+    assert _route(client) == Code.OK, "the connection goes on"
+
+
+def test_a_compressed_message_is_refused(client: GrpcClient) -> None:
+    call = client.open("SendMessage")
+    client.h2.send_data(call.number, struct.pack(">BI", 1, 3) + b"abc")
+    client.flush()
+    with pytest.raises(GrpcError) as failed:
+        next(call)
+    assert failed.value.status == GrpcStatus.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("data", [b"", b"\0\0", struct.pack(">BI", 0, 9) + b"half"])
+def test_a_call_that_ends_without_a_whole_message_is_refused(client: GrpcClient, data: bytes) -> None:
+    call = client.open("SendMessage")
+    client.h2.send_data(call.number, data, end_stream=True)
+    client.flush()
+    with pytest.raises(GrpcError) as failed:
+        next(call)
+    assert failed.value.status == GrpcStatus.INVALID_ARGUMENT
+
+
+def test_what_is_no_grpc_is_told_so(client: GrpcClient) -> None:
+    stream = client.h2.get_next_available_stream_id()
+    headers = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "x")]
+    client.h2.send_headers(stream, headers, end_stream=True)
+    client.flush()
+    answer: Any = client.next_event(stream)
+    assert dict(answer.headers)[b":status"] == b"415"
+
+
+def test_a_flood_of_cancelled_calls_harms_nobody(client: GrpcClient, connect: Callable[..., GrpcClient]) -> None:
+    for _ in range(500):
+        client.open("ReceiveMessage").cancel()
+    assert _route(client) == Code.OK
+    assert _route(connect("other")) == Code.OK
+
+
+def test_pings_are_answered(client: GrpcClient) -> None:
+    client.h2.ping(b"12345678")
+    client.flush()
+    assert _route(client) == Code.OK
+    assert any(type(event).__name__ == "PingAckReceived" for event in client.events)
+
+
+@pytest.mark.parametrize("rest", [b"x" * 64, struct.pack(">I", 0xFFFFFF) * 9, PREFACE])
+def test_what_breaks_http_2_ends_only_its_connection(typed_server: Server, client: GrpcClient, rest: bytes) -> None:
+    host, _, port = typed_server.broker_addr.rpartition(":")
+    with socket.create_connection((host, int(port)), 20) as raw:
+        raw.sendall(PREFACE + rest)
+        while raw.recv(1 << 16):
+            pass
+    assert _route(client) == Code.OK
+
+
+def test_headers_without_end_are_refused(typed_server: Server, client: GrpcClient) -> None:
+    greedy = GrpcClient(typed_server.broker_addr)
+    with pytest.raises((EOFError, ConnectionError)):
+        greedy.call("QueryRoute", {"topic": {"name": "Golden_Normal"}}, **{f"x-{n}": "y" * 4000 for n in range(20)})
+    greedy.close()
+    assert _route(client) == Code.OK
+
+
+def test_a_peer_that_does_not_read_is_ended(
+    client: GrpcClient, topic_and_group: TopicAndGroup, connect: Connect
+) -> None:
+    topic, group = topic_and_group()
+    for _ in range(10):
+        send(client, topic, b"x" * (4 << 20))
+    deaf = connect("deaf")
+    deaf.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    deaf.flush()
+
+    def poll_much() -> None:
+        polls = [deaf.open("ReceiveMessage") for _ in range(10)]
+        for poll in polls:
+            poll.send(receive_request(topic, group).SerializeToString(), is_last=True)
+        next(polls[0])
+
+    with pytest.raises((EOFError, ConnectionError)):
+        poll_much()
+    assert _route(client) == Code.OK

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqproto.codes import version_name
+from rmqproto.errors import RefusedError
+from rmqserver.doors.grpc.codes import Code
+from rmqserver.doors.grpc.messages import CLASSES, value
+from tests.rmqserver.doors.grpc.calls import (
+    be_consumer,
+    be_producer,
+    consumer_settings,
+    producer_settings,
+    send,
+    tell_settings,
+)
+from tests.support.grpc_client import GrpcClient, GrpcError
+from tests.support.servers import Server, until
+
+TopicAndGroup = Callable[..., tuple[str, str]]
+
+
+def test_settings_are_merged_with_the_brokers(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group(consume_message_orderly=True, retry_max_times=3)
+    _, told = tell_settings(client, producer_settings(topic))
+    assert (told.backoff_policy.max_attempts, told.publishing.max_body_size) == (3, 4 << 20)
+    assert told.backoff_policy.WhichOneof("strategy") == "exponential_backoff"
+    _, told = tell_settings(client, consumer_settings(group, topic))
+    assert (told.backoff_policy.max_attempts, told.subscription.fifo) == (4, True)
+    assert (told.subscription.receive_batch_size, told.subscription.long_polling_timeout.seconds) == (32, 20)
+
+
+def test_tools_see_a_client_until_it_leaves(
+    connect: Callable[..., GrpcClient], fresh: Callable[[str], str], topic_and_group: TopicAndGroup,
+    typed_server: Server,
+) -> None:  # fmt: skip
+    topic, group = topic_and_group()
+    consumer, _ = be_consumer(connect, fresh("consumer"), group, topic, expression="A || B")
+    be_producer(connect, fresh("producer"), topic)
+    with AdminClient(typed_server.namesrv_addr) as admin:
+        seen = admin.consumer_connection(typed_server.broker_addr, group)
+        assert [(each.language, version_name(each.version)) for each in seen.connection_set] == [("PYTHON", "V5_1_2")]
+        assert seen.subscription_table[topic].sub_string == "A || B"
+        producers = admin.producer_connection(typed_server.broker_addr, topic).connection_set
+        assert [each.language for each in producers] == ["PYTHON"]
+        consumer.call("NotifyClientTermination", {"group": {"name": group}})
+        with pytest.raises(RefusedError, match="not online"):
+            admin.consumer_connection(typed_server.broker_addr, group)
+    assert consumer.call("Heartbeat", {"group": {"name": group}}).status.code == Code.UNRECOGNIZED_CLIENT_TYPE
+
+
+def test_a_consumer_tells_its_stacks_and_consumes_at_once(
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Callable[[str], str], topic_and_group: TopicAndGroup,
+    typed_server: Server,
+) -> None:  # fmt: skip
+    topic, group = topic_and_group()
+    name = fresh("consumer")
+    _, telemetry = be_consumer(connect, name, group, topic)
+    command = CLASSES["TelemetryCommand"]
+    told: list[Any] = []
+
+    def ask(question: Callable[[AdminClient], object]) -> threading.Thread:
+        def run() -> None:
+            with AdminClient(typed_server.namesrv_addr) as admin:
+                told.append(question(admin))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    asking = ask(lambda admin: admin.consumer_running_info(typed_server.broker_addr, group, name, jstack=True))
+    nonce = next(telemetry).print_thread_stack_trace_command.nonce
+    answer = command(thread_stack_trace={"nonce": nonce, "thread_stack_trace": "main: waits"})
+    telemetry.send(answer)
+    asking.join()
+    assert told[0].jstack == "main: waits"
+    entry = send(client, topic, b"verify me").entries[0]
+    until(lambda: bool(_stored_id(typed_server, topic, entry.message_id)))
+    stored = _stored_id(typed_server, topic, entry.message_id)
+    asking = ask(
+        lambda admin: admin.consume_message_directly(typed_server.broker_addr, group, name, stored, topic=topic)
+    )
+    asked = next(telemetry).verify_message_command
+    assert asked.message.body == b"verify me"
+    telemetry.send(command(status={"code": Code.OK}, verify_message_result={"nonce": asked.nonce}))
+    asking.join()
+    assert told[1].consume_result == "CR_SUCCESS"
+
+
+def _stored_id(server: Server, topic: str, unique_key: str) -> str:
+    with AdminClient(server.namesrv_addr) as admin:
+        found = admin.query_message(server.broker_addr, topic, unique_key, unique_key=True)
+    return found[0].message_id if found else ""
+
+
+def test_settings_of_nobody_are_refused(client: GrpcClient) -> None:
+    with pytest.raises(GrpcError, match="there is no publishing or subscription data in settings"):
+        tell_settings(client, CLASSES["TelemetryCommand"](settings={"client_type": value("ClientType", "PRODUCER")}))
+
+
+def test_a_new_stream_takes_the_place_of_the_old(
+    connect: Callable[..., GrpcClient],
+    fresh: Callable[[str], str],
+    topic_and_group: TopicAndGroup,
+    typed_server: Server,
+) -> None:
+    topic, group = topic_and_group()
+    name = fresh("consumer")
+    be_consumer(connect, name, group, topic)
+    be_consumer(connect, name, group, topic)
+    with AdminClient(typed_server.namesrv_addr) as admin:
+        assert len(admin.consumer_connection(typed_server.broker_addr, group).connection_set) == 1

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from rmqserver.doors.grpc.codes import Code
+from rmqserver.doors.grpc.messages import value
+from tests.rmqserver.doors.grpc.calls import ack, be_consumer, receive, receive_request, send
+from tests.support.grpc_client import GrpcClient
+
+TopicAndGroup = Callable[..., tuple[str, str]]
+
+
+def test_what_is_acknowledged_does_not_come_again(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group()
+    send(client, topic, b"one")
+    (got,) = receive(client, topic, group)
+    told = ack(client, topic, group, got)
+    assert (told.status.code, told.entries[0].status.code) == (Code.OK, Code.OK)
+    assert receive(client, topic, group, wait_s=5) == []
+
+
+def test_a_poll_waits_for_a_message(
+    client: GrpcClient, connect: Callable[..., GrpcClient], topic_and_group: TopicAndGroup
+) -> None:
+    topic, group = topic_and_group()
+    waiting = client.open("ReceiveMessage")
+    waiting.send(receive_request(topic, group).SerializeToString(), is_last=True)
+    send(connect("sender"), topic, b"late")
+    answers = list(waiting)
+    assert [each.message.body for each in answers if each.HasField("message")] == [b"late"]
+
+
+def test_a_cancelled_poll_takes_nothing(
+    client: GrpcClient, connect: Callable[..., GrpcClient], topic_and_group: TopicAndGroup
+) -> None:
+    topic, group = topic_and_group()
+    cancelled = client.open("ReceiveMessage")
+    cancelled.send(receive_request(topic, group, invisible_s=600).SerializeToString(), is_last=True)
+    client.call("QueryRoute", {"topic": {"name": topic}})  # so the broker has seen the poll
+    cancelled.cancel()
+    client.call("QueryRoute", {"topic": {"name": topic}})
+    send(client, topic, b"one")
+    assert [each.body for each in receive(client, topic, group)] == [b"one"]
+
+
+def test_a_poll_whose_connection_ends_takes_nothing(
+    connect: Callable[..., GrpcClient], client: GrpcClient, topic_and_group: TopicAndGroup
+) -> None:
+    topic, group = topic_and_group()
+    gone = connect("gone")
+    poll = gone.open("ReceiveMessage")
+    poll.send(receive_request(topic, group, invisible_s=600).SerializeToString(), is_last=True)
+    gone.call("QueryRoute", {"topic": {"name": topic}})
+    gone.close()
+    send(client, topic, b"one")
+    assert [each.body for each in receive(client, topic, group)] == [b"one"]
+
+
+def test_filters_choose(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group()
+    for tag in ("A", "B"):
+        send(client, topic, tag.encode(), tag=tag, user_properties={"n": tag})
+    by_tag = {"type": value("FilterType", "TAG"), "expression": "B"}
+    assert [each.body for each in receive(client, topic, group, filter_expression=by_tag)] == [b"B"]
+    topic, group = topic_and_group()
+    for tag in ("A", "B"):
+        send(client, topic, tag.encode(), user_properties={"n": tag})
+    by_sql = {"type": value("FilterType", "SQL"), "expression": "n = 'A'"}
+    assert [each.body for each in receive(client, topic, group, filter_expression=by_sql)] == [b"A"]
+
+
+def test_a_changed_time_gives_a_new_handle(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group()
+    send(client, topic, b"one")
+    (got,) = receive(client, topic, group)
+    request = {
+        "group": {"name": group}, "topic": {"name": topic}, "message_id": got.system_properties.message_id,
+        "receipt_handle": got.system_properties.receipt_handle, "invisible_duration": {"seconds": 0},
+    }  # fmt: skip
+    changed = client.call("ChangeInvisibleDuration", request)
+    assert changed.status.code == Code.OK
+    assert len(changed.receipt_handle.split()) == 10
+    (again,) = receive(client, topic, group)
+    assert (again.body, again.system_properties.delivery_attempt) == (b"one", 2)
+    assert ack(client, topic, group, again).status.code == Code.OK
+
+
+def test_a_message_goes_to_the_dead_letters(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group()
+    send(client, topic, b"bad")
+    (got,) = receive(client, topic, group)
+    request = {
+        "group": {"name": group}, "topic": {"name": topic}, "message_id": got.system_properties.message_id,
+        "receipt_handle": got.system_properties.receipt_handle,
+    }  # fmt: skip
+    assert client.call("ForwardMessageToDeadLetterQueue", request).status.code == Code.OK
+    assert [each.body for each in receive(client, f"%DLQ%{group}", "Golden_Group")] == [b"bad"]
+    assert receive(client, topic, group, wait_s=5) == []
+
+
+def test_who_has_used_up_its_attempts_becomes_a_dead_letter(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group(retry_max_times=0)
+    send(client, topic, b"bad")
+    (got,) = receive(client, topic, group)
+    request = {
+        "group": {"name": group}, "topic": {"name": topic}, "invisible_duration": {"seconds": 0},
+        "receipt_handle": got.system_properties.receipt_handle,
+    }  # fmt: skip
+    client.call("ChangeInvisibleDuration", request)
+    assert receive(client, topic, group, wait_s=8) == []
+    assert [each.body for each in receive(client, f"%DLQ%{group}", "Golden_Group")] == [b"bad"]
+
+
+def test_in_order_an_attempt_gets_the_same_again(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group("FIFO", consume_message_orderly=True)
+    for body in (b"1", b"2"):
+        send(client, topic, body, message_group="g")
+    first = receive(client, topic, group, attempt_id="one")
+    again = receive(client, topic, group, attempt_id="one")
+    assert [each.body for each in first] == [each.body for each in again] == [b"1", b"2"]
+    assert [each.system_properties.delivery_attempt for each in again] == [1, 1]
+    assert receive(client, topic, group, attempt_id="two", wait_s=5) == [], "its queue is another attempt's"
+    assert ack(client, topic, group, *again).status.code == Code.OK
+
+
+def test_what_a_push_consumer_holds_comes_back_soon_after_it_left(
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Callable[[str], str], topic_and_group: TopicAndGroup
+) -> None:
+    topic, group = topic_and_group()
+    send(client, topic, b"one")
+    consumer, _ = be_consumer(connect, fresh("consumer"), group, topic)
+    assert len(receive(consumer, topic, group, auto_renew=True)) == 1
+    assert consumer.call("NotifyClientTermination", {"group": {"name": group}}).status.code == Code.OK
+    (again,) = receive(client, topic, group)
+    assert again.body == b"one"
+
+
+def test_lite_topics_are_received_by_who_subscribes(
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Callable[[str], str]
+) -> None:
+    topic, group = "Golden_Lite", "Golden_LiteGroup"
+    one, other = fresh("lite"), fresh("lite")
+    consumer, _ = be_consumer(connect, fresh("consumer"), group, topic, kind="LITE_PUSH_CONSUMER")
+    request = {"topic": {"name": topic}, "group": {"name": group}, "lite_topic_set": [one]}
+    assert consumer.call("SyncLiteSubscription", request).status.code == Code.OK
+    for name in (one, other):
+        send(client, topic, name.encode(), lite_topic=name)
+    (got,) = receive(consumer, topic, group, auto_renew=True)
+    assert (got.body, got.system_properties.lite_topic) == (one.encode(), one)
+    entry = {
+        "message_id": got.system_properties.message_id, "receipt_handle": got.system_properties.receipt_handle,
+        "lite_topic": one,
+    }  # fmt: skip
+    acked = {"group": {"name": group}, "topic": {"name": topic}, "entries": [entry]}
+    assert consumer.call("AckMessage", acked).status.code == Code.OK
+
+
+def test_many_polls_wait_on_one_connection(
+    client: GrpcClient, connect: Callable[..., GrpcClient], topic_and_group: TopicAndGroup
+) -> None:
+    """As a push consumer of many topics has them, beside its sends."""
+    topic, group = topic_and_group()
+    polls = [client.open("ReceiveMessage") for _ in range(100)]
+    request = receive_request(topic, group)
+    request.batch_size = 1
+    for poll in polls:
+        poll.send(request.SerializeToString(), is_last=True)
+    sender = connect("sender")
+
+    def send_all() -> None:
+        for number in range(100):
+            send(sender, topic, b"%d" % number)
+
+    thread = threading.Thread(target=send_all)
+    thread.start()
+    bodies = [answer.message.body for poll in polls for answer in poll if answer.HasField("message")]
+    thread.join()
+    assert sorted(bodies) == sorted(b"%d" % number for number in range(100))

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.wire.credentials import Credentials
+from rmqserver.doors.grpc.codes import Code
+from tests.rmqserver.doors.grpc.calls import consumer_settings, receive_request, send
+from tests.support import servers
+from tests.support.grpc_client import GrpcClient
+from tests.support.servers import Server
+
+ROOT = Credentials("root", "root-password")
+WHEN = "20261128T010203Z"
+
+
+def signed(user: str, password: str, when: str = WHEN) -> str:
+    signature = hmac.new(password.encode(), when.encode(), "sha1").hexdigest().upper()
+    return f"MQv2-HMAC-SHA1 Credential={user}, SignedHeaders=x-mq-date-time, Signature={signature}"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    user = f'{{"username":"{ROOT.access_key}","password":"{ROOT.secret_key}"}}'
+    keys = f'{{"accessKey":"{ROOT.access_key}","secretKey":"{ROOT.secret_key}"}}'
+    settings = {
+        "authenticationEnabled": "true", "authorizationEnabled": "true", "initAuthenticationUser": user,
+        "innerClientAuthenticationCredentials": keys,
+    }  # fmt: skip
+    given = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    with servers.standalone(tmp_path_factory.mktemp("guarded"), *given) as running:
+        with AdminClient(running.namesrv_addr, ROOT) as admin:
+            admin.create_topic(running.broker_addr, TopicConfig(topic_name="T"))
+            admin.create_group(running.broker_addr, SubscriptionGroupConfig(group_name="G"))
+            account = UserAccount(username="pub", password="pub-password", user_type="Normal")
+            admin.create_user(running.broker_addr, account)
+            entry = AclEntry(resource="Topic:T", actions=["Pub"], decision="Allow")
+            policy = AclPolicy(policy_type="Custom", entries=[entry])
+            admin.create_acl(running.broker_addr, AclInfo(subject="User:pub", policies=[policy]))
+        yield running
+
+
+@pytest.fixture
+def connect(guarded: Server) -> Iterator[Callable[..., GrpcClient]]:
+    made: list[GrpcClient] = []
+
+    def connect(**metadata: str) -> GrpcClient:
+        made.append(GrpcClient(guarded.broker_addr, **metadata))
+        return made[-1]
+
+    yield connect
+    for client in made:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("", "username cannot be null."),
+        (signed("", ""), "username cannot be null."),
+        (signed("root", "wrong"), "check signature failed."),
+        (signed("root", "root-password", "20260101T000000Z"), "check signature failed."),
+        ("MQv2-HMAC-SHA1 Credential=root", "check signature failed."),
+        (signed("nobody", "x"), "User:nobody is not found."),
+        ("MQv2-HMAC-SHA1", "authentication header is incorrect."),
+    ],
+)
+def test_who_is_not_proven_is_refused(connect: Callable[..., GrpcClient], said: str, words: str) -> None:
+    client = connect(x_mq_date_time=WHEN, authorization=said)
+    for call in ("QueryRoute", "SendMessage", "ReceiveMessage", "Heartbeat"):
+        (told,) = client.stream(call, {})
+        assert (told.status.code, told.status.message) == (Code.UNAUTHORIZED, words)
+    stream = client.open("Telemetry")
+    stream.send(consumer_settings("G", "T"))
+    assert [each.status.message for each in stream] == [words]
+
+
+def test_without_a_date_nothing_is_signed(connect: Callable[..., GrpcClient]) -> None:
+    (told,) = connect(authorization=signed("root", "root-password")).stream("QueryRoute", {})
+    assert told.status.message == "datetime is null."
+
+
+def test_a_super_user_passes(connect: Callable[..., GrpcClient]) -> None:
+    client = connect(x_mq_date_time=WHEN, authorization=signed("root", "root-password"))
+    assert send(client, "T", b"x").status.code == Code.OK
+
+
+def test_policies_say_who_sends_and_who_receives(connect: Callable[..., GrpcClient], tmp_path: Path) -> None:
+    client = connect(x_mq_date_time=WHEN, authorization=signed("pub", "pub-password"))
+    assert send(client, "T", b"x").status.code == Code.OK
+    (told,) = client.stream("ReceiveMessage", receive_request("T", "G"))
+    words = "User:pub has no permission to access Group:G from 127.0.0.1, no matched policies."
+    assert (told.status.code, told.status.message) == (Code.UNAUTHORIZED, words)
+    for call in ("AckMessage", "ChangeInvisibleDuration", "ForwardMessageToDeadLetterQueue", "QueryAssignment"):
+        assert client.call(call, {"group": {"name": "G"}, "topic": {"name": "T"}}).status.message == words
+    assert client.call("SyncLiteSubscription", {"group": {"name": "G"}}).status.message == words
+    assert "no permission" in send(client, "Other", b"x").status.message

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.message import properties as props
+from rmqserver.doors.grpc.codes import CallRefused, Code
+from rmqserver.doors.grpc.messages import value
+from rmqserver.doors.grpc.send_calls import offsets_in, transaction_id
+from tests.rmqserver.doors.grpc.calls import be_producer, commit, message_to, receive, send
+from tests.support.grpc_client import GrpcClient
+from tests.support.servers import Server
+
+TopicAndGroup = Callable[..., tuple[str, str]]
+
+
+def test_a_message_is_stored_as_the_proxy_stores_it(
+    client: GrpcClient, topic_and_group: TopicAndGroup, typed_server: Server
+) -> None:
+    topic, group = topic_and_group()
+    entry = send(client, topic, b"hello", tag="A", keys=["k1", "k2"], user_properties={"colour": "blue"}).entries[0]
+    assert (entry.status.code, entry.offset) == (Code.OK, 0)
+    with AdminClient(typed_server.namesrv_addr) as admin:
+        (stored,) = admin.pull_message(typed_server.broker_addr, MessageQueue(topic, "broker-a", 0), 0).messages
+    assert stored.properties.items() >= {
+        props.UNIQUE_KEY: entry.message_id, props.PRODUCER_GROUP: topic, props.TAGS: "A", props.KEYS: "k1 k2",
+        props.RECONSUME_TIME: "0", props.CLUSTER: "DefaultCluster", props.TRACE_ON: "true", "colour": "blue",
+    }.items()  # fmt: skip
+    got = receive(client, topic, group)[0]
+    system = got.system_properties
+    assert (got.body, system.tag, list(system.keys)) == (b"hello", "A", ["k1", "k2"])
+    assert dict(got.user_properties) == {"colour": "blue"}
+    assert system.body_digest.checksum == "5D41402ABC4B2A76B9719D911017C592"
+    assert (system.body_encoding, system.delivery_attempt, system.queue_offset) == (value("Encoding", "IDENTITY"), 1, 0)
+
+
+def test_one_group_of_messages_has_one_queue(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group("FIFO", queue_nums=4)
+    for number in range(6):
+        send(client, topic, b"%d" % number, message_group="g")
+    got = receive(client, topic, group)
+    assert [each.body for each in got] == [b"%d" % number for number in range(6)]
+    assert len({each.system_properties.queue_id for each in got}) == 1
+
+
+def test_several_messages_have_an_entry_each(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, _ = topic_and_group()
+    request = {"messages": [message_to(topic, b"1"), message_to(topic, b"2")]}
+    answer = client.call("SendMessage", request)
+    assert [entry.offset for entry in answer.entries] == [0, 1]
+
+
+def test_a_delayed_message_comes_in_time_and_may_be_recalled(
+    client: GrpcClient, topic_and_group: TopicAndGroup
+) -> None:
+    topic, group = topic_and_group("DELAY")
+    soon = {"seconds": int(time.time()) + 60}
+    entry = send(client, topic, b"later", delivery_timestamp=soon).entries[0]
+    recalled = client.call("RecallMessage", {"topic": {"name": topic}, "recall_handle": entry.recall_handle})
+    assert (recalled.status.code, recalled.message_id) == (Code.OK, entry.message_id)
+    send(client, topic, b"now", delivery_timestamp={"seconds": int(time.time()) - 1})
+    assert [each.body for each in receive(client, topic, group)] == [b"now"]
+
+
+# --- transactions ----------------------------------------------------------------------------------------------------
+
+
+def _half(client: GrpcClient, topic: str, **system: Any) -> Any:
+    return send(client, topic, b"half", message_type=value("MessageType", "TRANSACTION"), **system).entries[0]
+
+
+def test_a_committed_transaction_is_delivered_once(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group("TRANSACTION")
+    entry = _half(client, topic)
+    assert commit(client, topic, entry).status.code == Code.OK
+    assert commit(client, topic, entry).status.message == "cannot found transaction data", "it has ended"
+    assert [each.body for each in receive(client, topic, group)] == [b"half"]
+    assert receive(client, topic, group, wait_s=5) == []
+
+
+def test_a_rolled_back_transaction_is_not_delivered(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group("TRANSACTION")
+    entry = _half(client, topic)
+    assert commit(client, topic, entry, "ROLLBACK").status.code == Code.OK
+    assert commit(client, topic, entry).status.code == Code.INTERNAL_SERVER_ERROR
+    send(client, topic, b"whole", message_type=value("MessageType", "TRANSACTION"))
+    assert receive(client, topic, group, wait_s=5) == []
+
+
+def test_the_broker_asks_how_a_transaction_ended(
+    connect: Callable[..., GrpcClient], fresh: Callable[[str], str], topic_and_group: TopicAndGroup
+) -> None:
+    topic, group = topic_and_group("TRANSACTION")
+    client, telemetry = be_producer(connect, fresh("producer"), topic)
+    entry = _half(client, topic, orphaned_transaction_recovery_duration={"seconds": 1})
+    asked = next(telemetry).recover_orphaned_transaction_command
+    assert asked.message.body == b"half"
+    assert asked.message.system_properties.message_id == entry.message_id
+    request = {
+        "topic": {"name": topic}, "message_id": entry.message_id, "transaction_id": asked.transaction_id,
+        "resolution": value("TransactionResolution", "COMMIT"),
+        "source": value("TransactionSource", "SOURCE_SERVER_CHECK"),
+    }  # fmt: skip
+    assert client.call("EndTransaction", request).status.code == Code.OK
+    assert [each.body for each in receive(client, topic, group)] == [b"half"]
+
+
+def test_a_transaction_id_says_where_its_half_message_is() -> None:
+    assert offsets_in(transaction_id(4711, 12, "A-B"), "A-B") == (4711, 12)
+
+
+@pytest.mark.parametrize("text", ["", "x", "1-2-other", "1-2", "g-2-ID", "1--ID", f"{'1' * 40}-2-ID", "-1-2-ID"])
+def test_another_text_is_no_transaction_id(text: str) -> None:
+    with pytest.raises(CallRefused, match="cannot found transaction data"):
+        offsets_in(text, "ID")
+
+
+def test_what_is_not_the_users_stays_hidden(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group("FIFO")
+    send(client, topic, b"x", message_group="g", trace_context="trace")
+    (got,) = receive(client, topic, group)
+    assert not got.user_properties
+    assert (got.system_properties.message_group, got.system_properties.trace_context) == ("g", "trace")
+    assert props.SHARDING_KEY not in got.user_properties
