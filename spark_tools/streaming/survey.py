@@ -5,7 +5,7 @@ stream then goes on without it, and takes it up again where it left off."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -47,10 +47,9 @@ class _AwayError(ConnectError):
 class Survey:
     """Over an open cluster. A cluster that never answered is not waited for: its address may be wrong."""
 
-    def __init__(self, cluster: LiveCluster, options: ReadOptions, wait: Callable[..., Seen] = persist):
+    def __init__(self, cluster: LiveCluster, options: ReadOptions):
         self._cluster = cluster
         self._options = options
-        self._wait = wait
         self._timeout_s = options.read_timeout_ms / 1000
         self._rules = PullRules(batch_size=1, group=options.reader_group)
         self._given_up: set[str] = set()
@@ -70,7 +69,7 @@ class Survey:
         answer in time; with failOnDataLoss=false their queues are left out."""
         self._reach()
         try:
-            return self._wait(lambda: self._look(known), lambda: None, self._timeout_s)
+            return persist(lambda: self._look(known), lambda: None, self._timeout_s)
         except _AwayError as error:
             text = f"{error}, for {self._options.read_timeout_ms} ms"
             if self._options.fail_on_data_loss:
@@ -79,7 +78,7 @@ class Survey:
                 ) from None
             tell(text + ": the stream goes on without them")
             self._given_up |= error.broker_names
-            return self._look(known)
+            return self.look(known)
 
     def _reach(self) -> None:
         if not self._has_answered:
@@ -95,28 +94,33 @@ class Survey:
         for queue in sorted({*wanted, *known}):
             if queue.broker_name in away:
                 continue
+            at = known.get(queue, 0)
             try:
-                if queue not in wanted and is_gone(self._cluster, queue, known[queue], self._rules):
+                if queue not in wanted and self._is_gone(queue, at):
                     found.gone.append(queue)
                     continue
                 first, last = self._cluster.bounds(queue)
+                if last < at and self._is_gone(queue, at):  # a name server may still name what was deleted
+                    found.gone.append(queue)
+                    continue
+                if last < at and queue.broker_name not in self._given_up:
+                    # A replica that has yet to catch up, or a store that lost its end.
+                    raise ConnectError(f"{queue_text(queue)} ends at {last}, and {at} was read")
             except RocketMQError as error:
                 if not is_passing(error):
                     raise
                 away[queue.broker_name] = error
-                continue
-            if last < known.get(queue, 0) and queue.broker_name not in self._given_up:
-                # A replica that has yet to catch up, or a store that lost its end.
-                text = f"{queue_text(queue)} ends at {last}, and {known[queue]} was read"
-                away[queue.broker_name] = ConnectError(text)
-                continue
-            found.bounds[queue] = first, last
+            else:
+                found.bounds[queue] = first, last
         while self._cluster.not_searched:
             tell(self._cluster.not_searched.pop())
         if away.keys() - self._given_up:
             raise _AwayError(away)
         self._given_up &= away.keys()
         return found
+
+    def _is_gone(self, queue: MessageQueue, at: int) -> bool:
+        return is_gone(self._cluster, queue, at, self._rules)
 
     def is_wanted(self, queue: MessageQueue) -> bool:
         """Whether the options name it, or its topic."""

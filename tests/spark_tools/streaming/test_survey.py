@@ -105,9 +105,12 @@ def test_a_queue_is_gone_when_its_broker_says_so(server: Server, fresh: Callable
         queue = MessageQueue(topic, "broker-a", 0)
         looking = survey(stack, server.namesrv_addr, topic)
         assert looking.look({queue: 0}).gone == []
+        send(admin, server, queue, b"1")
+        until(lambda: looking.look({queue: 1}).bounds == {queue: (0, 1)})
         admin.delete_topic_in_broker(server.broker_addr, topic)
+        assert looking.look({queue: 1}).gone == [queue], "the name server may still name it"
         admin.delete_topic_in_namesrv(server.namesrv_addr, topic)
-        assert looking.look({queue: 0}).gone == [queue]
+        assert looking.look({queue: 1}).gone == [queue]
 
 
 def test_bytes_are_those_of_the_stored_records(server: Server, fresh: Callable[[str], str], stack: ExitStack) -> None:
