@@ -629,6 +629,12 @@ class MessageStore:
         return self._retention.clean(now_ms, self.flushed_offset, force=force)
 
     @says_what_failed
+    def look_for_old_files(self) -> None:
+        """Lists the directories of all queues for ``clean_some``, which else does that. Call it when ``clean_expired``
+        has removed something. Waits for the device; any thread."""
+        self.queues.look_for_several_files()
+
+    @says_what_failed
     def clean_some(self) -> bool:
         """Removes a portion of what ``clean_expired`` has left: a millisecond of work. False if nothing is left."""
         return self._retention.clean_some()

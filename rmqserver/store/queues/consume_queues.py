@@ -91,6 +91,7 @@ class ConsumeQueues:
         """Light queues among the topics and directories."""
         self._unopened: set[str] = set()
         """Directories of topics that were not used yet."""
+        self._with_several: list[tuple[str, int]] | None = None
         self._was_clean = True
         self._read_only = False
         self._file_size_bytes = file_size_bytes
@@ -226,18 +227,26 @@ class ConsumeQueues:
         for name in self.names():
             yield from self.of_topic(name)
 
-    def with_old_files(self) -> Iterator[ConsumeQueue | None]:
-        """Looks at a queue in each step: one that is not open and has a single file is None, and stays so. Queues that
-        come later have no old files."""
-        for name in self.names():
-            for queue_id in self.ids_of(name):
-                topic = self.topics.get(name)  # it may be deleted meanwhile, and made again
-                is_unopened = topic is not None and queue_id in topic.unopened
-                is_left = is_unopened and self._has_single_file(f"{name}/{queue_id}")
-                yield None if is_left else self.find(name, queue_id)
+    def look_for_several_files(self) -> None:
+        """Finds the queues with more than one file, for the next ``with_old_files``. Waits for the device; any
+        thread."""
+        self._with_several = [queue for queue in self._several_files() if queue is not None]
 
-    def _has_single_file(self, queue: str) -> bool:
-        return len(self._disk.listdir(f"{self.directory}/{queue}")) < 2
+    def _several_files(self) -> Iterator[tuple[str, int] | None]:
+        """Looks at a queue in each step: None if it has a single file."""
+        for name in self._disk.listdir(self.directory):
+            for queue_id in sorted(self._queue_ids(name)):
+                files = self._disk.listdir(f"{self.directory}/{name}/{queue_id}")
+                yield (name, queue_id) if len(files) > 1 else None
+
+    def with_old_files(self) -> Iterator[ConsumeQueue | None]:
+        """Those that are open, and those with several files, which it opens. Queues that come later have no old files.
+        Unless ``look_for_several_files`` was called before, steps with None look for them."""
+        for topic in list(self.topics.values()):
+            yield from list(topic.queues.values())
+        found, self._with_several = self._with_several, None
+        for queue in self._several_files() if found is None else found:
+            yield None if queue is None else self.find(*queue)
 
     def opened(self) -> Iterator[ConsumeQueue]:
         for topic in self.topics.values():

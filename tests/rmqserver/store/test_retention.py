@@ -105,10 +105,9 @@ def test_a_pull_in_between_goes_on_behind_what_is_gone(store: MessageStore) -> N
 QUEUE_COUNT = 2000
 
 
-def test_many_queues_are_cleaned_in_portions_and_most_are_not_even_opened(
-    make_store: MakeStore, clock: Clock, tmp_path: Path
-) -> None:
-    """100,000 queues in one call stopped every client for seconds; a controller's lease can lapse meanwhile."""
+@pytest.fixture
+def many_queues(make_store: MakeStore, clock: Clock) -> tuple[MessageStore, CountingDisk]:
+    """One long queue and many short ones, hardly any of them open."""
     disk = CountingDisk(clock)
     store = make_store(disk=disk, options=OPTIONS)
     put_many(store, 30, "Long")
@@ -116,19 +115,31 @@ def test_many_queues_are_cleaned_in_portions_and_most_are_not_even_opened(
         put(store, f"T{number % 200}", number // 200)
     store.commit()
     assert store.close()
-    store = make_store(disk=disk, options=dataclasses.replace(OPTIONS, delete_file_batch_max=1 << 30))
+    return make_store(disk=disk, options=dataclasses.replace(OPTIONS, delete_file_batch_max=1 << 30)), disk
+
+
+@pytest.mark.parametrize("looks_before", [True, False])
+def test_many_queues_are_cleaned_in_portions_and_most_are_not_even_opened(
+    many_queues: tuple[MessageStore, CountingDisk], tmp_path: Path, looks_before: bool
+) -> None:
+    """100,000 queues in one call stopped every client for seconds; a controller's lease can lapse meanwhile."""
+    store, disk = many_queues
     looked_at = []
     disk.count = 0
     assert store.clean_expired(force=True).deleted_log_files == disk.count > 0, "no queue is looked at in this call"
+    if looks_before:
+        store.look_for_old_files()
     disk.count, goes_on = 0, True
     while goes_on:
         goes_on = store.clean_some()
         looked_at.append(disk.count)
         disk.count = 0
-    assert len(looked_at) > QUEUE_COUNT / QUEUES_PER_PORTION
-    # A topic's directory and a queue's; the one long queue is opened, searched, and loses its first files.
-    assert sorted(looked_at)[-2] <= 2 * QUEUES_PER_PORTION
-    assert max(looked_at) <= 3 * QUEUES_PER_PORTION
+    if looks_before:
+        assert sum(looked_at) < 20, "only the long queue is looked at again: it is opened, and loses its first files"
+    else:
+        assert len(looked_at) > QUEUE_COUNT / QUEUES_PER_PORTION
+        assert sorted(looked_at)[-2] <= 2 * QUEUES_PER_PORTION  # a topic's directory and a queue's
+        assert max(looked_at) <= 3 * QUEUES_PER_PORTION
     opened = [queue.topic for queue in store.queues.opened()]
     assert opened == ["T199", "Long"], "by the start, which looks for the last record, and as it has several files"
     assert len(list((tmp_path / "store/consumequeue/Long/0").iterdir())) == 1
@@ -137,8 +148,9 @@ def test_many_queues_are_cleaned_in_portions_and_most_are_not_even_opened(
         assert found.status is GetStatus.FOUND or found.min_offset == 1, found
 
 
+@pytest.mark.parametrize("looks_before", [True, False])
 def test_what_is_deleted_or_used_between_two_portions_is_cleaned_all_the_same(
-    make_store: MakeStore, clock: Clock
+    make_store: MakeStore, clock: Clock, looks_before: bool
 ) -> None:
     disk = CountingDisk(clock)
     store = make_store(disk=disk, options=OPTIONS)
@@ -149,7 +161,10 @@ def test_what_is_deleted_or_used_between_two_portions_is_cleaned_all_the_same(
     assert store.close()
     store = make_store(disk=disk, options=OPTIONS)
     assert store.clean_expired(force=True).deleted_log_files
-    assert store.clean_some()
+    if looks_before:
+        store.look_for_old_files()
+    else:
+        assert store.clean_some()
     for topic in ("A", "B", "C"):
         store.delete_topic(topic)
     assert put(store, "B").queue_offset == 0
