@@ -161,7 +161,7 @@ MASKS = {
     "clusterList": r" *\d+ *",
     "consumerProgress": r"\d+\.\d+",
     "consumerStatus": r"\d+\.\d+|(?<=Timestamp=)\d{17}|\d{13}/| {2,}",
-    "producer": r"(?m)^producer group \(CLIENT_INNER_PRODUCER\).*\n|(?<=lastUpdateTimestamp=)\d+",
+    "producer": r"(?m)^producer group \(CLIENT_INNER_PRODUCER\).*$|(?<=lastUpdateTimestamp=)\d+",
     "queryMsgById": r"(?<=spentTimeMills=)\d+|(?<=Consume Time: ).*",
     "queryMsgByUniqueKey": r"(?<=spentTimeMills=)\d+",
     "remappingStaticTopic": r"\d{13}",

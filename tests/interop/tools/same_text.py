@@ -26,7 +26,7 @@ def compare(part: str, names: Names, mqadmin: Mqadmin) -> None:
             args = [word.format(**names, own=own) for word in words]
             text = ask(args).replace(own, "OWN")
             masked = re.sub(MASKS.get(words[0], r"\Z."), "#", text)
-            told.append(in_any_order(masked))
+            told.append(in_any_order(masked.removesuffix("\n")))
         assert any(told[0]) == (words[0] not in REFUSED), words
         others += unified_diff(told[0], told[1], " ".join(words), "by ours", n=0, lineterm="")
     assert not others, "\n".join(others)

@@ -35,7 +35,7 @@ TIMERS_BEHIND = r"\d+-\d+(?=\()"
 # Includes the blank before: without it a size like "1.5 KiB" would match as a rate and lose its unit.
 COUNTERS = rf"(?m)(?<=:) .*$|{RATES}"
 NUMBERS = r"( +\d+(\.\d+)?)+ *"
-CLIENT_COUNTERS = rf" *{RATES}|(?<=Timestamp=)\d{{17}}|(?<=consumeTimestamp).*|: \d{{13}}\n"
+CLIENT_COUNTERS = rf"(?m) *{RATES}|(?<=Timestamp=)\d{{17}}|(?<=consumeTimestamp).*|: \d{{13}}$"
 
 
 def rmqadmin(cluster: Cluster, *args: str) -> str:
@@ -188,7 +188,7 @@ def test_producers(same: Callable[..., None], cluster: Cluster, topic: str, fres
     beat = Heartbeat(client_id=f"client@{group}", producer_data_set=[ProducerData(group_name=group)])
     with Wire(cluster.broker_addr) as wire:
         assert wire.ask(RequestCode.HEART_BEAT, {}, fastjson.dumps(beat)).code == 0
-        inner = r"(?m)^producer group \(CLIENT_INNER_PRODUCER\).*\n|(?<=lastUpdateTimestamp=)\d+"
+        inner = r"(?m)^producer group \(CLIENT_INNER_PRODUCER\).*$|(?<=lastUpdateTimestamp=)\d+"
         same("producer", "-b", cluster.broker_addr, mask=inner)
         same("producerConnection", "-g", group, "-t", topic)
 
