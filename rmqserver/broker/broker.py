@@ -340,6 +340,7 @@ class Broker(BrokerAssembly, Service):
                     if self._set_state is not None:
                         self._set_state.log_begins(self.store.log.min_offset)
                     log.info("event=cleaned log_files=%d", report.deleted_log_files)
+                if self.store.has_old_files:
                     await trio.to_thread.run_sync(self.store.look_for_old_files, abandon_on_cancel=True)
                 while self.store.clean_some():
                     await trio.lowlevel.checkpoint()

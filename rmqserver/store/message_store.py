@@ -630,9 +630,14 @@ class MessageStore:
 
     @says_what_failed
     def look_for_old_files(self) -> None:
-        """Lists the directories of all queues for ``clean_some``, which else does that. Call it when ``clean_expired``
-        has removed something. Waits for the device; any thread."""
+        """Lists the directories of all queues for ``clean_some``, which else does that. Waits for the device; any
+        thread."""
         self.queues.look_for_several_files()
+
+    @property
+    def has_old_files(self) -> bool:
+        """Whether queues may have files for a part of the log that is gone."""
+        return self.queues.heads_log_min_offset < self.log.min_offset
 
     @says_what_failed
     def clean_some(self) -> bool:
