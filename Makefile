@@ -21,12 +21,13 @@ PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --dist loadgroup
 # all modules again: twice the processor time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart test test-all pythons interop spark spark-faults browser crash simulate fuzz lint bench audit release clean
+.PHONY: help quickstart test test-all ci-all pythons interop spark spark-faults browser crash simulate fuzz lint bench audit release clean
 
 help:
 	@echo "make quickstart   a year of flights through an embedded broker, examined with rmqadmin"
 	@echo "make test         the quick tests, which need only Python"
 	@echo "make test-all     also the slow tests, sweeps over thousands of cases, and those that start Spark"
+	@echo "make ci-all       .ci/run, and what it leaves out for time: sweeps, and make test with each Python"
 	@echo "make pythons      make test with each other Python release from 3.11 to 3.15, without a compiler; as root, those"
 	@echo "                  that the machine lacks come from a small Debian (.ci/debian_root.sh)"
 	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
@@ -57,6 +58,9 @@ test: $(VENV)/.test
 
 test-all: $(VENV)/.test $(VENV)/.spark
 	$(BIN)/python -m pytest $(PARALLEL) -m "not interop and not crash and not spark_faults and not browser" $(PYTEST)
+
+ci-all:
+	WHOLE=1 .ci/run
 
 pythons: $(VENV)/.test
 	WHOLE=1 $(BIN)/python -m pytest .ci/test_pythons.py $(PYTEST)

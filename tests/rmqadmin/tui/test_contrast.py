@@ -22,7 +22,9 @@ from rmqadmin.tui.contrast import (
 )
 from rmqadmin.tui.widgets.head_line import CONTEXT_STYLES
 
-THEMES = [theme for theme in BUILTIN_THEMES.values() if not theme.ansi]
+OWN = [theme for theme in BUILTIN_THEMES.values() if Color.parse(theme.primary).ansi is not None]
+"""Their colours are the terminal's own."""
+THEMES = [theme for theme in BUILTIN_THEMES.values() if theme not in OWN]
 COLORS = st.tuples(*[st.integers(0, 255)] * 3).map(lambda rgb: Color(*rgb))
 ROLES_MADE = (*ROLES, "text-muted", "text-disabled", "line")
 
@@ -69,8 +71,9 @@ def test_contrast_as_wcag_has_it() -> None:
     assert contrast(Color.parse("#767676"), WHITE) == pytest.approx(4.54, abs=0.005)
 
 
-def test_where_colours_are_the_terminals_own_they_stay() -> None:
-    variables = BUILTIN_THEMES["ansi-dark"].to_color_system().generate()
+@pytest.mark.parametrize("theme", OWN, ids=lambda theme: theme.name)
+def test_where_colours_are_the_terminals_own_they_stay(theme: Theme) -> None:
+    variables = theme.to_color_system().generate()
     assert {name for name in readable(variables) if name in variables} == set()
 
 
