@@ -1,4 +1,4 @@
-"""The names that ``rmqclient`` exports, and the cost of importing it."""
+"""What users import, and the programs of docs/client.md."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
-
 import pytest
-
 import rmqclient
+import re
+from collections.abc import Iterator
+from tests.support import servers
+from tests.support.quick import first_is_quick
+from tests.support.servers import Server
 
 
 @pytest.mark.parametrize("name", rmqclient.__all__)
@@ -34,3 +37,41 @@ def test_the_package_alone_costs_no_trio() -> None:
     code = "import rmqclient, sys; print('trio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs/client.md").read_text()
+EXAMPLE = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n\n^```text\n(.*?)^```\n", re.M | re.S)
+EXAMPLES = {title: (program, printed) for title, program, printed in EXAMPLE.findall(PAGE)}
+TIMEOUT_S = 120
+QUICK_COUNT = 8
+
+
+@pytest.fixture(scope="module")
+def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for the whole page: its first program creates topics that others use."""
+    switched_on = ("recallMessageEnable", "enablePropertyFilter", "enableLmq", "enableMultiDispatch")
+    settings = [part for name in switched_on for part in ("--set", f"{name}=true")]
+    with servers.standalone(tmp_path_factory.mktemp("page"), *settings) as running:
+        run(running, EXAMPLES["Topics"][0])
+        yield running
+
+
+def test_every_program_says_what_it_prints() -> None:
+    assert PAGE.count("```python") == len(EXAMPLES) == PAGE.count("\n## ")
+
+
+@pytest.mark.parametrize("title", first_is_quick(EXAMPLES, count=QUICK_COUNT))
+def test_a_program_prints_what_the_page_says(page_server: Server, title: str) -> None:
+    if title == "Once":
+        pytest.importorskip("sqlite3", reason="a Python that was built without SQLite", exc_type=ImportError)
+    program, printed = EXAMPLES[title]
+    assert run(page_server, program) == printed
+
+
+def run(server: Server, program: str) -> str:
+    program = program.replace("127.0.0.1:9876", server.namesrv_addr)
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

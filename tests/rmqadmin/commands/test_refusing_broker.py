@@ -1,14 +1,42 @@
-"""A broker that refuses everybody: the command shows what it knows, and ends with the refusal's status and hint. These
-commands ended with status 1, which is that for part of an answer, and no hint."""
+"""A broker that is not there, and one that refuses."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 import pytest
-
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support import servers
+from tests.support.servers import Server
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.wire.command import Command
-from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.replayed import Replayed
+
+
+SAID = "no name server knows a broker"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with servers.namesrv(tmp_path_factory.mktemp("alone")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("line", ["clusterList", "topicList", "topicList -c", "consumerProgress", "dlq ls"])
+def test_an_empty_list_says_why(alone: Server, run: Rmqadmin, line: str) -> None:
+    ran = run(*line.split(), "-n", alone.namesrv_addr)
+    assert ran.status == 0
+    (said,) = ran.err.splitlines()
+    assert SAID in said
+    assert len(said) <= 80, "it wraps in a usual terminal"
+
+
+@pytest.mark.parametrize("line", ["group lag billing", "consumerProgress -g billing"])
+def test_a_group_is_not_said_to_be_unknown(alone: Server, run: Rmqadmin, line: str) -> None:
+    ran = run(*line.split(), "-n", alone.namesrv_addr)
+    assert ran.status == 5
+    assert SAID in ran.err
+    assert "offsets" not in ran.err
+
 
 OF_NAMESRV = (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO)
 

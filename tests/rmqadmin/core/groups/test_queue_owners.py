@@ -1,11 +1,15 @@
-"""Conclusions about a group's queues from its members' answers, without a broker."""
+"""Conclusions about a group's queues from its members' answers, and what is reported when queues move between them."""
 
 from __future__ import annotations
 
 import pytest
-
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
 from rmqproto.bodies.base import MessageQueue
+from hypothesis import given
+from hypothesis import strategies as st
+from rmqadmin.core.groups.queue_owners import Member, QueueOwners
+from rmqadmin.core.groups.rebalances import OwnedQueue, Rebalances
+
 
 A, B, C = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))
 
@@ -67,3 +71,73 @@ def test_the_members_that_differ_from_most_are_the_unequal_ones() -> None:
 def test_a_summary_without_its_heading_says_what_it_is_about(summary: str, told: str) -> None:
     """The pulse used to show "queues unequal subscriptions"."""
     assert without_heading(summary) == told
+
+
+QUEUES = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(4)]
+
+
+def owners(*names: str, silent: bool = False, online: str = "ab") -> QueueOwners:
+    """``names``: the owners of each queue, one letter per member."""
+    members = [Member(one, "", None, 1, frozenset(), {}) for one in online]
+    if silent:
+        members.append(Member("z", "", None, 1, None, None, error="timed out"))
+    return QueueOwners(members, {queue: list(found) for queue, found in zip(QUEUES, names, strict=False)}, False)
+
+
+def test_a_member_joins_and_takes_half() -> None:
+    seen = Rebalances()
+    assert seen.look(500, owners("a", "a", "?", "?", silent=True)) is None
+    assert seen.since_ms is None, "the screen said that nothing has changed, of what nobody knew"
+    assert seen.look(1000, owners("a", "a", "a", "a", online="a")) is None
+    assert seen.queues[QUEUES[0]] == OwnedQueue(("a",), None)
+    assert seen.look(2000, owners("a", "a", "ab", "")) is None
+    assert seen.begun_ms == 2000
+    assert seen.look(9000, owners("a", "a", "ab", "b")) is None
+    assert seen.look(12_000, owners("a", "a", "?", "?", silent=True)) is None, "nobody knows"
+    done = seen.look(14_000, owners("a", "a", "b", "b"))
+    assert done is not None
+    assert done.text() == "queues went to other members in 12 s: b gained 2, a lost 2"
+    assert [(move.at_ms, move.queue.queue_id, move.text()) for move in seen.moves] == [
+        (2000, 2, "a → a, b"), (2000, 3, "a → nobody"), (9000, 3, "nobody → b"), (14_000, 2, "a, b → b"),
+    ]  # fmt: skip
+    assert seen.queues[QUEUES[3]] == OwnedQueue(("b",), 9000, ())
+    assert seen.begun_ms is None
+    assert seen.since_ms == 1000
+
+
+def test_what_is_wrong_at_the_first_look_has_begun_then() -> None:
+    seen = Rebalances()
+    assert seen.look(1000, owners("a", "")) is None
+    assert seen.begun_ms == 1000
+    done = seen.look(3000, owners("a", "b"))
+    assert done is not None
+    assert done.text() == "queues went to other members in 2 s: b gained 1"
+
+
+def test_the_last_member_leaves_and_a_topic_goes() -> None:
+    seen = Rebalances()
+    seen.look(1000, owners("a", "a", online="a"))
+    done = seen.look(2000, QueueOwners([], {}, False))
+    assert done is not None
+    assert done.text() == "queues went to other members between two looks: a lost 2"
+    assert seen.look(3000, owners("a", online="a")) is not None
+    assert list(seen.queues) == QUEUES[:1], "a queue that is not there any more is nobody's"
+
+
+MAPS = st.lists(st.lists(st.sampled_from(["", "a", "b", "ab"]), min_size=4, max_size=4), min_size=1, max_size=12)
+
+
+@given(MAPS)
+def test_moves_lead_from_the_first_map_to_the_last(maps: list[list[str]]) -> None:
+    seen = Rebalances()
+    now = {queue: tuple(found) for queue, found in zip(QUEUES, maps[0], strict=True)}
+    for at, names in enumerate(maps):
+        done = seen.look(at * 1000, owners(*names))
+        is_shared_out = all(len(found) == 1 for found in names)
+        assert done is None or is_shared_out
+        assert (seen.begun_ms is None) == is_shared_out
+    for move in seen.moves:
+        assert now[move.queue] == move.before != move.after
+        now[move.queue] = move.after
+    assert now == {queue: known.owners for queue, known in seen.queues.items()}
+    assert now == {queue: tuple(found) for queue, found in zip(QUEUES, maps[-1], strict=True)}

@@ -1,16 +1,19 @@
+"""SQL92 filters: what they are compiled to, and what Apache's said of the same."""
+
 from __future__ import annotations
 
 import contextlib
 from random import Random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from rmqproto.filters.sql92 import Sql92Error, compile_sql92
 from rmqproto.filters.sql92.parser import LENGTH_MAX, NESTING_MAX, TOKEN_COUNT_MAX, parse
 from tests.rmqproto.filters.sql92 import interpreter
 from tests.rmqproto.filters.sql92.expressions import expression, properties
+import json
+import lzma
+from pathlib import Path
 
 
 @given(st.integers(0, 1 << 62))
@@ -103,3 +106,24 @@ def test_long_ones_within_the_limits_compile(text: str) -> None:
 def test_hostile_ones_are_refused(text: str) -> None:
     with pytest.raises(Sql92Error):
         compile_sql92(text)
+
+
+FILE = Path(__file__).parents[3] / "golden/sql92/filter.jsonl.xz"
+
+
+def test_every_expression_means_what_it_means_to_apache() -> None:
+    with lzma.open(FILE, "rt") as lines:
+        maps = json.loads(next(lines))
+        count = 0
+        for line in lines:
+            expression, remark, *results = json.loads(line)
+            count += 1
+            if remark is not None:
+                with pytest.raises(Sql92Error) as caught:
+                    compile_sql92(expression)
+                assert caught.value.remark == remark, expression
+                continue
+            matches = compile_sql92(expression)
+            for properties, result in zip(maps, results[0], strict=True):
+                assert matches(properties) is (result == "T"), (expression, properties, result)
+    assert count > 3000

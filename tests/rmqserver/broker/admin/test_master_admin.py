@@ -1,9 +1,8 @@
-"""Requests of tools to a master without slaves, beside Apache's answers."""
+"""What is asked of a master, and long answers in pages."""
 
 from __future__ import annotations
 
 import pytest
-
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
@@ -13,6 +12,12 @@ from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_group, create_topic, ok
 from tests.support.golden import exchanges
 from tests.support.wire import Wire
+from hypothesis import given
+from hypothesis import strategies as st
+from rmqproto.bodies.base import DataVersion
+from rmqserver.broker.admin.paging import page
+from rmqserver.config.broker_config import BrokerConfig
+
 
 CODES = (354, 355, 908, 2002, 2004)
 WITHOUT_SLAVES = "907-GET_BROKER_HA_STATUS/03"
@@ -78,3 +83,51 @@ def test_all_request_modes(admin: Wire) -> None:
     for each in exchanges(402):
         if each.name != NO_MODES:
             play(admin, each.name)
+
+
+ENTRIES = {name: name.lower() for name in "CABED"}
+VERSION = DataVersion(counter=3, timestamp=7)
+CONFIG = BrokerConfig()
+NOW = dumps(VERSION).decode()
+OLD = dumps(DataVersion(counter=2, timestamp=6)).decode()
+
+
+def pages(first: int | None, version: str | None, count: int | None, config: BrokerConfig = CONFIG) -> str:
+    return "".join(page(ENTRIES, VERSION, config, first, version, count))
+
+
+def test_a_reader_that_names_nothing_gets_everything_in_its_order() -> None:
+    assert pages(None, None, None) == "CABED"
+
+
+def test_pages_are_in_the_order_of_names() -> None:
+    assert pages(0, "", 2) == "AB"
+    assert pages(2, NOW, 2) == "CD"
+    assert pages(4, NOW, 2) == "E"
+    assert pages(5, NOW, 2) == ""
+
+
+def test_a_changed_table_is_read_from_its_start_again() -> None:
+    """The reader sees the new version and starts over; a page from the middle would leave a gap."""
+    for version in (OLD, "", None, "{no json"):
+        assert pages(2, version, 2) == "AB"
+
+
+def test_the_first_page_needs_no_version() -> None:
+    assert pages(0, OLD, 2) == "AB"
+
+
+def test_a_page_is_never_longer_than_the_setting() -> None:
+    config = BrokerConfig.from_properties("splitMetadataSize=3")
+    assert pages(0, None, 100, config) == "ABC"
+    assert pages(0, None, None, config) == "ABC"
+
+
+def test_paging_can_be_switched_off() -> None:
+    config = BrokerConfig.from_properties("enableSplitMetadata=false")
+    assert pages(2, NOW, 1, config) == "CABED"
+
+
+@given(st.integers(-10, 10), st.integers(-10, 10))
+def test_odd_numbers_do_no_harm(first: int, count: int) -> None:
+    assert set(pages(first, NOW, count)) <= set(ENTRIES)

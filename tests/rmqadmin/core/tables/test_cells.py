@@ -1,12 +1,53 @@
-"""Columns fitted to a terminal: they always fit, and the important ones stay."""
+"""Values as text and as blocks, and columns fitted to a terminal: they always fit, and the important ones stay."""
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+from rmqadmin.core.results import Row, columns, doc
+from rmqadmin.core.tables.values import machine_text, person_text
 from hypothesis import given
 from hypothesis import strategies as st
-
+from rmqadmin.core.tables.sparkline import bars, sparkline
 from rmqadmin.core.results import Importance
 from rmqadmin.core.tables.widths import GAP, Wish, fit
+
+
+class Configured(Row, frozen=True):
+    config: Annotated[dict[str, Any], doc("by Apache's names")]
+
+
+def test_what_is_not_set_within_a_value_is_not_called_as_python_calls_it() -> None:
+    """`exportMetadata` used to show ``subscriptionDataSet=None``, also in csv."""
+    (column,) = columns(Configured)
+    value = {"subscriptionDataSet": None, "type": "CUSTOMIZED"}
+    assert person_text(value, column, None) == "subscriptionDataSet=none type=CUSTOMIZED"
+    assert machine_text(value, column) == "subscriptionDataSet= type=CUSTOMIZED"
+
+
+def test_the_newest_is_at_the_end_and_what_is_unknown_is_blank() -> None:
+    assert sparkline([0.0, 1.0, None, 4.0, 8.0], 8) == "   ▁▂ ▅█"
+    assert sparkline([1.0, 2.0, 3.0], 2) == "▆█"
+    assert sparkline([], 3) == "   "
+
+
+def test_the_top_is_the_largest_value_or_what_it_is_told() -> None:
+    assert sparkline([5.0, 5.0], 2) == "██"
+    assert sparkline([0.25, 0.5, 2.0], 3, top=1.0) == "▃▅█"
+    assert sparkline([0.0, 0.0], 2) == "▁▁", "nothing is not unknown"
+
+
+@given(st.lists(st.none() | st.floats(0, 1e9), max_size=30), st.integers(1, 20), st.integers(1, 6))
+def test_bars_fill_their_lines(values: list[float | None], width: int, height: int) -> None:
+    lines = bars(values, width, height)
+    assert [len(line) for line in lines] == [width] * height
+    for at, value in enumerate(values[-width:][::-1], 1):
+        column = "".join(line[-at] for line in lines)
+        assert column == column.rstrip() if value is not None else not column.strip()
+        assert " " not in column.lstrip(), "a bar has no holes"
+
+
+def test_bars_of_two_lines() -> None:
+    assert bars([0.0, 4.0, 6.0, 8.0, None], 5, 2) == ["  ▄█ ", "▁███ "]
 
 
 def wish(whole: int, least: int = 6, importance: Importance = Importance.USUAL) -> Wish:

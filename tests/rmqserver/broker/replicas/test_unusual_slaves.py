@@ -1,13 +1,17 @@
-"""A master whose slave needs old log: what is not in the page cache is read past it, wherever a transfer begins."""
+"""What slaves note of their masters, lists that lack topics, and log that is read from the device."""
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
-
+from rmqserver.broker.replicas.slave_note import SlaveNote, forget_slave_note, was_slave
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.broker.assembly import BrokerAssembly
+from rmqserver.broker.replicas.unlisted_topics import list_unlisted
+from tests.rmqserver.store.conftest import put
+import socket
 import pytest
 import trio
-
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.broker.replicas import ha_link
 from rmqserver.broker.replicas.ha_master import HaMaster
@@ -16,7 +20,39 @@ from rmqserver.store.disk.disk import OsFile
 from rmqserver.store.log import commit_log
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
-from tests.rmqserver.store.conftest import put
+
+
+def test_it_is_known_until_this_broker_is_a_slave_no_more(tmp_path: Path) -> None:
+    def files() -> ConfigFiles:
+        return ConfigFiles(str(tmp_path), OsDisk(), background=False)
+
+    assert not was_slave(files())
+    note = SlaveNote(files())
+    note.load()
+    assert (was_slave(files()), note.is_other_log) == (True, False)
+    note.compared(is_other_log=True)
+    again = SlaveNote(files())
+    again.load()
+    assert again.is_other_log
+    forget_slave_note(files())
+    assert not was_slave(files())
+    anew = SlaveNote(files())
+    anew.load()
+    assert not anew.is_other_log
+
+
+def test_topics_of_the_last_messages_are_listed_and_deleted_ones_stay_away(parts: BrokerAssembly) -> None:
+    put(parts.store, "Deleted")
+    parts.store.commit()
+    known_until = parts.store.written_offset
+    for topic, queue_id in (("New", 0), ("Wide", 40), ("%LMQ%x", 0), ("TopicTest", 0)):
+        put(parts.store, topic, queue_id=queue_id)
+    parts.store.commit()
+    before = set(parts.topics.all())
+    list_unlisted(parts.config, parts.store, parts.topics, known_until)
+    assert set(parts.topics.all()) - before - {"TopicTest"} == {"New", "Wide"}
+    assert [parts.topics.all()[name].read_queue_nums for name in ("New", "Wide")] == [8, 41]
+
 
 FILE_SIZE_BYTES = 40_000
 """No multiple of a page."""
