@@ -1,7 +1,5 @@
 """Fixtures for every test: a running server, a raw connection, names that nobody else uses."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import signal

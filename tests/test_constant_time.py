@@ -1,8 +1,6 @@
 """Proofs of identity are compared in constant time, so that the time does not tell which byte is wrong. Read from the
 sources."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where tests live and which markers they have: `make test` must pass on a machine that has only Python."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

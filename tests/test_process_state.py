@@ -1,7 +1,5 @@
 """The check that every file of tests leaves its process as it was (``as_found`` in ``conftest.py``)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 """``make release`` and ``make audit``: a release comes with its hashes and is reproducible; a known weakness of a
 package fails the audit."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

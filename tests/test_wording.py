@@ -1,7 +1,5 @@
 """Errors and notices say ``1 queue`` and ``2 queues``, never ``1 queues``."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Runs a workload, and after every change of the disk checks images of a crash at that moment. Some of them are crashed
 again while they recover."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from random import Random

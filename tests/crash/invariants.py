@@ -1,8 +1,6 @@
 """Invariants of every image that a crash has left, once the store was opened on it. ``check`` raises ``Violation`` with
 a sentence; it trusts only the ledger and the bytes that were handed to the file system."""
 
-from __future__ import annotations
-
 import dataclasses
 from bisect import bisect_right
 from random import Random

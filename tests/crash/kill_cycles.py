@@ -1,8 +1,6 @@
 """Kills a real broker again and again in the middle of its work. A producer sends numbers in order, a reader follows,
 and a ledger outside the broker compares both with what the next process serves."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Tests that the harness detects broken promises: each of these stores or disks breaks one, and some image must show
 it."""
 
-from __future__ import annotations
-
 import errno
 import re
 from collections.abc import Callable

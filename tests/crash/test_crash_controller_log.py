@@ -1,8 +1,6 @@
 """Crashes of a controller's log, by the fault model of ``recording_disk.py``: the next start finds the state after the
 last answered event, or after the one that was being stored, and goes on from there."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

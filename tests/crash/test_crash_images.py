@@ -4,8 +4,6 @@ Each run is a workload of one seed. At every change of the disk, images are draw
 seed and number of the image; ``Run(mode, seed).check()`` reproduces it.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

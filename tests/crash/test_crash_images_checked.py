@@ -2,8 +2,6 @@
 count at least the log that recovery keeps, report anything that recovery cuts off, and find no damage in the recovered
 store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

@@ -2,8 +2,6 @@
 ``recording_disk.py``. The next start finds them as they were before or after the change, never in another state, and
 goes on from there. Files that another program has left empty or half written are refused with an explanation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 from typing import Any

@@ -2,8 +2,6 @@
 timer is lost. After a kill none comes twice; after a power cut, none comes twice that the checkpoint counts as
 delivered."""
 
-from __future__ import annotations
-
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from random import Random

@@ -2,8 +2,6 @@
 message is there exactly once, as soon as its producer has answered any check with its decision again. A message that
 was rolled back, or never ended, is not there."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

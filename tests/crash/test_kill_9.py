@@ -1,7 +1,5 @@
 """kill -9 loses nothing in either flush mode: all messages that were acknowledged or consumed are there afterwards."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

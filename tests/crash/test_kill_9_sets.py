@@ -2,8 +2,6 @@
 Afterwards each acknowledged message is at its queue offset at all three brokers, and no two messages were acknowledged
 with the same offset."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """kill -9 right after an answer loses no topic and no group, however it was made: by a tool, a send, a heartbeat, or by
 the broker for a dead letter."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """A real broker is killed while it delivers timers. The next one delivers the rest: none is lost, and none comes
 twice."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 call 2, and so on to the last. Whichever call fails, the store reports it with a StorageError or a refusal, goes on
 serving reads, and keeps what it has acknowledged, after a kill and after a power cut."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools

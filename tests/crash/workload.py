@@ -2,8 +2,6 @@
 clean stops, kills and starts, against a store on a ``RecordingDisk``. A ledger outside the store records what was
 promised."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from random import Random

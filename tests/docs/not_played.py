@@ -1,8 +1,6 @@
 """Checks that every exchange recorded with a real Apache RocketMQ was played against ours. A whole run of the tests
 does this at its end (``tests/conftest.py``)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from tests.docs.compatibility import NEVER_SERVED_BY_APACHE, TO_CLIENTS, dispatch_tables

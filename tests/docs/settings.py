@@ -1,8 +1,6 @@
 """Settings of Apache's brokers and nameservers that have no effect on ours, grouped by the reason. The compatibility
 page is made from this. It cannot be made while a setting has neither an effect nor a reason."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """``docs/architecture.md`` names files that exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Things that pages name exist: options, commands, settings, metrics, and the methods of the test fixture."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

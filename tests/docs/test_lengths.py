@@ -1,7 +1,5 @@
 """A page is read in a few minutes: 1,200 words at most."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """Every link between our pages works: the file exists, and so does the heading. So does every page that a program
 names."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import cache

@@ -1,7 +1,5 @@
 """The steps of docs/security.md for hardening a server in five minutes work as written."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A server under attack, and a good client that must not notice the attack."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

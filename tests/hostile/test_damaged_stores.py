@@ -6,8 +6,6 @@ The format has no checksum for properties, for the numbers in a record's head, o
 entries of the index. Damaged values that still look possible are passed on as they are, as by Apache's broker.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

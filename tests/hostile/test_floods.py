@@ -1,8 +1,6 @@
 """Too many allowed requests: answers that nobody reads, pulls that all wake at once, endless new names, thousands of
 connections. Memory stays within the limits, and the good client is served."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import socket

@@ -1,8 +1,6 @@
 """Bytes that are no frame, and frames that never end, at both sockets. The connection is closed or waits within the
 limits, and no other client notices."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import socket

@@ -1,8 +1,6 @@
 """Runs the fuzz targets over their seeds, without a fuzzer. Each finding of ``make fuzz`` becomes a seed and so a
 test."""
 
-from __future__ import annotations
-
 import pytest
 
 from fuzz.targets import TARGETS, run_one, seeds

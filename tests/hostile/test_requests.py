@@ -1,7 +1,5 @@
 """Every served request code with hostile fields and bodies gets an answer or a closed connection, and nothing else."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,8 +1,6 @@
 """Tables that clients fill by naming things. Each has a named bound. At the bound it refuses new entries with a message
 and keeps the old ones; when an entry goes there is room again."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A cluster of two of Apache's brokers: what our clients and tools do with static topics, which only Apache's serve."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -3,8 +3,6 @@
 It is ``$RMQADMIN_INTEROP_CACHE`` or ``~/.cache/rmqadmin/interop``. Cached content needs no network.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

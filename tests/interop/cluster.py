@@ -4,8 +4,6 @@ same settings.
 If a test passes on ``apache`` and fails on ``ours``, that is our bug. If it fails on ``apache``, the test is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, Self

@@ -1,7 +1,5 @@
 """Fixtures of the interop tests: one cluster of each kind for the whole session, with few JVMs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Real Apache controllers, and brokers of either kind in one set under them."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from collections.abc import Mapping

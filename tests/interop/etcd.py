@@ -1,8 +1,6 @@
 """A real etcd of one or three members. The program is Debian's ``etcd-server``, from PATH or unpacked from its package
 without being installed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Messages to and from the Java witness (``java/Witness.java``), as types of JSON lines."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Histories of one queue: which client sent or read what, when, and with which result. ``verdict`` asks porcupine, a
 checker of linearizability, whether one queue can have behaved so."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Apache's own mqadmin, with one JVM for many calls (``java/Mqadmin.java``): a JVM for each call would cost seconds."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@
 the release is compiled again. Each is built into the cache on first use. A missing tool is an error that names it.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Our own nameserver and broker (``rmqserver standalone``), with the interface of ``apache.ApacheRocketMQ``."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Mapping
 from pathlib import Path

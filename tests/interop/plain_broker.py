@@ -1,8 +1,6 @@
 """The last Apache broker that enforces ACL 1.0, 5.3.2, on loopback. Its nameserver is of 5.5.0, because no artifact of
 the 5.3.2 nameserver is published; neither authenticates anybody."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

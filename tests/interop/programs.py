@@ -1,7 +1,5 @@
 """Programs of the machine that the interop tests start."""
 
-from __future__ import annotations
-
 import shutil
 
 

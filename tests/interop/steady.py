@@ -1,7 +1,5 @@
 """Real clients that send steadily while something happens to their brokers."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

@@ -1,8 +1,6 @@
 """The Java client of the release, and the verbs that it understands: each verb of ``java/Witness.java`` is a method
 here."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command lines of a page, and a minimal shell that runs them inside the test's process."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

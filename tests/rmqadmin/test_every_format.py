@@ -1,8 +1,6 @@
 """Runs every reading command in every format and parses the output, so that no command has its own format or lacks
 one."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The examples in every command's help, run unchanged except for addresses, ids and the end of a watch."""
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

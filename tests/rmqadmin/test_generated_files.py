@@ -1,7 +1,5 @@
 """Shells complete command lines, and the manual is made."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

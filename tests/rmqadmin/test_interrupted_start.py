@@ -1,7 +1,5 @@
 """Ctrl-C while a command line starts, and while its process ends: nothing is printed, and the status is 130."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

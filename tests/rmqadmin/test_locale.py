@@ -1,7 +1,5 @@
 """Names and bodies of any script work in every locale, and bytes that are not text are reported as such."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

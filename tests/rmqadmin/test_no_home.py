@@ -1,8 +1,6 @@
 """A user without a home: neither HOME nor an entry in passwd, as in many containers. Commands work, and what must be
 written there fails in one line that says what to set."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

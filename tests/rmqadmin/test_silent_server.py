@@ -1,8 +1,6 @@
 """A server that accepts connections but never answers (an HTTP or TLS server, or one that hangs) costs a whole
 time-out. Meanwhile a terminal says which server is waited for."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 

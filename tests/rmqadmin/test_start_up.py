@@ -1,7 +1,5 @@
 """What the program imports when it starts in its own process, which is the cost of its start."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """A listener for tests, and waiting for what it gets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import trio

@@ -1,7 +1,5 @@
 """An in-memory name server and broker with one queue of one topic, which tests can make misbehave."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Self

@@ -1,8 +1,6 @@
 """An in-memory name server and broker. Pops get the messages that a test has stored, and what clients report about them
 is kept."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Self

@@ -1,25 +1,24 @@
 """Addresses, addresses behind others, the name servers that are asked, and texts of settings."""
 
-from __future__ import annotations
-
-import pytest
-from rmqclient.addresses import parse_addresses, split_address
-from rmqproto.errors import UsageError
-import msgspec
-from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, split_rules
 from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqclient.addresses import NO_MAP, AddressMap, parse_address_map, parse_addresses, split_address, split_rules
 from rmqclient.admin import AdminClient
+from rmqclient.admin.config_text import config_request, config_values_untrusted
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message
 from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
+from rmqproto.errors import UsageError
+from rmqproto.java import java_properties
 from tests.rmqclient.collector import Collector, until
 from tests.support.processes import free_ports
 from tests.support.servers import Server
-from hypothesis import given
-from hypothesis import strategies as st
-from rmqclient.admin.config_text import config_request, config_values_untrusted
-from rmqproto.java import java_properties
 
 
 def test_several_addresses_are_joined_by_semicolons() -> None:

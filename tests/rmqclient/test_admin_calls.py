@@ -1,8 +1,6 @@
 """The admin client: which server it asks, which calls it refuses before asking any, and the contents of its
 requests."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqclient.admin import AdminClient

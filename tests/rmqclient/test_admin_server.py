@@ -1,7 +1,5 @@
 """Admin calls against our own broker and name server: written values are read back."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """The blocking client against a peer that behaves like real servers on bad days."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Broadcasting, on our own server: every member gets every message and keeps its own offsets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

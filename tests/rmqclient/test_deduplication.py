@@ -1,7 +1,5 @@
 """Messages that were already consumed are skipped, wherever they come from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,8 +1,6 @@
 """An idempotent producer over a lossy wire: each acknowledged message is stored once, where the producer said, and each
 given-up message at most once."""
 
-from __future__ import annotations
-
 import signal
 from collections import Counter
 from pathlib import Path

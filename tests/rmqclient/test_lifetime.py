@@ -1,7 +1,5 @@
 """The outcome of ``async with`` around a client."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 import pytest

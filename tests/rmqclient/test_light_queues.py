@@ -1,7 +1,5 @@
 """Light queues in our client: a message that names several is read from each, at its offset there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The meaning of an answer to a pop of lite topics, in our broker's form and in Apache's."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """A lite pull consumer on our own server: queues are assigned or shared, and the application chooses offsets."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from pathlib import Path

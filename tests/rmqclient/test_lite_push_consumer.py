@@ -1,8 +1,6 @@
 """A consumer of lite topics on our own broker: order in each lite topic, failures, members, and producers that send to
 them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Orderly consuming, on our own server: one message of a queue at a time, whichever member owns the queue."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A POP consumer against a scripted broker: the fate of each message, whatever goes wrong."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 

@@ -1,7 +1,5 @@
 """POP consumers on our own server: shares, failures, and messages that are given back."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
-from pathlib import Path
-import pytest
-import rmqclient
-import re
 from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rmqclient
 from tests.support import servers
 from tests.support.quick import first_is_quick
 from tests.support.servers import Server

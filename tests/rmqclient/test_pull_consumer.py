@@ -1,7 +1,5 @@
 """Reading queues at one's own pace, from our own broker."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """A push consumer against a scripted broker: it delivers each message at least once, whatever goes wrong."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 

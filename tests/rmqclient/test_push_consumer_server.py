@@ -1,7 +1,5 @@
 """Push consumers on our own server: retries, dead letters, rebalancing, and a killed broker."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Request and reply on our own server, with our client on both sides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

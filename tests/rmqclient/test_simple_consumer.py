@@ -1,7 +1,5 @@
 """Popping at the application's own pace, from our own broker."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

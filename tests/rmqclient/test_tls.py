@@ -1,7 +1,5 @@
 """The trio clients over TLS: a producer and a consumer against a server that accepts nothing else."""
 
-from __future__ import annotations
-
 import os
 import ssl
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records that producers and consumers write to the trace topic, read back from our own server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Transactions of our client on our own server, ended at once, by a check, by another producer, or after a kill."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Queue allocation, against the results of Apache's own strategies (tests/golden/allocation)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Headers and bodies between brokers, controllers and ``mqadmin``, as a real 5.5.0 sent them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

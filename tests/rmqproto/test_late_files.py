@@ -1,7 +1,5 @@
 """Modules of typed bodies and headers, which are loaded on first use."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Which entry of a subject's policies decides, checked against an evaluator that applies the rules one after the
 other."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Handles, infos and bit sets of POP, and the names of its retry topics."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given

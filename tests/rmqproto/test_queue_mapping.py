@@ -1,7 +1,5 @@
 """The rules of static topics."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto import queue_mapping as mapping

@@ -1,7 +1,5 @@
 """The grammar of times."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Trace records: from a real client, of every type, and damaged."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import lzma

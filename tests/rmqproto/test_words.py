@@ -1,14 +1,14 @@
 """What a person writes: host parts of addresses, rules of faults, and words that are read as options."""
 
-from __future__ import annotations
+import unicodedata
 
 import pytest
-from rmqproto.hosts import is_loopback, is_port
-from rmqproto.errors import UsageError
-from rmqproto.fault_rules import FaultRule, parse_rule
-import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
+
+from rmqproto.errors import UsageError
+from rmqproto.fault_rules import FaultRule, parse_rule
+from rmqproto.hosts import is_loopback, is_port
 from rmqproto.misread_words import misread_character, misread_word
 
 

@@ -1,7 +1,5 @@
 """Requests, targets and audits against a running broker, without Spark."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

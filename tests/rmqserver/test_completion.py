@@ -1,7 +1,5 @@
 """The completion of ``rmqserver``, printed, installed, and used by bash."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

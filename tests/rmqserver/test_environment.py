@@ -1,7 +1,5 @@
 """Environment variables as options of ``rmqserver``."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """``standalone --replicas``: one command starts a set of brokers, and ends it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 """The server commands of the documentation pages, run as they stand except for ports: each server gets ready, and ends
 cleanly."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,22 +1,21 @@
 """The addresses that a server tells, and those at which it is reached."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
+
 import pytest
 import trio
+
 from rmqclient import ConsumeFrom, Message, Producer, PushConsumer
 from rmqclient.admin import AdminClient
+from rmqproto.errors import UsageError
+from rmqproto.message.record import host_bytes
+from rmqserver.advertise import Advertise, local_host
 from tests.rmqclient.collector import Collector, until
 from tests.support import servers
 from tests.support.forwarder import Forwarder
 from tests.support.processes import free_ports
 from tests.support.servers import Server
-from rmqproto.errors import UsageError
-from rmqproto.message.record import host_bytes
-from rmqserver.advertise import Advertise, local_host
-
 
 ADDRESSES = ("127.0.0.1", "127.0.0.2")
 

@@ -1,7 +1,5 @@
 """Stores without ``--data``, with real processes: what kill -9 leaves behind is removed, and nothing else."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

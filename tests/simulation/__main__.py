@@ -1,7 +1,5 @@
 """``python -m tests.simulation --seed N``: one history, to read. ``--seeds N``: so many, from ``--seed`` on."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,7 +1,5 @@
 """The functions of ``time`` that the product's modules use, by the clocks of the machine that runs them."""
 
-from __future__ import annotations
-
 from tests.simulation.tasks import running
 from tests.simulation.world import EPOCH_S, Machine
 

@@ -1,8 +1,6 @@
 """A controller: the product's ``Controller`` with its decider, its decisions and its event log, on the file system of
 ``tests/crash``, which knows what a crash may leave."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

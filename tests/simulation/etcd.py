@@ -3,8 +3,6 @@ its own clock, and may be out of reach, frozen, or away for a while, like a real
 may lose or delay requests and answers, so that they come long after their sender has asked again. It may also lose a
 watch's news, which are not repeated."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

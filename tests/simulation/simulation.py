@@ -1,8 +1,6 @@
 """Runs one seed: two or three brokers under a controller, producers, readers and faults. Then everything is mended, and
 the set must recover."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Histories of sets of brokers, and broken rules that they reveal."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

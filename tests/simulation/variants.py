@@ -1,8 +1,6 @@
 """Broken variants of the product, each with one wrong rule in a copy of its modules. The simulation must detect every
 one of them. Each is a mistake that a developer could make, and several are what other brokers do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

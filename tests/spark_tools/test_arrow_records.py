@@ -1,7 +1,5 @@
 """The vectorised parser and the plain decoder of ``rmqproto`` read the same fields from the same bytes."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

@@ -1,7 +1,5 @@
 """The steps of ``replay`` before it starts Spark. These tests forbid Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Partitions of a live read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

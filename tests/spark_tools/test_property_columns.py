@@ -1,7 +1,5 @@
 """Property strings parsed all together, compared with the parser that takes one at a time."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st

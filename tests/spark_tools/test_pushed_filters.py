@@ -1,7 +1,5 @@
 """Filters as Spark pushes them down: the reader returns every row that matches, and few others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The columns of the source, and how a user's own schema may name them."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.errors import UsageError

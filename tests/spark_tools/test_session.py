@@ -1,7 +1,5 @@
 """Finding a Java, the shim, and the behaviour without the extra. No Spark is started."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Looking for Spark's processes among all others of the machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

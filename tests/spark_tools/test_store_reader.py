@@ -1,8 +1,6 @@
 """Stores of a real broker, read as Spark reads them, by scan and by index: every message that the broker itself
 serves."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -1,8 +1,6 @@
 """mqadmin prints in the order of Java's hash maps; ours sorts. What is compared disregards the order, and nothing
 else."""
 
-from __future__ import annotations
-
 import re
 
 

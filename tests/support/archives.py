@@ -1,7 +1,5 @@
 """Packed test data."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every request code sent to a server, signed or not. Shared by the tests of users and policies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Certificates as a site would have them: an authority and the certificates that it signs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

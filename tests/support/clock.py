@@ -1,7 +1,5 @@
 """A clock that the test moves, and a local time that it chooses."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

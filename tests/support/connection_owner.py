@@ -1,7 +1,5 @@
 """Which process of this machine is at the other end of a connection. The kernel knows."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An online consumer that reports about itself what a test tells it to."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from typing import Self

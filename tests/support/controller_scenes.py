@@ -2,8 +2,6 @@
 wrong requests, handovers, a killed master, an unclean election, three controllers. One more scene: a slave acts for its
 master, which is killed and comes back."""
 
-from __future__ import annotations
-
 import functools
 import json
 import lzma

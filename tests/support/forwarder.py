@@ -1,7 +1,5 @@
 """A port mapped to another, as a container's is: bytes that come in on one side go out on the other."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

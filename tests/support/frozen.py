@@ -1,8 +1,6 @@
 """A broker that is sent messages while it is frozen. When it wakes it sees them first, before anybody can tell it that
 another broker is the master."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,8 +1,6 @@
 """Recorded exchanges of a real Apache RocketMQ 5.5.0, to be played against ours (``tests/golden/frames.jsonl.xz``), and
 which of them were played."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """Lite topics on any broker: a parent topic, a group bound to it, messages, and a listener that keeps them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol

@@ -1,8 +1,6 @@
 """A plugin of mypy (``make lint``): ``msgspec.structs.replace`` takes the fields of its struct, each with its type. The
 library declares any argument, so a renamed field would fail only where the call runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from mypy.plugin import FunctionSigContext, Plugin

@@ -1,7 +1,5 @@
 """A scripted server: real loopback sockets and real frames, but no broker behind them."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

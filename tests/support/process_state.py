@@ -1,7 +1,5 @@
 """What a file of tests must leave as it found it: other files run in the same process afterwards, in any order."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Child processes of the tests. Each is ended by its own pid, and dies with the test run even if that is killed."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

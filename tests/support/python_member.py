@@ -1,7 +1,5 @@
 """Our own push consumer as a member of a group beside Java's. It runs Trio in a thread of its own."""
 
-from __future__ import annotations
-
 import threading
 from typing import Self
 

@@ -1,7 +1,5 @@
 """Cases that the quick tests leave to ``make test-all``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

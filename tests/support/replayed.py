@@ -1,8 +1,6 @@
 """A server that answers as a real Apache RocketMQ 5.5.0 did in the recorded exchanges. It is broker, controller and
 name server at one address. Use it for requests that our own server does not serve."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

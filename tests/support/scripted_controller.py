@@ -1,8 +1,6 @@
 """A controller of one set that elects the broker a test names, over real sockets. It answers and refuses as a
 controller of Apache RocketMQ 5.5.0 does."""
 
-from __future__ import annotations
-
 import threading
 from typing import Self
 

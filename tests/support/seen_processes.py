@@ -1,7 +1,5 @@
 """What the process list shows to every user of the machine."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

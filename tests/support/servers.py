@@ -1,7 +1,5 @@
 """``rmqserver`` as real child processes, which end with the test run even if that is killed."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A slave that only speaks the protocol: it sends reports and receives transfers, but stores nothing."""
 
-from __future__ import annotations
-
 import socket
 from typing import NamedTuple, Self
 

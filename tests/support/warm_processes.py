@@ -11,8 +11,6 @@ its exit status:
 Each process gets SIGTERM when its parent dies, so none outlives a killed test run.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import functools

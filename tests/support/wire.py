@@ -1,7 +1,5 @@
 """A raw client: it sends whole frames and receives commands. It can also send what no good client would."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Mapping
 from typing import Self

@@ -1,7 +1,5 @@
 """A real zsh in a terminal, with a completion file."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

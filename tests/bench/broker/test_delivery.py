@@ -1,7 +1,5 @@
 """Messages to a consumer that waits."""
 
-from __future__ import annotations
-
 from bench.broker.delivery import Pair, figures
 from bench.harness.servers import ours
 

@@ -1,7 +1,5 @@
 """A broker that authenticates every client, under load."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

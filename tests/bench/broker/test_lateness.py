@@ -1,7 +1,5 @@
 """Timers are sent, awaited and counted: none is lost and none is early."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.broker.lateness import Lateness, figures, lateness_of

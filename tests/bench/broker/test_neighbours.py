@@ -1,7 +1,5 @@
 """Producers beside others that take more than their share."""
 
-from __future__ import annotations
-
 import socket
 
 from bench.broker.neighbours import figures, half_frames, send_ms

@@ -1,7 +1,5 @@
 """A broker accepts the load of the special rows: every request succeeds and none is left half done."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Two checkouts of this project beside each other."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The printed form of a figure, and the exit status of the run."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.__main__ import exit_status

@@ -1,7 +1,5 @@
 """What the table says about sets that lost their masters."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.replicas import failover

@@ -1,8 +1,6 @@
 """A group's dead letters are made, seen and sent again. A command that ends with an unexpected status gives no
 figure."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

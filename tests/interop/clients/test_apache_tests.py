@@ -1,7 +1,5 @@
 """Apache's own integration tests of TLS, the released classes, against our server."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Java consumers in broadcasting mode: every member gets every message, and keeps its own offsets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The Java orderly consumer gets a queue's messages in order, one member at a time, whatever the listener does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import pytest

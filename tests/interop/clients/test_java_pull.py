@@ -1,7 +1,5 @@
 """The Java pull consumer: every status a pull can have, filters, and committed offsets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

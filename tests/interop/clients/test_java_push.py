@@ -1,7 +1,5 @@
 """The Java push consumer: filters, start offsets, progress, and waiting for messages."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ they show.
 The index is written after a send is answered, so the first query of a test waits until it finds (``eventually``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

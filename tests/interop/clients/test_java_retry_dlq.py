@@ -1,8 +1,6 @@
 """Messages that a Java listener fails on come again through the group's retry topic, and finally become dead
 letters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """All kinds of sends by the real Java client, and the messages that are stored for them."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """``bench`` on a real broker and on ours: counted messages are stored, and sent ones are received."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Apache's broker at our nameserver, and ours at Apache's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

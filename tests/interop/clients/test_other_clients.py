@@ -5,8 +5,6 @@ The Java client of the release creates the topics and inspects stored messages. 
 for a test (Go sees a new route after 30 s), so the retry topics exist before their groups.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable

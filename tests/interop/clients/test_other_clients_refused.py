@@ -1,7 +1,5 @@
 """What other clients report if a broker refuses their message: the same for Apache's broker and for ours."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack

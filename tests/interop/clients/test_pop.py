@@ -1,7 +1,5 @@
 """POP with Java's and our members of groups in mode POP, on Apache's broker and on ours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Our own clients against the real broker and ours, and together with the Java client in one group."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

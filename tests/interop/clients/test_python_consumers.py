@@ -1,8 +1,6 @@
 """Our consumers beside the Java client in one group: orderly, broadcasting, and their traces as Apache's tools read
 them."""
 
-from __future__ import annotations
-
 import shutil
 from collections import defaultdict
 from collections.abc import Callable

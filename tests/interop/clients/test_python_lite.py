@@ -1,8 +1,6 @@
 """Our consumer of lite topics on Apache's broker and on ours: it gets the same messages in the same order, and tools
 are told the same of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Request and reply between our client and the Java client, on Apache's broker and on ours."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 

@@ -1,8 +1,6 @@
 """The queue of a key beside Java's ``SelectMessageQueueByHash``, for other keys in every run: a key whose messages come
 from two programs stays in one queue only if both choose alike."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

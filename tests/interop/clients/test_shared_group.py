@@ -4,8 +4,6 @@ come and go.
 Unprompted, the Java members rebalance every ten minutes. Within a test they do so because the broker notifies them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

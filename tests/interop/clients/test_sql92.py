@@ -1,8 +1,6 @@
 """SQL92 expressions beside Apache's own filter, with new random ones in every run, and a broker's answers to
 expressions that it refuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

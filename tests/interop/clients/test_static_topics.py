@@ -1,8 +1,6 @@
 """Static topics of Apache's brokers in our client: logical queues on two of them are sent to, consumed and counted as
 those of one topic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,8 +1,6 @@
 """A real Apache RocketMQ 5.5.0 with authentication and authorization, and ours: both refuse the same requests in the
 same words, and serve Java's clients and mqadmin, which sign."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

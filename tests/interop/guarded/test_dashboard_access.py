@@ -1,8 +1,6 @@
 """The dashboard's access forms, on clusters of Apache's and ours that check users and rights. Requests signed as the
 changed user then show which of them the broker accepts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """The Java client over TLS, checking the certificate of the test's own authority, against a server of ours that accepts
 nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

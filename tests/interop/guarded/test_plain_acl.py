@@ -1,8 +1,6 @@
 """ACL 1.0 beside the last Apache broker that enforces it, 5.3.2. The same accounts and requests give the same words.
 Covers white addresses, default permissions, administrators, and files that change."""
 
-from __future__ import annotations
-
 import re
 import socket
 import time

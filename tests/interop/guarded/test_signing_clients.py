@@ -1,8 +1,6 @@
 """Java, Go and Node clients that sign, at a guarded broker of Apache's and at ours, by users and policies and by ACL
 1.0. They send and consume with the fewest rights that they need. With a wrong key they are refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager

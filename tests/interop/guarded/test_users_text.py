@@ -1,7 +1,5 @@
 """Users, ACL and exports by mqadmin and by ours, at brokers that keep users: both print the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """A real slave acts for its real master, at our nameserver: which broker routes show as the master meanwhile, and that
 the master comes back with what our nameserver tells it. Our brokers refuse to act, and leave that to controllers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -8,8 +8,6 @@ their requests on. Java can be told to ask more often, as the Java client that a
 witness.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """Real brokers (``enableControllerMode``) and the real ``mqadmin`` with our controller. A set of two forms; its master
 is killed, comes back, takes over again and freezes; the controller itself is killed too."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,8 +1,6 @@
 """Our brokers in one set with Apache's, under one or three real Apache controllers. Each kind is the master once, and
 each is killed. No acknowledged message is missing afterwards."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,8 +1,6 @@
 """Three of our controllers, as processes, on a real etcd. The leading one is killed under brokers that take messages, a
 member of etcd is killed and frozen, and all of etcd is away for a while. No acknowledged message is missing."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import os

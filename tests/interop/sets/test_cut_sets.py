@@ -7,8 +7,6 @@ That broker has no lease, and drops a slave that it does not hear before any con
 (``haHousekeepingInterval``), and loses those messages when the network heals.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -4,8 +4,6 @@ operations in which each send takes the queue's next offset and each read finds 
 acknowledged message is missing, none is stored twice, no refused message appears, and a send that was answered before
 another began comes first. An operation without an answer may have happened or not."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

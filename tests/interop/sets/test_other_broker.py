@@ -1,8 +1,6 @@
 """A cluster of two masters, one of which is killed and stays away. Java's producer asks for routes every 30 s, and
 until then sends to the dead master too. Its retry at the other master saves the message."""
 
-from __future__ import annotations
-
 import itertools
 import signal
 import time

@@ -1,8 +1,6 @@
 """A real slave at our master, and ours at a real one: the whole log is copied, a producer waits for the slave, and the
 former slave serves alone."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass

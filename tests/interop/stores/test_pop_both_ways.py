@@ -1,8 +1,6 @@
 """A store with invisible messages passes from Apache's broker to ours and back. Messages that were popped but not
 acknowledged come again at the other broker, each once and not early; acknowledged ones do not."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

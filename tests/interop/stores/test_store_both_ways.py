@@ -4,8 +4,6 @@ opens the store: Apache's by ours, ours by Apache's. The Java client must then s
 An Apache store that Apache's broker opens again is the control: where that fails, ours need not succeed.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

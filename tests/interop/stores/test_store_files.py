@@ -1,7 +1,5 @@
 """A store directory moves between our store code and Apache's broker, in both directions, stopped or killed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,8 +1,6 @@
 """A store with pending timer messages passes from Apache's broker to ours and back. Timers that one broker took in, the
 other delivers once, except the recalled ones."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Transactions on both brokers, and a store with open transactions that changes hands: our producer leaves them open at
 one broker, and the other broker asks about them."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -5,8 +5,6 @@ Names in braces are filled in. ``{own}`` differs between the two programs, for c
 part are made in order.
 """
 
-from __future__ import annotations
-
 import shlex
 
 CALLS = {

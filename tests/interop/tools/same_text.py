@@ -1,7 +1,5 @@
 """Makes the calls of ``calls.py`` with Apache's mqadmin and with ours, in this process, and compares the output."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

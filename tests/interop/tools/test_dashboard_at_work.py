@@ -1,8 +1,6 @@
 """The dashboard's work over time on real clusters: dead letters redriven, a rebalance shown, an alert that starts and
 ends, a plot, commands, and a replayed recording. Users and ACL are in ``guarded/test_dashboard_access``."""
 
-from __future__ import annotations
-
 import math
 import re
 import time

@@ -1,8 +1,6 @@
 """The dashboard's forms on real clusters: a topic and a group are created, changed and deleted, a property is changed,
 and one queue of a group is moved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,8 +1,6 @@
 """A broker is killed and the name server is lost while the dashboard is open. Known values stay, with their age, sums
 say what they lack, and nothing becomes 0."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """Every mqadmin command with each of its options, run by mqadmin and by ours, on a real broker and on ours: both print
 the same. The calls are in ``calls.py``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

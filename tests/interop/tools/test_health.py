@@ -1,7 +1,5 @@
 """``doctor``, ``check`` and ``group lag`` on a real broker and on ours find the same states."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,8 +1,6 @@
 """``export``, ``diff`` and ``apply`` on a real broker and on ours: applying an export restores what was deleted, a
 second apply has nothing to do, and the undo file restores the former state."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

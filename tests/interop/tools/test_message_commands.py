@@ -1,8 +1,6 @@
 """``msg get``, ``msg cat``, ``msg export`` and ``msg import`` on a real broker and on ours: messages are found by every
 id, read in order of time by any condition, and imported byte for byte."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Apache's own mqadmin against the cluster: the commands that operators type, and the output that they read."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Requests that only rmqserver serves, sent to a real broker: it refuses them with a message, and nothing happens."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqclient.admin import AdminClient

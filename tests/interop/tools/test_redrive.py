@@ -1,8 +1,6 @@
 """``dlq redrive`` sends dead letters that a Java consumer made again, on a real broker and on ours, and Java gets
 them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

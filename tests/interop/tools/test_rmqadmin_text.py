@@ -4,8 +4,6 @@ in any order.
 Parts that change from one second to the next are masked. Commands that change something run one after the other.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """``rmqadmin shell`` on both systems: its lines share connections, and it knows the names of the live cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """updateStaticTopic and remappingStaticTopic on a cluster of two of Apache's brokers."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,8 +1,6 @@
 """Two clients with the same id, as in two containers with one host name and process id 1: which of them a broker counts
 as a member, lists and notifies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

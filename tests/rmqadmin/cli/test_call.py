@@ -1,7 +1,5 @@
 """What a command gets: its name server, its credentials, and whether it may ask."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What helps show: the program's fits one screen, and a command's begins with its own options."""
 
-from __future__ import annotations
-
 import os
 import re
 from importlib import resources

@@ -1,7 +1,5 @@
 """Hints name what is meant, and not what is merely spelled alike."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqadmin.cli.parsing.command_tree import all_commands

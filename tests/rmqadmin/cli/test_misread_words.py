@@ -1,8 +1,6 @@
 """Words that a person means as options and that are none, as pasted from a web page: whoever changes something must
 not act without them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of commands, and that mqadmin's commands are kept: names, options, helps."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

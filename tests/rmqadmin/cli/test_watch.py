@@ -1,7 +1,5 @@
 """``--watch`` and ``--until``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar

@@ -1,7 +1,5 @@
 """``updateTopicList`` and ``updateSubGroupList``: the file's fields replace those of the broker."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """What a script needs ``--yes`` for: a table over all commands of our noun groups that change something, so that a new
 one cannot be forgotten."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

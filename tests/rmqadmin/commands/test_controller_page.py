@@ -1,7 +1,5 @@
 """``docs/controller.md``: its controller starts, and its commands work in order."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

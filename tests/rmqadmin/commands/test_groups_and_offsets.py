@@ -1,7 +1,5 @@
 """Groups on a running server: created, online, behind, moved and moved back."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``--output mqadmin`` against the text of mqadmin 5.5.0 (``tests/golden/mqadmin``)."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqadmin.cli.shared.all_groups import GroupFindings, GroupsProgress

@@ -1,8 +1,6 @@
 """Like ``test_mqadmin_texts``, for commands that read messages. The tests take the golden texts apart and put them
 together again."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Like ``test_mqadmin_texts``, for test messages, traces and monitoring, whose numbers vary."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqadmin.commands.broker.send_msg_status import SendStatuses

@@ -1,7 +1,5 @@
 """Like ``test_mqadmin_texts``, for configurations, permissions, producers, statistics and commands that move groups."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,26 +1,22 @@
 """Files of thousands of levels, and files that begin with a mark."""
 
-from __future__ import annotations
-
-from pathlib import Path
-import pytest
-from rmqadmin.core.alerts.alert_rules import parse_alert_rules
-from rmqadmin.core.audit import audit_log
-from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.messages.importing import progress_file
-from rmqproto.errors import StorageError, UsageError
-from tests.rmqadmin.conftest import Rmqadmin
 import io
 import sys
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
 from rmqadmin.cli.shared.passwords import stdin_password
 from rmqadmin.core import user_files
-from rmqadmin.core.alerts.alert_rules import read_alert_rules
+from rmqadmin.core.alerts.alert_rules import parse_alert_rules, read_alert_rules
+from rmqadmin.core.audit import audit_log
+from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.secrets import read_secret
+from rmqadmin.core.messages.importing import progress_file
 from rmqadmin.core.toml_text import parse_toml
-from rmqproto.errors import UsageError
+from rmqproto.errors import StorageError, UsageError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
-
 
 JSON = '{"a":' * 20_000
 TOML = "namesrv_addr = " + "[" * 20_000

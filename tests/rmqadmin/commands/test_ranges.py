@@ -1,7 +1,5 @@
 """Ranges of times: every command that takes one takes the same words, and refuses what cannot be meant."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.rmqadmin.conftest import Rmqadmin

@@ -1,8 +1,6 @@
 """Calls of mqadmin 5.5.0 and their output (``tests/golden/mqadmin``), repeated with ``--output mqadmin``. They go to
 our server if it serves the request, else to one that replays Apache's answers."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

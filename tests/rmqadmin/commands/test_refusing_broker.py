@@ -1,16 +1,15 @@
 """A broker that is not there, and one that refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
+
 import pytest
-from tests.rmqadmin.conftest import Rmqadmin
-from tests.support import servers
-from tests.support.servers import Server
+
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.wire.command import Command
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support import servers
 from tests.support.replayed import Replayed
-
+from tests.support.servers import Server
 
 SAID = "no name server knows a broker"
 

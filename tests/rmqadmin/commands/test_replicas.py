@@ -1,8 +1,6 @@
 """Replicas and controllers: slaves, terms, elections and forgotten replicas. The answers are those of a real 5.5.0 with
 two replicas (``golden/ha`` of the specification)."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.bodies.master import HaClient, HaConnection, HaStatus

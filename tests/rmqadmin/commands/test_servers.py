@@ -1,7 +1,5 @@
 """Configurations, permissions, producers, statistics, and deleted and cloned groups on a running server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

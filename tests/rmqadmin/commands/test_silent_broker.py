@@ -1,8 +1,6 @@
 """One broker that hangs or is dead does not hide the others' answers: they are shown, the broker is named, and the exit
 status says that the answer is partial. These commands used to show nothing."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

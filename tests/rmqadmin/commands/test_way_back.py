@@ -1,7 +1,5 @@
 """A change that ends badly keeps its way back, unless certainly nothing was changed."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

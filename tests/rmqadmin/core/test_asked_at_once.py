@@ -1,7 +1,5 @@
 """``--parallel``: how many servers are asked at once."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

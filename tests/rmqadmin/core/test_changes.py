@@ -1,7 +1,5 @@
 """What a person sees of changes before confirming them, and of changes that were stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from threading import Barrier

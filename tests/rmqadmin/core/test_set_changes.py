@@ -1,7 +1,5 @@
 """Which changes of broker sets are noticed from look to look."""
 
-from __future__ import annotations
-
 from rmqadmin.core.servers.ha_sets import HaMember, HaSet
 from rmqadmin.core.servers.set_changes import SetChanges
 from rmqproto.bodies.master import HaStatus

@@ -1,7 +1,5 @@
 """Plans for static topics, without a server."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

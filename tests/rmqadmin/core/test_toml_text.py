@@ -1,7 +1,5 @@
 """No file that a person wrote, however odd, ends a command with a defect or keeps it busy. Times here are relative."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands of pages without a test of their own, run in order on this file's own brokers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The pytest plug-in as other projects use it, in inner runs of pytest. Each is a process of its own: a run in this
 process takes the modules that it imports out of ``sys.modules`` at its end, and later tests fail without them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

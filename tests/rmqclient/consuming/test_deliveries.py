@@ -1,7 +1,5 @@
 """The way of messages from the pull to the listener, and what happens to those that it could not consume."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The file in which a member of a broadcasting group keeps its offsets."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

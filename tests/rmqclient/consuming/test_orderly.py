@@ -1,7 +1,5 @@
 """Orderly consuming: a queue's messages come one after the other, whatever fails and whichever member leaves."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, cast

@@ -1,15 +1,13 @@
 """What a consumer holds of a queue, and how fast it consumes."""
 
-from __future__ import annotations
-
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rmqclient.consuming.process_queue import ProcessQueue
-from rmqproto.message.record import StoredMessage
-import pytest
-from rmqclient.consuming.rates import Rates
 
+from rmqclient.consuming.process_queue import ProcessQueue
+from rmqclient.consuming.rates import Rates
+from rmqproto.message.record import StoredMessage
 
 HOST = b"\x7f\0\0\1\0\0\0\0"
 TEMPLATE = StoredMessage(100, 0, 0, 0, 0, 0, 0, 0, HOST, 0, HOST, 0, 0, b"x", "T", b"")

@@ -1,7 +1,5 @@
 """The trio channels: answers reach the right task, broken connections, requests from the broker."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager

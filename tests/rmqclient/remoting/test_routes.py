@@ -1,7 +1,5 @@
 """When the client asks for routes."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Conditions on stored messages: each alone, all together, and invalid ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

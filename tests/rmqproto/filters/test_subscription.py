@@ -1,7 +1,5 @@
 """Tag expressions: their tags, and the messages that they match."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,15 +1,15 @@
 """What Java does: property files, hashes, and numbers that users write."""
 
-from __future__ import annotations
-
 import contextlib
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rmqproto.errors import ProtocolError
-from rmqproto.java.java_properties import parse_untrusted, render
 from rmqproto.java.java_hash import java_hash, jump_hash
-import math
+from rmqproto.java.java_properties import parse_untrusted, render
 from rmqproto.java.whole_numbers import decimal_number, signed_number, whole_number
 
 

@@ -1,7 +1,5 @@
 """Recall handles of timer messages, in the form of Apache's broker."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

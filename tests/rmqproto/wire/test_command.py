@@ -1,7 +1,5 @@
 """Frames and both header codecs: the vector of the protocol's own appendix, round trips, and every kind of damage."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

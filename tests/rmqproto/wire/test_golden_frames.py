@@ -4,8 +4,6 @@
 Apache's Java 5.5.0 also have the header that the client meant.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import lzma

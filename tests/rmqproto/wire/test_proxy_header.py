@@ -1,7 +1,5 @@
 """PROXY headers: what they say, however they are cut, and what is none."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.errors import ProtocolError

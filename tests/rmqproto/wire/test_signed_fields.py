@@ -1,8 +1,6 @@
 """The signed content of the ext fields in one client's headers: the decoder that knows the fields agrees with the
 general decoder."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

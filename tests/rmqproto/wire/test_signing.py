@@ -1,7 +1,5 @@
 """The checking side of signatures. Signatures of real clients are in ``test_golden_frames.py``."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

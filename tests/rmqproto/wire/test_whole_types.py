@@ -1,7 +1,5 @@
 """Types that several threads decode for the first time at once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

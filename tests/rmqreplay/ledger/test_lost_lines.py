@@ -1,8 +1,6 @@
 """A ledger that has lost its last lines, as after a damaged disk or from an old backup. The job must not send again
 what the lost lines knew. It used to, and its audit then began behind the first copies."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What counts as redriven, over ledgers and a source without a network."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

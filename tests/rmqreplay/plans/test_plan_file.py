@@ -1,7 +1,5 @@
 """The file of a plan: a plan that is not as it was written is refused, in words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

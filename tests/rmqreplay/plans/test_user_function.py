@@ -1,7 +1,5 @@
 """``--transform``: the changes that a user's function may make to a batch, without Spark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

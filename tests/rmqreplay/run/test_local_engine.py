@@ -1,7 +1,5 @@
 """Selecting, planning and sending in one process, against a running broker."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """A redrive in one process is killed, and loses answers. With protection no message is doubled. Without it some are;
 otherwise the fault would prove nothing. No message is ever lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

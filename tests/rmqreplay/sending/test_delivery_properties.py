@@ -1,7 +1,5 @@
 """The promise: whatever dies at whatever time, every message of the plan is at the target exactly once."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from rmqreplay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
 
 

@@ -1,7 +1,5 @@
 """Several requests under way at once, against a scripted peer."""
 
-from __future__ import annotations
-
 import itertools
 import socket
 import struct

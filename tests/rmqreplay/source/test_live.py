@@ -1,7 +1,5 @@
 """A live cluster as a source: the queues of a topic, and what is read of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

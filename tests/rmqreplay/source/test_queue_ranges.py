@@ -1,8 +1,6 @@
 """Offsets, times and groups of a read, resolved to the offsets of queues. What names nothing is an error: a slip of the
 pen must not read everything, or nothing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

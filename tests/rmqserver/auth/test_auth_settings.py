@@ -1,8 +1,6 @@
 """Authentication and authorization settings: a setting that would guard less than it says is refused, and no error
 shows a secret."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

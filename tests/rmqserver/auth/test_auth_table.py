@@ -1,7 +1,5 @@
 """The file of users and policies: what a broker loads from it, who may read it, and what is refused."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Our own clients and rmqadmin against a guarded broker, each with the least rights that it needs; and a broker that
 signs its requests to a guarded nameserver."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The gate's shortcut admits exactly the requests that the full check would admit."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """A broker for each module that plays Apache's exchanges, because these use the same names for different states. Tests
 that need no running broker use its parts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -5,8 +5,6 @@ Each play names what differs from run to run (times, ports, offsets in the log) 
 of the same type. ``tests/docs/differences.py`` lists the answers that differ on purpose, with the reasons.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import Any

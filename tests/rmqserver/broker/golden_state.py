@@ -1,7 +1,5 @@
 """Creates, by requests, the state in which Apache's exchanges were recorded: topics, messages, offsets, clients."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData, SubscriptionGroupConfig

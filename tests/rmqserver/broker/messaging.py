@@ -1,7 +1,5 @@
 """Requests for tests of sending and consuming, each in one call."""
 
-from __future__ import annotations
-
 from rmqproto.codes import RequestCode as R
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader

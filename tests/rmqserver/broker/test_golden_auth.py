@@ -1,8 +1,6 @@
 """Apache's own exchanges about users and policies (3001 to 3010), played against ours in their recorded order: each
 finds the state that those before it have left."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount

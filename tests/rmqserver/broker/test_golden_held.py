@@ -1,8 +1,6 @@
 """Requests that Apache's broker held until their client was gone, so they were never answered: our broker holds them,
 too."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

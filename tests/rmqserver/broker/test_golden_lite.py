@@ -1,7 +1,5 @@
 """Apache's exchanges about lite topics, played against our broker in the order in which they were recorded."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

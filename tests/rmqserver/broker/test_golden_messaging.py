@@ -1,8 +1,6 @@
 """Apache's exchanges of sending and consuming, played against our broker. Pulls and transactions have files of their
 own."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ The requests have the times and handles of their recording. So a pop is sent wit
 comes too late, but is answered like any other.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ subscription that the request assumes.
 Pulls are not held (``longPollingEnable=false``): the recorded ones waited in vain until they were answered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Apache's exchanges about timers, played against our broker, and the life of a message that is recalled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Apache's exchanges of transactions, played against our broker. A recorded request that ends a transaction names a log
 offset, which is replaced by ours; the half message has the unique key that the request names."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Requests that Apache's broker does not know, played against ours: codes without a handler, brokers in a container,
 and the codes above 65,535, for which binary headers have no room."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.codes import ResponseCode

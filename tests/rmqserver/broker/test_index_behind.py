@@ -1,7 +1,5 @@
 """Soon after kill -9 the index lacks what was in the log: only requests that need it wait, each for itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 """Light queues over the wire: a property sends to them, they are read as topics of their own, and nobody needs to
 create the groups."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Consume queues and topics that are gone are noticed at the start."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The broker's own read positions are ahead of its log: ``config/`` comes from another store, from a copy that was made
 after the log's, or from a hand. Nothing may be passed over, and nothing that was delivered comes twice."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """Requests of other clients, sent to our servers byte for byte: npm ``ali-ons`` and ``rocketmq-nodejs``, C++ 1.x and
 2.x, Go v2, and one in pure Python. These tests keep what those clients demand of an answer."""
 
-from __future__ import annotations
-
 import functools
 import json
 import lzma

@@ -1,7 +1,5 @@
 """Registration with real nameservers on one loop. Some of them do not answer, or do not exist."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager

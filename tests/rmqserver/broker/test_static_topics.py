@@ -1,7 +1,5 @@
 """Static topics are refused; those of another broker's store are served as plain ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

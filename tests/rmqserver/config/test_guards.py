@@ -1,7 +1,5 @@
 """A protective setting is never ignored: neither at the start, whatever its source, nor over the wire."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

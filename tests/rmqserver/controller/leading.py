@@ -1,7 +1,5 @@
 """A leading controller store, without the controller."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """A controller without sockets: requests in, answers out, on a log in memory and a clock that only the test moves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

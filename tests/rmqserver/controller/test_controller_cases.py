@@ -1,7 +1,5 @@
 """A controller's decisions, case by case. Where Apache's decides otherwise, the case says so."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

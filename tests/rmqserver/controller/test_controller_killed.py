@@ -1,8 +1,6 @@
 """The controller of a set is killed. The brokers go on, and the controller comes back with the same set and can elect
 another master."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A controller as a process: its port, its notices to brokers, kill and restart."""
 
-from __future__ import annotations
-
 import signal
 import socket
 from pathlib import Path

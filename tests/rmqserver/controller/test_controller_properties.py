@@ -1,7 +1,5 @@
 """Invariants of a controller's state, whatever brokers, operators, time, deaths and restarts do, in any order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

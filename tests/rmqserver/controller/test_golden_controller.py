@@ -1,8 +1,6 @@
 """Recorded scenes of real 5.5.0 brokers, clients and a controller, played against our controller: the same requests in
 the same order, with the deaths in between."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """A controller knows that a broker is dead when its machine says that nobody listens on its port."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 

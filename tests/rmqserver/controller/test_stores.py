@@ -1,8 +1,6 @@
 """What a controller may expect of each kind of store: the log of a single controller, etcd in memory, and a real
 etcd."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Requests that fail because somebody asked for it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

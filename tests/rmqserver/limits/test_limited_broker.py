@@ -1,8 +1,6 @@
 """A real broker whose limits are set while it runs: requests and connections past a limit are refused or closed, and no
 others."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Callable, Iterator

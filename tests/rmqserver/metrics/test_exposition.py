@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from rmqserver.metrics.exposition import COUNTER, GAUGE, Family, LabelledValue, render
 
 

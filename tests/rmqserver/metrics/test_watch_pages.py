@@ -1,7 +1,5 @@
 """``--metrics-port``: the pages that Prometheus and an orchestrator read of a running server."""
 
-from __future__ import annotations
-
 import errno
 import http.client
 import re

@@ -1,8 +1,6 @@
 """A slave that acts for its master, at the nameserver: the answers of a real 5.5.0 while a master was killed, played
 against ours; and notices to the other brokers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 

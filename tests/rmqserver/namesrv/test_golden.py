@@ -1,7 +1,5 @@
 """Requests that a real nameserver answered, sent to ours byte for byte, in an order that gives both the same tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The rules of registration, on a table whose clock the test moves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

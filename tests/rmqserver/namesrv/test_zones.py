@@ -1,8 +1,6 @@
 """Routes for clients that were told their zone (``rocketmq.zone``, ``rocketmq.zone.mode``). What a 5.5.0 nameserver
 answered to these requests is written here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A broker whose disk was full goes on by itself once there is room."""
 
-from __future__ import annotations
-
 import errno
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """``rmqserver`` from outside: what scripts that start it rely on."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A connection's state over any sequence of events: what epoll waits for, and that every request is answered."""
 
-from __future__ import annotations
-
 import select
 import socket
 import time

@@ -1,8 +1,6 @@
 """The hot loop over real sockets: frames cut anywhere, order, back-pressure, limits, and notices of closed
 connections."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import math

@@ -1,7 +1,5 @@
 """Notices share one connection to a receiver, and only so many wait."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

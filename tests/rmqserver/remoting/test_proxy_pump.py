@@ -1,7 +1,5 @@
 """Clients behind a load balancer that sends PROXY headers."""
 
-from __future__ import annotations
-
 import gc
 import socket
 import weakref

@@ -1,7 +1,5 @@
 """Bytes that arrive on a stream are handed to a plain function, by a trio task just as in the rounds of the loop."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, closing, suppress

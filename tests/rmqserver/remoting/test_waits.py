@@ -1,7 +1,5 @@
 """Waiting beside trio: the loop gets its events, and trio does all its work, whichever way the loop waits."""
 
-from __future__ import annotations
-
 import os
 import select
 import socket

@@ -1,17 +1,16 @@
 """Seed files: what they may say, and what is there after the start."""
 
-from __future__ import annotations
-
-from pathlib import Path
-import pytest
-from rmqproto.errors import UsageError
-from rmqserver.seed.seed_file import Seed, read_seed
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import UsageError
+from rmqserver.seed.seed_file import Seed, read_seed
 from tests.support.quick import first_is_quick
 from tests.support.servers import Server
-
 
 WHOLE = """\
 topics:

@@ -1,7 +1,5 @@
 """A running broker goes back to nothing, to its seed, or to a snapshot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

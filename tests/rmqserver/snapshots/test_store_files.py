@@ -1,7 +1,5 @@
 """Copies of a closed store."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Stores so small that a few messages roll every kind of file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ packed sparse. Stores that began as copies of one store are in one archive, sort
 are packed once.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import shutil

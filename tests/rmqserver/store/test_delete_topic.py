@@ -1,7 +1,5 @@
 """Deleting a topic while the store is at work."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

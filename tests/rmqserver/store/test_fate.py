@@ -1,8 +1,6 @@
 """A record enters the same queues and index when it is sent and when it is read back from the log, whatever its
 sysFlag."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

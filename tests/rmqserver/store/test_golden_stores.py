@@ -1,8 +1,6 @@
 """Stores of real Apache brokers - stopped, killed, torn, of 5.3.3, with light queues - can be opened here, and hold
 what Apache said they hold: offsets, messages, index, tables. One in RocksDB is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator

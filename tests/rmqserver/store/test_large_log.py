@@ -1,8 +1,6 @@
 """A start with a log of a hundred gigabytes, or a round of retention, asks the disk for no more than with a log of
 four. The log's files are sparse: each has one message and then a blank to its end."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections import Counter

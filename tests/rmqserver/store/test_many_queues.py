@@ -1,8 +1,6 @@
 """A start does as much with many queues as with few, because a queue is opened when somebody asks for it. Recovery
 knows the other queues from marks, which it believes only where nothing can have changed after them."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

@@ -1,8 +1,6 @@
 """What the broker relies on: when messages are seen, what is refused and why, and that nothing is written after a
 failed write."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import select

@@ -1,8 +1,6 @@
 """The store against lists in a dict. Whatever is appended, rolled, flushed, closed and crashed, in any order, every
 queue holds exactly what was committed to it, and every look-up finds it."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """``put`` and ``append`` store the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 

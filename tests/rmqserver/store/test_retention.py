@@ -1,7 +1,5 @@
 """Old files go, oldest first, and never too many; a disk that fills up stops writes before it is full."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

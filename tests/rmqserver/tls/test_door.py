@@ -1,7 +1,5 @@
 """Real handshakes with the loop: modes, client certificates, changed files, large frames, and hostile first bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

@@ -1,7 +1,5 @@
 """Settings that switch TLS on, and combinations that would guard less than they say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

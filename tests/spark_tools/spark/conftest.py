@@ -1,7 +1,5 @@
 """Shared fixtures of this folder. Starting a Spark session costs more than most tests do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

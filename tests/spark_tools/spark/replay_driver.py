@@ -1,8 +1,6 @@
 """The driver of several replays at once, as a program. Its argument is JSON: for each replay the ledger directory and
 whether it is protected."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

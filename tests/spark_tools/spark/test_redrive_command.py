@@ -1,7 +1,5 @@
 """A redrive from plan to audit, in a running session and as a command."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

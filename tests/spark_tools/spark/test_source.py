@@ -1,7 +1,5 @@
 """The ``rocketmq`` format in a real session, as a user gets it by ``pip install``."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The options of a plan, tested in one session: store files, limits, duplicates, expressions, a file as the target."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

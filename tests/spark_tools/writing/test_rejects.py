@@ -1,7 +1,5 @@
 """Rejected rows on their way from the tasks to a file of the driver, and back to a topic."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

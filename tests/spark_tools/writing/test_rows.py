@@ -1,8 +1,6 @@
 """The columns that a frame needs to be written to a topic. Errors appear when the query is planned, not in its
 tasks."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import pytest

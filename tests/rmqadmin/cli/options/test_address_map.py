@@ -1,7 +1,5 @@
 """A broker that advertises an address that only its own network has, and is reached through a map."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Numbers that do not fit into RocketMQ's fields are refused before any server is asked."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqadmin.cli.parsing.command_building import build_command

@@ -1,7 +1,5 @@
 """Options that commands share are declared once."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from pathlib import Path

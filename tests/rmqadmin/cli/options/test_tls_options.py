@@ -1,7 +1,5 @@
 """Commands over TLS: against a server that takes only TLS and wants a certificate, and the errors if that fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``--columns`` and ``--no-header``: the columns as asked for, in the formats that have columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Errors: the line, hint, JSON object and exit status of each."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

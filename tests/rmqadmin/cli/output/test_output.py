@@ -1,7 +1,5 @@
 """The renderer: every format of a single result, as text."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

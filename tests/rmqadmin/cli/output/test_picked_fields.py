@@ -1,7 +1,5 @@
 """``--json FIELDS`` and ``--jq``, as in ``gh``."""
 
-from __future__ import annotations
-
 import builtins
 import json
 from collections.abc import Callable

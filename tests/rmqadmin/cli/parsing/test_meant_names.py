@@ -1,7 +1,5 @@
 """For a name that is nearly right, the error suggests the likely one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,8 +1,6 @@
 """What a command line leaves to the program: a broker by its name, an address without its port, the only cluster; and
 what is said of an address that belongs to another kind of server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every way in which users of mqadmin write options."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

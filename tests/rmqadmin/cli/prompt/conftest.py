@@ -1,7 +1,5 @@
 """A shell inside the test's process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

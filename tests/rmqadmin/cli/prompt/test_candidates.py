@@ -1,7 +1,5 @@
 """What TAB offers at each place of a line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

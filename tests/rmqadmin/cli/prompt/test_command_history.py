@@ -1,7 +1,5 @@
 """Which typed lines the history keeps, and which it does not."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Connections outlive the lines of a shell, whatever its commands do with them."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator
 

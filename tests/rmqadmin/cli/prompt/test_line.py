@@ -1,7 +1,5 @@
 """How a typed line becomes words."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

@@ -1,7 +1,5 @@
 """Lines that the program runs from a script instead of a prompt."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What stays from one line to the next, and what must not."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

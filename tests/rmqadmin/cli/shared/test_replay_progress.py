@@ -1,7 +1,5 @@
 """The keys and bar of a running replay: the dial alone, and a real program in a real terminal."""
 
-from __future__ import annotations
-
 import sys
 
 import pexpect

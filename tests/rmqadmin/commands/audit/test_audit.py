@@ -1,7 +1,5 @@
 """The log of changes: what it holds, what it never holds, and that it blocks no command."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -1,7 +1,5 @@
 """Users and ACLs: what is planned, what is kept, and that no password is shown."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

@@ -1,8 +1,6 @@
 """After a session with a guarded broker, secrets are only where they belong: not in the output of commands, the
 program's files, logs, the store or the list of processes."""
 
-from __future__ import annotations
-
 import base64
 import io
 import stat

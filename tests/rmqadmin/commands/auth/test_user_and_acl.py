@@ -1,8 +1,6 @@
 """The short commands about users and policies, on a real guarded broker: what they change, how to undo that, and that
 ``acl can`` predicts what the broker does."""
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

@@ -1,7 +1,5 @@
 """``check`` on a real broker: its exit status and the line that a monitoring system reads."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

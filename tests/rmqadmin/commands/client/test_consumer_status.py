@@ -1,7 +1,5 @@
 """What consumers say about themselves, on a running server and in mqadmin's words."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A second cluster beside the shared one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

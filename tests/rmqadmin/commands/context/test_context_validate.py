@@ -1,7 +1,5 @@
 """``context validate``: every check, and its text when it fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

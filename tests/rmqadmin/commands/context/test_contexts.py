@@ -1,7 +1,5 @@
 """``context`` and ``config`` on the command line, with two clusters to choose from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``docs/contexts.md``: its examples work in their order, and its table matches the program."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

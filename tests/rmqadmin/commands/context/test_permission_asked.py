@@ -1,7 +1,5 @@
 """Read-only and protected contexts, as a script and as a person at a terminal meet them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

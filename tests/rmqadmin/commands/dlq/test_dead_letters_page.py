@@ -1,7 +1,5 @@
 """Runs the commands of ``docs/dead-letters.md`` unchanged and in order, for this test's own group."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

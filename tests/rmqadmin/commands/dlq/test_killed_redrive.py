@@ -1,8 +1,6 @@
 """``dlq redrive`` is killed at each of its durable steps and called again.
 ``tests/rmqreplay/run/test_local_faults.py`` has the kills between two steps, in the middle of sending."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 """Redrives of several clusters from one machine, with one state directory. All are named DefaultCluster, and all have a
 broker-a."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

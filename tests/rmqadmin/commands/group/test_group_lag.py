@@ -1,8 +1,6 @@
 """``group lag`` on a real broker: online members with different subscriptions, queues that nobody consumes or that
 stand still, and a lag that shrinks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,8 +1,6 @@
 """``doctor`` on real servers in real states: two name servers, brokers that differ, one that registered a dead address,
 two of one name, and one that is frozen."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

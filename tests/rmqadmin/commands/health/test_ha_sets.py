@@ -1,8 +1,6 @@
 """``doctor`` and ``check ha`` on real sets in real states: a slave that is killed, behind or ahead; a frozen master; a
 lost controller; two masters of one name."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """``docs/health.md``: its commands end with the status it states, and its tables are complete."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands about lite topics, given answers that were not recorded."""
 
-from __future__ import annotations
-
 from rmqadmin.commands.lite.get_lite_client_info import LiteClientInfos
 from rmqadmin.commands.lite.get_lite_group_info import LiteLags, LiteOffsets
 from rmqadmin.commands.lite.get_lite_topic_info import LiteTopicInfos

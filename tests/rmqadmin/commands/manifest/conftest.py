@@ -1,7 +1,5 @@
 """Two brokers under one name server, for changes that can succeed on one broker and fail on the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """``export``, ``diff`` and ``apply`` on two real brokers."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

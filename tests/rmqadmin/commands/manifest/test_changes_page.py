@@ -1,7 +1,5 @@
 """``docs/changes.md``: its examples work in their order, with its own file."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

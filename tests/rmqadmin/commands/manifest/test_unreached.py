@@ -1,7 +1,5 @@
 """Commands change the other brokers even if one cannot be reached, and what was done can be undone."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Any
 

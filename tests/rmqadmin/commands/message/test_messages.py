@@ -1,7 +1,5 @@
 """Messages are sent and found again on a running server."""
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

@@ -1,7 +1,5 @@
 """Bodies from words, files and standard input, and what the program says about the topic."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """Exports: their rows, mqadmin's files, and that they can be read back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

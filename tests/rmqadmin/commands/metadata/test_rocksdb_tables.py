@@ -1,7 +1,5 @@
 """Tables in RocksDB files. Without the package that reads them, the error names it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``msg export`` and ``msg import`` on a running server: one undoes the other, however either ends."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

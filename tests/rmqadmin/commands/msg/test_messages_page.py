@@ -1,8 +1,6 @@
 """Runs the commands of ``docs/messages.md`` and ``docs/sending.md`` unchanged and in order, on this test's own
 topics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``msg cat`` on a running server: conditions, windows, formats, and the last line on standard error."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``msg get`` on a running server: every id and key by which a user may know a message."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

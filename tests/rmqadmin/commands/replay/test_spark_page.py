@@ -1,8 +1,6 @@
 """Runs what ``docs/spark-replay.md``, ``docs/spark.md`` and ``docs/spark-write.md`` show, in order and in one Spark
 session: commands, a user function, and Python."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """The command's flags, exit status and output, without Spark: ``replay`` is replaced by a function that records its
 call or ends as told. ``tests/spark_tools/spark/test_redrive_command.py`` runs the whole command."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

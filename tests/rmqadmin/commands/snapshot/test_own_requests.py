@@ -1,7 +1,5 @@
 """``fault``, ``snapshot`` and ``server reset``, which only rmqserver serves, on this file's own broker."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """``store dump`` shows every piece of a store's files, and damage where it is."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``store inspect`` reports what is in a store, both as a real broker wrote it and as ours does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

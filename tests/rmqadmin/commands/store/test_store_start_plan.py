@@ -1,7 +1,5 @@
 """``store start-plan`` predicts what a real start does, and changes nothing."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

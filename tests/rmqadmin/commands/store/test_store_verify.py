@@ -1,7 +1,5 @@
 """``store verify``, as people and scripts see it."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

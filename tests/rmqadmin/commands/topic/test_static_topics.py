@@ -1,7 +1,5 @@
 """updateStaticTopic on a broker of ours, which has no static topics. On Apache's: ``tests/interop/tools``."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

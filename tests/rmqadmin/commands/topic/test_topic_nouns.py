@@ -1,7 +1,5 @@
 """``topic ls|create|describe|delete`` and ``group ls|describe``, beside mqadmin's own commands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Topics on a running server, from creation to deletion."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 

@@ -1,8 +1,6 @@
 """Queues that keep messages although consumers do not read them: told before they come about, shown while there are
 some, and read by whatever says that it reads everything."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Alert rules: what a file may contain, the errors for wrong rules, and when an alert begins and ends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which file of alert rules is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The test's own directories for contexts and settings."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Contexts in their files: kept, changed and chosen, and the errors for a broken file."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

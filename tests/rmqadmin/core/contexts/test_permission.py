@@ -1,7 +1,5 @@
 """What read-only and protected contexts permit, and how they refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 

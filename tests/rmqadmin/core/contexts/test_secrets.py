@@ -1,7 +1,5 @@
 """Keys by reference: they are found where the reference says, and appear in no message."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

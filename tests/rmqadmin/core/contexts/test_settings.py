@@ -1,7 +1,5 @@
 """Flag, environment, context, file, default: which of them counts for each setting."""
 
-from __future__ import annotations
-
 import ssl
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The age of a lag is that of the oldest waiting message. As few messages as possible are read to find it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """What two readings of a group's offsets reveal."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,15 +1,12 @@
 """Conclusions about a group's queues from its members' answers, and what is reported when queues move between them."""
 
-from __future__ import annotations
-
 import pytest
-from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
-from rmqproto.bodies.base import MessageQueue
 from hypothesis import given
 from hypothesis import strategies as st
-from rmqadmin.core.groups.queue_owners import Member, QueueOwners
-from rmqadmin.core.groups.rebalances import OwnedQueue, Rebalances
 
+from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
+from rmqadmin.core.groups.rebalances import OwnedQueue, Rebalances
+from rmqproto.bodies.base import MessageQueue
 
 A, B, C = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))
 

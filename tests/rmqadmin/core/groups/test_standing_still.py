@@ -1,7 +1,5 @@
 """Since when queues of a group have stood still, and how long their waiting messages are kept."""
 
-from __future__ import annotations
-
 from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.retention import KeptSettings
 from rmqadmin.core.groups.standing_still import StandingStill

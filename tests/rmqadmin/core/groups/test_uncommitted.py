@@ -1,7 +1,5 @@
 """Topics that a group consumes but has no offset in: which are reported, and which are harmless."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

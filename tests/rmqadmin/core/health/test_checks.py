@@ -1,7 +1,5 @@
 """What each check of doctor concludes from the servers' answers, without servers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

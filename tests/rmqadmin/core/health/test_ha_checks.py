@@ -1,7 +1,5 @@
 """What doctor and ``check ha`` conclude from the answers of controllers, masters and slaves, without servers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

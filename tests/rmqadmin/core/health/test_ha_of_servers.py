@@ -1,8 +1,6 @@
 """What doctor finds about running servers: too few copies, a slave that is behind or has more than its master, two
 brokers that act as the master, sets without a master, and a set without any broker left."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Iterator, Sequence

@@ -1,16 +1,15 @@
 """The line for monitoring systems, which parsers can read, and the thresholds that decide its state."""
 
-from __future__ import annotations
-
+import contextlib
 import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, state_of
-import contextlib
 from rmqadmin.core.health.thresholds import Quantity, parse_thresholds
 from rmqproto.errors import UsageError
-
 
 PERFDATA = re.compile(r"('[^'=|]*'|[^ '=|]+)=(-?[\d.]+)(s|%|)(;[\d.]*){0,2};0")
 """The format in the guidelines for monitoring plug-ins."""

@@ -1,30 +1,28 @@
 """What doctor finds of a server's clock, users and read positions, and of servers in the middle of a handover."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
+
 import pytest
-from rmqadmin.core.health.access_checks import controllers_access, read_controller_configs
-from rmqclient.admin import AdminClient
-from rmqproto.errors import ConnectError
-from rmqproto.wire.credentials import Credentials
-from tests.support import servers
 from hypothesis import given
 from hypothesis import strategies as st
+
+from rmqadmin.core.health.access_checks import controllers_access, read_controller_configs
 from rmqadmin.core.health.broker_checks import broker_time_ms, clock_skew_ms
-from rmqserver.broker.admin.runtime_info import runtime_text
-from typing import Any
-from rmqadmin.core.health.ha_checks import AGAIN_AFTER_S, ServerFacts, read_settled
-from rmqadmin.core.servers.ha_sets import HaFacts, HaSet
-from tests.rmqadmin.core.health.test_ha_checks import controlled, dead, master, slave
-from collections.abc import Mapping
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
+from rmqadmin.core.health.ha_checks import AGAIN_AFTER_S, ServerFacts, read_settled
 from rmqadmin.core.health.position_checks import position_findings, with_positions
 from rmqadmin.core.servers.broker_state import Replica
+from rmqadmin.core.servers.ha_sets import HaFacts, HaSet
+from rmqclient.admin import AdminClient
 from rmqproto.bodies.statistics import DelayOffsets
-from rmqproto.errors import RefusedError
+from rmqproto.errors import ConnectError, RefusedError
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, revive_topic
+from rmqproto.wire.credentials import Credentials
+from rmqserver.broker.admin.runtime_info import runtime_text
+from tests.rmqadmin.core.health.test_ha_checks import controlled, dead, master, slave
+from tests.support import servers
 
 
 class Told:

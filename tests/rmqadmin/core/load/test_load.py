@@ -1,15 +1,17 @@
 """A load: how it is shared out, its requests, and what is reported about it."""
 
-from __future__ import annotations
-
+import math
 from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from rmqadmin.core.load.histogram import Histogram
 from rmqadmin.core.load.lane_plans import load_plans, pull_lanes, send_lanes
-from rmqadmin.core.load.load_plan import LanePlan, LoadQueue
-import pytest
-from rmqadmin.core.load.load_plan import LoadPlan
-from rmqadmin.core.load.load_run import new_run_id
+from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
+from rmqadmin.core.load.load_rows import LoadFigures
+from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting, new_run_id
 from rmqadmin.core.load.templates import FIRST_NUMBER, STAMP_MARK, PullTemplate, send_template
 from rmqproto.codes import RequestCode
 from rmqproto.message import properties as props
@@ -17,11 +19,6 @@ from rmqproto.message.record import batch_parts_untrusted
 from rmqproto.wire.command import decode_frame_untrusted
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import SIGNATURE, signature
-import math
-from rmqadmin.core.load.histogram import Histogram
-from rmqadmin.core.load.load_rows import LoadFigures
-from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
-
 
 queue_counts = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 

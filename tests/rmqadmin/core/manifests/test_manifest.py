@@ -1,7 +1,5 @@
 """Manifests as text and back, and how brokers' differences become one entry."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

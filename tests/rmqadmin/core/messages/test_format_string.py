@@ -1,7 +1,5 @@
 """Format strings: every field, every way to write it, and the errors for wrong ones."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Messages on a running server, read by place, by unique key, and queue after queue."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

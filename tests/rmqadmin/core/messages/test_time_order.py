@@ -1,7 +1,5 @@
 """Queues read side by side: messages come in order of time and of their queue, none is lost, and all are counted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a reset says of all its queues."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

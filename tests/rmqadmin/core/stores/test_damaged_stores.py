@@ -1,7 +1,5 @@
 """However a store is damaged, it can be inspected and dumped, and its start can be planned."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random

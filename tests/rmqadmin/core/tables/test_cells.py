@@ -1,14 +1,13 @@
 """Values as text and as blocks, and columns fitted to a terminal: they always fit, and the important ones stay."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
-from rmqadmin.core.results import Row, columns, doc
-from rmqadmin.core.tables.values import machine_text, person_text
+
 from hypothesis import given
 from hypothesis import strategies as st
+
+from rmqadmin.core.results import Importance, Row, columns, doc
 from rmqadmin.core.tables.sparkline import bars, sparkline
-from rmqadmin.core.results import Importance
+from rmqadmin.core.tables.values import machine_text, person_text
 from rmqadmin.core.tables.widths import GAP, Wish, fit
 
 

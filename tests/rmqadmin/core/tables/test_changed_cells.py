@@ -1,7 +1,5 @@
 """What has changed since the last tick of a watch is reversed in a table, with and without colours."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 

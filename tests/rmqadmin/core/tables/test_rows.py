@@ -1,17 +1,14 @@
 """Rows that come late, and reasons that a column cuts."""
 
-from __future__ import annotations
-
-from typing import Annotated
-from rmqadmin.core.results import Row, columns, doc
-from rmqadmin.core.tables.layout import Layout, TableView
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
+
 import pytest
+
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import render
-from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.core.tables.layout import TableView
+from rmqadmin.core.results import Result, Row, columns, doc
+from rmqadmin.core.tables.layout import Layout, TableView
 
 
 class Step(Row, frozen=True):

@@ -1,7 +1,5 @@
 """A command's essential columns are shown at every width, whatever else is left out."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Random expressions and properties, sound and broken. The vectors of Apache's filter were made from them, and they
 test the compiler."""
 
-from __future__ import annotations
-
 from random import Random
 
 NAMES = ("a", "b", "c", "A_1", "$x", "missing")

@@ -1,8 +1,6 @@
 """A second way to evaluate an expression. It walks the tree as Apache's ``evaluate`` methods do, with one rule for each
 node and no regard for speed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rmqproto.filters.sql92.java_values import JavaError, Value, compare, double, double_order

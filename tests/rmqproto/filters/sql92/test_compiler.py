@@ -1,19 +1,19 @@
 """SQL92 filters: what they are compiled to, and what Apache's said of the same."""
 
-from __future__ import annotations
-
 import contextlib
+import json
+import lzma
+from pathlib import Path
 from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rmqproto.filters.sql92 import Sql92Error, compile_sql92
 from rmqproto.filters.sql92.parser import LENGTH_MAX, NESTING_MAX, TOKEN_COUNT_MAX, parse
 from tests.rmqproto.filters.sql92 import interpreter
 from tests.rmqproto.filters.sql92.expressions import expression, properties
-import json
-import lzma
-from pathlib import Path
 
 
 @given(st.integers(0, 1 << 62))

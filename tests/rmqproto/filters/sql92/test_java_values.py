@@ -1,7 +1,5 @@
 """Numbers as Java reads and shows them."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Functions that look properties up in a record's bytes agree with the parser that reads all properties."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """A real broker with ``aclEnable=true``: which requests pass, Apache's words for refusals, and changed files."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,13 +1,16 @@
 """The gate of plain_acl.yml, and its white addresses."""
 
-from __future__ import annotations
-
 import contextlib
+import ipaddress
 import json
 import lzma
 from pathlib import Path
 from typing import Any
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import NoFields, from_ext
@@ -16,14 +19,10 @@ from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import SIGNATURE, sign
 from rmqserver.auth.plain_acl.plain_gate import PlainGate
+from rmqserver.auth.plain_acl.white_addresses import WhiteAddresses
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 from tests.rmqserver.auth.plain_acl.test_plain_files import write
-import ipaddress
-from hypothesis import example, given
-from hypothesis import strategies as st
-from rmqserver.auth.plain_acl.white_addresses import WhiteAddresses
-
 
 GOLDEN = Path(__file__).parents[4] / "tests/golden/frames.jsonl.xz"
 

@@ -1,7 +1,5 @@
 """The broker's settings, its state, and its counters."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

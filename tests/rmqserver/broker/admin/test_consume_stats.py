@@ -1,7 +1,5 @@
 """How far consumers are behind, as tools see it."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.bodies.statistics import ConsumeStats, ConsumeStatsList, QueueTimeSpans

@@ -1,7 +1,5 @@
 """Consumer groups, as tools create, change, list and delete them."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.bodies.groups import GroupConfigList, SubscriptionGroupConfig, SubscriptionGroups

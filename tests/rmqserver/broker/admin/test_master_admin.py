@@ -1,23 +1,21 @@
 """What is asked of a master, and long answers in pages."""
 
-from __future__ import annotations
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.tables import ExportConfigHeader
 from rmqproto.wire.fastjson import dumps
+from rmqserver.broker.admin.paging import page
+from rmqserver.config.broker_config import BrokerConfig
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_group, create_topic, ok
 from tests.support.golden import exchanges
 from tests.support.wire import Wire
-from hypothesis import given
-from hypothesis import strategies as st
-from rmqproto.bodies.base import DataVersion
-from rmqserver.broker.admin.paging import page
-from rmqserver.config.broker_config import BrokerConfig
-
 
 CODES = (354, 355, 908, 2002, 2004)
 WITHOUT_SLAVES = "907-GET_BROKER_HA_STATUS/03"

@@ -1,7 +1,5 @@
 """Finding messages by key, id, time and place."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Committed offsets, as tools and replicas read and change them."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, CorrectionOffsets, DelayOffsets

@@ -1,7 +1,5 @@
 """Topics, as tools create, change, list and delete them."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto import names

@@ -1,7 +1,5 @@
 """Which clients are online, and requests that the broker relays to a client."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import pytest

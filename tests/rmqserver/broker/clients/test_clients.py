@@ -1,7 +1,5 @@
 """The table of online clients without a network: timeouts, and the field values of C++ and Go clients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Queue locks of ordered consumers: who holds which queue, and for how long."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.bodies.base import MessageQueue

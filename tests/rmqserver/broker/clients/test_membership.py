@@ -1,7 +1,5 @@
 """Heartbeats, members, and which clients hear of changed members."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.bodies.groups import (

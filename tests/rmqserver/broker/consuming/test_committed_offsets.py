@@ -1,7 +1,5 @@
 """Committed offsets over the wire: queries and commits."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.codes import RequestCode as R

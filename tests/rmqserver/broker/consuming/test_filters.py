@@ -1,7 +1,5 @@
 """A subscription is compiled once, and again only when it changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

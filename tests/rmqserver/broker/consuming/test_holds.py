@@ -1,7 +1,5 @@
 """Held pulls without a network: when they are run again, and what they cost while no message comes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Lite topics over the wire: subscribing, ordered pops, acknowledgements, and the answers to tools."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

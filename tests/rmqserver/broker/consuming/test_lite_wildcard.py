@@ -1,7 +1,5 @@
 """Wildcard groups, which consume every lite topic of their parent, and pulls of a lite topic by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pulls over the wire: refusals, statuses, filters, and pulls that wait."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.bodies.groups import ConsumerData, Heartbeat

@@ -1,7 +1,5 @@
 """Resetting a group's offsets, in the broker and in its clients."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Pulls with SQL92 expressions, which come with the pull or with the group's heartbeats."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A broker's heartbeats to several controllers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rmqclient.admin import AdminClient

@@ -1,8 +1,6 @@
 """The network cuts brokers of ours off from controller, nameserver, each other and clients, while clients on both sides
 of the cut go on: the master and a slave of a set of three, and a master with a lease."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,8 +1,6 @@
 """What a master does later (transactions, delayed messages, POP, queue locks, committed offsets) when it is killed with
 -9 while one of its two slaves lags behind. The elected slave goes on with all of it."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter, defaultdict

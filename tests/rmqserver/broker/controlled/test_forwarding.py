@@ -1,8 +1,6 @@
 """A slave of a set forwards requests to its master that only a master serves: which ones, in what order, and with what
 answer."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """Recorded data of a real 5.5.0 master in controller mode, and the stores of its slaves: our slave makes the same
 stores of it and cuts where Apache's did, and our master answers as Apache's."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

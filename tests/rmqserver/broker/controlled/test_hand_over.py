@@ -1,7 +1,5 @@
 """How long a master lets its clients wait for its successor."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A master that was frozen or cut off acknowledges nothing alone once a controller may have elected another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A broker as a member of its set, without sockets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

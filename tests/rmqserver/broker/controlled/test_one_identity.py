@@ -1,8 +1,6 @@
 """Two brokers with one identity, as after a machine or a store was copied: only the one that registered last is the
 broker of that name and id."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,8 +1,6 @@
 """Two brokers of ours that a controller makes a set: which is the master, which are in sync, and what producers were
 told."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

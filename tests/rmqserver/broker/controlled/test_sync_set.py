@@ -1,8 +1,6 @@
 """Which slaves are in sync, in any order of events: a slave that may be elected has everything that was
 acknowledged."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Which delayed messages are due, and when the delivery progress is saved."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

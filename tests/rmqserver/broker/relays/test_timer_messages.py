@@ -1,7 +1,5 @@
 """A timer message is read and copied the same wherever its properties stand."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

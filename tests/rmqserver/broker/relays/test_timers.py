@@ -1,7 +1,5 @@
 """Timer messages on a store and a clock of the test's own: when and in which form they are delivered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A slave writes and reports received bytes before readers see them."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path

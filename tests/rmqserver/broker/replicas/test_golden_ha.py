@@ -1,8 +1,6 @@
 """Recorded data of a real 5.5.0 master, and the stores that it and its slaves had afterwards: our slave makes the same
 store of it, and our master sends the same from the same store."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import random

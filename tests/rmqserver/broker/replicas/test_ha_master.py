@@ -1,7 +1,5 @@
 """A master and its slaves: what it sends, what it refuses, and which producers wait for copies."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

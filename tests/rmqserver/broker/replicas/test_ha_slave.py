@@ -1,7 +1,5 @@
 """A slave's reports to its master, with neither of them running."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The tables and offsets that a slave copies from its master, from scripted answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Messages that a producer was told are stored (0), and what is left of them when the master is killed or its machine
 is lost: the cells of the table in ``docs/durability.md`` that no other test shows."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

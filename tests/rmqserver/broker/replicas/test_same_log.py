@@ -1,7 +1,5 @@
 """A slave whose log is not its master's reports that, and copies nothing."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 from collections.abc import Iterator

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from rmqserver.broker.replicas.slave_note import SlaveNote, forget_slave_note, was_slave
-from rmqserver.store.disk.config_files import ConfigFiles
-from rmqserver.store.disk.disk import OsDisk
-from rmqserver.broker.assembly import BrokerAssembly
-from rmqserver.broker.replicas.unlisted_topics import list_unlisted
-from tests.rmqserver.store.conftest import put
 import socket
+from pathlib import Path
+
 import pytest
 import trio
+
 from rmqproto.ha import REPORT, TRANSFER_HEAD
+from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.replicas import ha_link
 from rmqserver.broker.replicas.ha_master import HaMaster
+from rmqserver.broker.replicas.slave_note import SlaveNote, forget_slave_note, was_slave
+from rmqserver.broker.replicas.unlisted_topics import list_unlisted
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.store.disk.disk import OsFile
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.log import commit_log
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
+from tests.rmqserver.store.conftest import put
 
 
 def test_it_is_known_until_this_broker_is_a_slave_no_more(tmp_path: Path) -> None:

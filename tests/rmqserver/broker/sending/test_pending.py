@@ -1,7 +1,5 @@
 """A producer gets no acknowledgement before the store has done what it promises."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Properties of messages that need no special treatment, and their keys."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

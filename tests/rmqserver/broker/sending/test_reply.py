@@ -1,8 +1,6 @@
 """Replies (324, 325) and their way to the producer that waits (326), beside the answers and pushes of Apache's
 broker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Retried messages: sent back by consumers, delayed, delivered, dead; and their state after a restart."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sends over the wire: which are refused and in which words, and what is stored of the others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

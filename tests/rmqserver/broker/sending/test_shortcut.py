@@ -1,8 +1,6 @@
 """The hot path is a shortcut, and so is that of half messages and timers: every message that they take is stored byte
 for byte, and answered, as on the full path."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product

@@ -1,7 +1,5 @@
 """The broker's counters, on a clock that the test sets."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

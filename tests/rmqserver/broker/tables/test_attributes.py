@@ -1,7 +1,5 @@
 """Attributes of topics and groups, and Apache's remarks when they are refused."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

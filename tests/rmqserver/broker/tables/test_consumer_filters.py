@@ -1,7 +1,5 @@
 """Filters of groups, across heartbeats."""
 
-from __future__ import annotations
-
 import pytest
 
 from rmqproto.bodies.groups import SubscriptionData

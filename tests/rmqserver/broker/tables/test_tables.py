@@ -1,7 +1,5 @@
 """Topics, groups and offsets on disk: what a restart loads, and what a newer broker may have left there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """Any sequence of sends, ends, checks, stops and kills. A committed message is delivered once, and a rolled back one
 never. The broker asks about an undecided one a limited number of times, and then gives it up."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import dataclass, field
 from enum import Enum

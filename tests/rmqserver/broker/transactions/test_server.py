@@ -1,7 +1,5 @@
 """Transactions of a whole broker over the wire: its tasks, its answers, its files, a kill and a stop."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

@@ -1,7 +1,5 @@
 """Transactions from the half message to their end, with checks between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 clock. ``test_etcd.py`` holds it to what a real etcd does. Each client has a line of its own, which can be cut, lose
 requests, lose answers, and deliver requests late."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What we rely on etcd for: our etcd in memory and a real one behave the same."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path

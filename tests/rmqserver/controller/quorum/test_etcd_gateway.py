@@ -1,7 +1,5 @@
 """Members of etcd that do not answer, or answer nonsense: the error names them, and the next one is asked."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -2,8 +2,6 @@
 controllers end and come back. Everything that was reported kept is there, once, and no two controllers lead. The runs
 are seeded, on a clock that jumps. Broken variants show that a violation would be seen."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any

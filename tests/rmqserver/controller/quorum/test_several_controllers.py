@@ -1,7 +1,5 @@
 """Two whole controllers over one etcd in memory: which one answers, what, and when."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """A batch takes a faster way into the log, but leaves on the disk what single messages leave."""
 
-from __future__ import annotations
-
 import dataclasses
 import tempfile
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """The long past that a slave copies: written in whole blocks past the page cache, and never more claimed than is
 written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

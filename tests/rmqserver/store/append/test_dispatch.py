@@ -1,7 +1,5 @@
 """Dispatching the records of a copied log in C and in Python makes the same store."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

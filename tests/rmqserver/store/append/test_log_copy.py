@@ -1,7 +1,5 @@
 """A slave's store: the bytes of its master's log, in any portions, make the same store."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """A dry run of a start leaves every byte and every time of the store as they are, and its result equals what the same
 start leaves of a copy."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

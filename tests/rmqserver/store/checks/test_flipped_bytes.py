@@ -2,8 +2,6 @@
 of the store serves the same; or it is one of the bytes that no checksum covers and nothing repeats, which
 docs/stores.md lists."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from pathlib import Path

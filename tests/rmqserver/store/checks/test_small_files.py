@@ -1,8 +1,6 @@
 """The small files that a broker reads at its start, besides messages: tables of a wrong shape, users, and the files
 that tell it its place in a set. The check judges each as a start does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 """A store without damage is clean, whichever broker wrote it. Each kind of damage is found at its place, with the loss
 and the consequence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

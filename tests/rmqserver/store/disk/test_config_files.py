@@ -1,7 +1,5 @@
 """Tables survive a crash at any moment, a damaged file, and members that this release does not know."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

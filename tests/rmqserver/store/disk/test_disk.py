@@ -1,7 +1,5 @@
 """File system access: whole writes or an error, locks, and files that outlive their name."""
 
-from __future__ import annotations
-
 import errno
 import mmap
 import os

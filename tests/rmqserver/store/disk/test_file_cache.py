@@ -1,7 +1,5 @@
 """The cache of open files, used from several threads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event

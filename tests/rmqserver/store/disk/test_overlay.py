@@ -1,7 +1,5 @@
 """An overlay behaves as the disk below would, and leaves it as it is."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """A table whose rows are changed in place is a whole table after every single write."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

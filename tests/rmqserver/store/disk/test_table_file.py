@@ -1,7 +1,5 @@
 """Tables of entries: Apache's bytes, members of newer brokers, and the price of a change."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The epochs of a log: two logs part where their masters parted, whatever was written and cut before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

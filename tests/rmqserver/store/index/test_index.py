@@ -1,7 +1,5 @@
 """Index files: Apache's layout, a message's entries, rolling, look-up by key and time."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from tempfile import TemporaryDirectory

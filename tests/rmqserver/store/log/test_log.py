@@ -1,21 +1,20 @@
 """Files of the log made ahead, and the log read from end to end."""
 
-from __future__ import annotations
-
 import ctypes
+import dataclasses
 import mmap
 import os
 from pathlib import Path
+
 import pytest
+
 from rmqserver.store.disk.disk import DiskUsage, File, OsDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.file_maker import ALLOCATE_AHEAD_BYTES, FileMaker
-import dataclasses
 from rmqserver.store.log.scan import CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, scan, scan_portions
 from rmqserver.store.message_store import MessageStore
 from tests.rmqserver.store.conftest import TINY, MakeStore, put
-
 
 FILE_BYTES = 1 << 20
 

@@ -1,7 +1,5 @@
 """The units of one queue, without a log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from hypothesis import given

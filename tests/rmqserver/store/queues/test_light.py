@@ -1,8 +1,6 @@
 """Light queues: the names in a message, the units that the store writes for it, and that the log alone restores
 them."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A filter's second stage: which messages a pull returns, where the next pull goes on, and how much is read."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import accumulate
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A store whose log is cut equals one in which the rest was never written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 

@@ -1,8 +1,6 @@
 """Every single byte of each kind of file is changed. Either the start is refused, with the file's name and what to do,
 or every other message is served. No other error is ever raised, and no message that nobody sent is served silently."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from random import Random

@@ -1,8 +1,6 @@
 """Files of single consume queues are gone at a start. What the log still has must come back, and every queue goes on at
 its own queue offset."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

@@ -1,7 +1,5 @@
 """What a crash can leave behind, and what the next start makes of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import logging

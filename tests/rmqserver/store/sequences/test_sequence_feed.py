@@ -1,8 +1,6 @@
 """The producers' sequence numbers that a store knows equal a model, whatever happens to the store: restarts, kills,
 power cuts, a lost file, a copy of the log, another broker on the store."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

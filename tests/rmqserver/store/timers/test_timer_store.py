@@ -1,8 +1,6 @@
 """Timers in the files of a real broker, in files after a kill, a torn write or days of standstill, and against a
 model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

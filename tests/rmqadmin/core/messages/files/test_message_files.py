@@ -1,7 +1,5 @@
 """Message files, without a broker: what is written can be read, and damage is reported."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import json

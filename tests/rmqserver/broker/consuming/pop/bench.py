@@ -1,8 +1,6 @@
 """POP on a store and a clock of the test's own, without a loop or a listener. A restart loads the saved state. A crash
 is a restart from the offsets that were saved last."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

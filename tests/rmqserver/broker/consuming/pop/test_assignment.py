@@ -1,7 +1,5 @@
 """Consume modes of groups, and which queues their clients are assigned."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 """POP against a model, with any sends, pops, acknowledgements, changes, waits, restarts and crashes. No message is
 lost, none is handed out before its invisible time is over, and none after it was acknowledged in time."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ordered POP: only one pop at a time holds messages of a queue."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

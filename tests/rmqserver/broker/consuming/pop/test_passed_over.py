@@ -1,8 +1,6 @@
 """Pops and notifications with a filter, in front of more messages that they do not want than one portion has. They used
 to wait for their whole time after each portion, though what they wanted was there."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace

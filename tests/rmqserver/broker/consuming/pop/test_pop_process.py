@@ -1,7 +1,5 @@
 """POP in a real broker: requests that wait, and kill -9 while messages are invisible."""
 
-from __future__ import annotations
-
 import signal
 import time
 from contextlib import ExitStack

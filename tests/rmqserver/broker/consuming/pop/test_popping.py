@@ -1,7 +1,5 @@
 """Which messages are popped, when they come again, and the group's offsets."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Pops and notifications that wait: which of them a message wakes, and how many may wait, as observed with Apache's
 5.5.0."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 
