@@ -45,10 +45,15 @@ def _luminance(color: Color) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+def are_terminals_own(variables: Mapping[str, str]) -> bool:
+    """Whether a theme's colours are those of the terminal, whatever they are."""
+    return Color.parse(variables["primary"]).ansi is not None
+
+
 def readable(variables: Mapping[str, str]) -> dict[str, str]:
     """Replacements for some of a theme's CSS variables, and the new ones ``line``, ``field``, ``footer-disabled`` and
     ``on-…``. Colours of the terminal stay, because their values are unknown here."""
-    if Color.parse(variables["primary"]).ansi is not None:
+    if are_terminals_own(variables):
         kept = {"line": "primary", "field": "boost", "footer-disabled": "footer-foreground"}
         kept |= {f"on-{name}": "text" for name in BADGES}
         return {name: variables[like] for name, like in kept.items()}

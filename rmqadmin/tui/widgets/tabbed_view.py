@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from rmqadmin.core.terminal_text import display_width
+from rmqadmin.tui.contrast import are_terminals_own
 
 _BAR, _BAR_BEGIN, _BAR_END = "━", "╺", "╸"
 
@@ -77,7 +78,7 @@ class TabLine(Widget, can_focus=True):
     def _bar_line(self) -> Content:
         """A rail, and on it the bar below the open title without its blanks."""
         cells = dict(self._places())[self.open_tab]
-        if self.app.native_ansi_color:
+        if are_terminals_own(self.app.theme_variables):
             rail = "$border-blurred"
         else:
             rail = "$foreground 30%" if self.has_focus else "$foreground 10%"

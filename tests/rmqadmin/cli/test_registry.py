@@ -313,7 +313,10 @@ def test_what_typer_refuses_has_a_hint(run: Rmqadmin) -> None:
 
 def test_words_that_are_needed_stand_in_the_usage_as_they_are(run: Rmqadmin) -> None:
     assert run("msg", "cat", "--help").out.startswith("Usage: rmqadmin msg cat [OPTIONS] TOPIC\n")
-    assert run("context", "use", "--help").out.startswith("Usage: rmqadmin context use [OPTIONS] {CONTEXT|-|none}\n")
+    usage = run("context", "use", "--help").out.partition("\n")[0]
+    assert (
+        usage.translate({ord(brace): None for brace in "{}"}) == "Usage: rmqadmin context use [OPTIONS] CONTEXT|-|none"
+    )
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "+Infinity", "1e12"])

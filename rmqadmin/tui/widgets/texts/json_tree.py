@@ -10,6 +10,7 @@ from textual.style import Style as VisualStyle
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
+from rmqadmin.tui.contrast import are_terminals_own
 from rmqadmin.tui.widgets.texts.json_lines import MORE, NAME, NUMBER, OTHER, STRING, BranchLine
 
 _STYLES = {
@@ -45,7 +46,7 @@ class JsonTree(Tree[BranchLine]):
     def render_label(self, node: TreeNode[BranchLine], base_style: Style, style: Style) -> Text:
         """The icon of a branch, and the label in the colours of its parts, or in the cursor's."""
         assert node.data is not None
-        is_ansi = self.app.theme_variables["text-accent"].startswith("ansi")
+        is_ansi = are_terminals_own(self.app.theme_variables)
         icon = ""
         if node.data.has_members:
             icon = self.ICON_NODE_EXPANDED if node.is_expanded else self.ICON_NODE
