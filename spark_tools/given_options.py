@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
@@ -16,6 +17,56 @@ from rmqproto.wire.credentials import Credentials
 from rmqreplay.source.queue_ranges import OffsetTable
 
 T = TypeVar("T")
+
+
+_OF_A_TABLE = "option."
+"""The catalog keeps a table's options under names that begin so, and Spark passes these beside the plain ones."""
+_PROPERTIES_OF_A_TABLE = frozenset({
+    "collation", "comment", "external", "is_managed_location", "location", "owner", "provider",
+})  # fmt: skip
+"""What Spark passes besides: the properties that it reserves for itself."""
+
+
+def plain_options(passed: Mapping[str, str]) -> dict[str, str]:
+    """The options that Spark passes, each once, without what describes a table."""
+    twins = {
+        name[len(_OF_A_TABLE) :]: value for name, value in passed.items() if name.lower().startswith(_OF_A_TABLE)
+    }  # fmt: skip
+    if not twins:
+        return dict(passed)
+    plain = {
+        name: value
+        for name, value in passed.items()
+        if not name.lower().startswith(_OF_A_TABLE) and name.lower() not in _PROPERTIES_OF_A_TABLE
+    }
+    given = {name.lower() for name in plain}
+    return plain | {name: value for name, value in twins.items() if name.lower() not in given}
+
+
+_COMMENT = "options of rocketmq: "
+
+
+def is_of_table(passed: Mapping[str, str]) -> bool:
+    """Whether a table is being made of the options."""
+    return any(name.lower().startswith(_OF_A_TABLE) for name in passed)
+
+
+def as_comment(given: Mapping[str, str]) -> str:
+    """A comment for a column, by which a table keeps its options: Spark gives a source in Python the columns of a
+    table, and not its options (4.3). UsageError for secrets, which a comment would show."""
+    if any(name.lower() == "secretkey" for name in given):
+        raise UsageError(
+            "a table shows its options, and must not have a secretKey", hint="load() a frame, make it a view"
+        )
+    return _COMMENT + urlencode(given)
+
+
+def from_comments(comments: Iterable[str | None]) -> dict[str, str]:
+    """The options in the comments of a table's columns. UsageError if there are none."""
+    for comment in comments:
+        if comment is not None and comment.startswith(_COMMENT):
+            return dict(parse_qsl(comment[len(_COMMENT) :], keep_blank_values=True))
+    raise UsageError("there are no options", hint="make a table without columns: they hold its options")
 
 
 class GivenOptions:

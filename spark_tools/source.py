@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from rmqproto.errors import UsageError
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.store_view import StoreView
+from spark_tools.given_options import as_comment, from_comments, is_of_table, plain_options
 from spark_tools.hints import hints_in_text
 from spark_tools.partitions import cluster_of, plan_live
 from spark_tools.schema import check_columns, ddl
@@ -70,14 +71,15 @@ class RocketMQDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]):
         super().__init__(dict(options))
-        self._given = dict(options)
-        names = {name.lower() for name in options}
+        self._given = plain_options(options)
+        self._is_of_table = is_of_table(options)
+        names = {name.lower() for name in self._given}
         with hints_in_text():
             if names & _READ_MARKS:
-                parse_loaded_options(options)
+                parse_loaded_options(self._given)
             # There is one instance per load(), and its pickle serves every later query. Store files are planned here,
             # once; of a cluster nobody knows yet whether a batch or a stream is meant.
-            self._planned = plan_read(parse_read_options(options)) if "path" in names else None
+            self._planned = plan_read(parse_read_options(self._given)) if "path" in names else None
 
     @classmethod
     def name(cls) -> str:
@@ -85,12 +87,19 @@ class RocketMQDataSource(DataSource):
 
     def schema(self) -> str:
         options = parse_loaded_options(self._given)
-        return ddl(
+        columns = ddl(
             properties=options.properties, include_body=options.include_body, corrupt=options.on_corrupt == "column"
         )
+        if not self._is_of_table:
+            return columns
+        with hints_in_text():
+            first, comma, rest = columns.partition(",")
+            return f"{first} COMMENT '{as_comment(self._given)}'{comma}{rest}"
 
     def reader(self, schema: StructType) -> RocketMQReader:
         with hints_in_text():
+            if not self._given:  # a table of the catalog
+                self._given = from_comments(each.metadata.get("comment") for each in schema.fields)
             options = parse_read_options(self._given)
             columns = _columns(schema, options)
             kind = FilteringReader if options.push_filters else RocketMQReader

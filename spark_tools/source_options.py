@@ -251,7 +251,10 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     options = GivenOptions(given, WRITE_OPTIONS)
     name_server = options.text("nameServer")
     if name_server is None:
-        raise UsageError("the option nameServer is needed to write")
+        raise UsageError(
+            "the option nameServer is needed to write",
+            hint="INSERT INTO passes none of a table's options: write with df.write",
+        )
     topic = options.text("topic")
     is_idempotent = options.one_of("delivery", "at-least-once", "idempotent") == "idempotent"
     if is_idempotent and topic is None:

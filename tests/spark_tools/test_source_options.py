@@ -9,7 +9,35 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import DataLossError, resolve
+from spark_tools.given_options import as_comment, from_comments, plain_options
 from spark_tools.source_options import ReadOptions, parse_loaded_options, parse_read_options, parse_stream_options
+
+
+def test_a_table_s_options_come_twice_and_count_once():
+    passed = {
+        "nameserver": "h:1",
+        "option.nameServer": "h:1",
+        "subscribe": "T",
+        "Option.endingOffsets": "latest",
+        "owner": "me",
+    }
+    plain = plain_options(passed)
+    assert plain == {"nameserver": "h:1", "subscribe": "T", "endingOffsets": "latest"}
+    assert parse_read_options(plain).topics == ["T"]
+    with pytest.raises(UsageError, match="no option subscrib"):
+        parse_read_options(plain_options({"nameServer": "h:1", "option.subscrib": "T"}))
+    assert plain_options({"owner": "me"}) == {"owner": "me"}, "an option, and not of a table"
+
+
+def test_a_table_keeps_its_options_in_a_comment():
+    given = {"nameServer": "h:1", "subscribe": "%DLQ%a", "startingOffsets": """{"T":{"b'\\\\":{"0":1}}}"""}
+    comment = as_comment(given)
+    assert not set("'\\") & set(comment)
+    assert from_comments([None, "another", comment]) == given
+    with pytest.raises(UsageError, match="must not have a secretKey"):
+        as_comment({"secretkey": "s"})
+    with pytest.raises(UsageError, match="there are no options"):
+        from_comments(["another"])
 
 
 def test_an_unknown_option_names_the_nearest_one():

@@ -12,11 +12,12 @@ from tests.rmqserver.store import golden
 
 
 @pytest.fixture(scope="package")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with task retries, which plain ``local[2]`` lacks."""
     from tests.spark_tools.spark.replay_driver import QUICK_JVM  # needs the extra [spark]
 
-    with spark_session(SessionOptions(master="local[2,4]", settings=QUICK_JVM)) as session:
+    settings = QUICK_JVM | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("tables"))}
+    with spark_session(SessionOptions(master="local[2,4]", settings=settings)) as session:
         log = Path(session.conf.get("spark.rmqadmin.log"))
         assert log.read_text().startswith("Java: ")
         yield session

@@ -9,6 +9,8 @@ pytest.importorskip("pyarrow")
 
 from rmqadmin.core.messages.files.json_lines import read_lines_untrusted
 from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.support.servers import Server
@@ -58,6 +60,38 @@ def test_rows_go_through_pandas(spark, store) -> None:
     assert len(frame.select("queueId", "body").toPandas()) == 15
     counts = frame.select("queueId").mapInPandas(lambda parts: (part.head(1) for part in parts), "queueId int")
     assert 0 < counts.count() <= 15
+
+
+def test_a_table_is_read_up_to_its_end_at_each_query(spark, server: Server, fresh) -> None:
+    topic, name = fresh("TableTopic"), fresh("table_").replace("-", "_")
+    queue = MessageQueue(topic, "broker-a", 0)
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, perm=6))
+        wait_for_route(admin, topic)
+        options = f"OPTIONS (nameServer '{server.namesrv_addr}', subscribe '{topic}')"
+        spark.sql(f"CREATE TABLE {name} USING rocketmq {options}")
+        try:
+            spark.sql(f"CREATE VIEW {name}_view AS SELECT cast(body AS string) AS text FROM {name}")
+            for number in range(3):
+                admin.send_message(server.broker_addr, queue, Message(topic, b"%d" % number))
+                for each in (name, f"{name}_view"):
+                    assert spark.sql(f"SELECT count(*) FROM {each}").first()[0] == number + 1
+            assert {row.text for row in spark.table(f"{name}_view").collect()} == {"0", "1", "2"}
+            with pytest.raises(Exception, match="INSERT INTO passes none of a table's options"):
+                spark.sql(f"INSERT INTO {name} (body) VALUES (cast('x' AS binary))")
+        finally:
+            spark.sql(f"DROP VIEW IF EXISTS {name}_view")
+            spark.sql(f"DROP TABLE {name}")
+
+
+def test_usage_errors_are_one_line_if_the_session_says_so(spark, store) -> None:
+    spark.conf.set("spark.sql.execution.pyspark.udf.hideTraceback.enabled", "true")
+    try:
+        with pytest.raises(Exception, match="did you mean endingOffsets") as caught:
+            spark.read.format("rocketmq").option("path", store).option("endingOffset", "x").load()
+    finally:
+        spark.conf.unset("spark.sql.execution.pyspark.udf.hideTraceback.enabled")
+    assert "Traceback" not in str(caught.value)
 
 
 def test_a_typo_in_an_option_is_an_error_and_not_the_whole_topic(spark, store) -> None:
