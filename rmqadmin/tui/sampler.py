@@ -15,9 +15,10 @@ from rmqadmin.core.alerts.alert_rules import Condition
 from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.sources import broker_sets, groups, pulse, topics
+from rmqadmin.tui.sources import broker_sets, groups, messages, pulse, topics
 from rmqadmin.tui.sources.found import lacks_text
 from rmqproto.errors import RocketMQError
+from rmqproto.names import DLQ_PREFIX
 
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
@@ -197,8 +198,8 @@ class Sampler:
         self.pulse.take_topics(known.topics, known.broker_names)
         await self._take_topic_rates(feed, known.topics)
         with_letters = known.groups_with_letters()
-        asked = self._letters_turns.next(with_letters, LETTERS_ASKED_MAX)
-        self.pulse.take_letters(with_letters, await feed.ask(pulse.read_letters, memory, asked))
+        asked = {group: DLQ_PREFIX + group for group in self._letters_turns.next(with_letters, LETTERS_ASKED_MAX)}
+        self.pulse.take_letters(with_letters, await feed.ask(messages.read_depths, memory, asked))
         if not self.letters_s:
             self._feeds["members"].want()  # now there are groups
         self.letters_s = time.monotonic()

@@ -42,7 +42,7 @@ def dead_letter_findings(group: str, found: DeadLetters, now_ms: int) -> Iterato
 def new_letters_finding(group: str, found: DeadLetters, more: str, *, is_part: bool) -> Finding:
     """For somebody who watches: ``more`` says how many have come in the last minutes. ``is_part``: a broker may have
     others."""
-    left = units.count(found.left_count)
+    left = units.count(found.depth_count if found.redriven_count is None else found.left_count)
     what = f"{more}, {units.at_least(left) if is_part else left} {'not redriven' if found.redriven_count else 'in all'}"
     subject = Subject(SubjectKind.DEAD_LETTERS, group)
     return Finding(Grade.WARNING, Check.DEAD_LETTERS, subject, what, f"rmqadmin dlq show {group}")

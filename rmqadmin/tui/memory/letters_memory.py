@@ -8,13 +8,12 @@ from typing import NamedTuple
 from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
 from rmqadmin.core.health.dead_letter_checks import new_letters_finding
 from rmqadmin.core.health.finding import Check, Subject, SubjectKind
-from rmqadmin.core.messages.dead_letters import DeadLetters
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, elapsed
 from rmqadmin.tui.memory.changes import ChangeLog, ChangeSeen
 from rmqadmin.tui.memory.history import NumberChange, NumberHistory, Series
 from rmqadmin.tui.memory.pulse_lines import TREND_WITHIN_MS
-from rmqadmin.tui.memory.readings import LettersReading
+from rmqadmin.tui.memory.readings import Depth
 from rmqadmin.tui.memory.wrong_list import WrongList
 from rmqproto.wording import counted
 
@@ -30,7 +29,7 @@ class _Told(NamedTuple):
 class LettersMemory:
     def __init__(self, now_ms: Callable[[], int], history: NumberHistory, log: ChangeLog, wrong: WrongList):
         self._now_ms, self._history, self._log, self._wrong = now_ms, history, log, wrong
-        self._letters: dict[str, LettersReading] | None = None
+        self._letters: dict[str, Depth] | None = None
         self._told: dict[str, _Told] = {}
         self.unread_count = 0
         """How many groups have dead letters that have not been counted yet."""
@@ -39,7 +38,7 @@ class LettersMemory:
     def is_known(self) -> bool:
         return self._letters is not None
 
-    def take(self, groups: Collection[str], found: Mapping[str, LettersReading]) -> None:
+    def take(self, groups: Collection[str], found: Mapping[str, Depth]) -> None:
         """Takes all ``groups`` with dead letters, and ``found``, the depths of some of them."""
         at_ms, is_first = self._now_ms(), self._letters is None
         letters = {group: one for group, one in (self._letters or {}).items() if group in groups}
@@ -48,21 +47,21 @@ class LettersMemory:
         for group, reading in found.items():
             before, subject = letters.get(group), Subject(SubjectKind.DEAD_LETTERS, group)
             is_other_sum = before is not None and set(before.lacking) != set(reading.lacking)
-            self._history.add(_series(group), at_ms, reading.depth_count, reading.lacking)
+            depth_count = reading.letters.depth_count
+            self._history.add(_series(group), at_ms, depth_count, reading.lacking)
             is_new_group = before is None and not is_first and not self.unread_count
-            known = None if is_other_sum else before.depth_count if before else 0 if is_new_group else None
-            if reading.depth_count is not None and known is not None and reading.depth_count > known:
-                self._tell(at_ms, subject, reading.depth_count - known)
+            known = None if is_other_sum else before.letters.depth_count if before else 0 if is_new_group else None
+            if depth_count is not None and known is not None and depth_count > known:
+                self._tell(at_ms, subject, depth_count - known)
             letters[group] = reading
             self._judge(at_ms, subject, reading)
         self._letters, self.unread_count = letters, sum(group not in letters for group in groups)
 
-    def _judge(self, at_ms: int, subject: Subject, reading: LettersReading) -> None:
+    def _judge(self, at_ms: int, subject: Subject, reading: Depth) -> None:
         growth, found = self._growth(subject.name), []
         if growth is not None and growth.by > 0:
             more = f"{counted(round(growth.by), 'new dead letter')} in {elapsed(growth.over_ms)}"
-            letters = DeadLetters(depth_count=reading.depth_count, redriven_count=reading.redriven_count)
-            found.append(new_letters_finding(subject.name, letters, more, is_part=bool(reading.lacking)))
+            found.append(new_letters_finding(subject.name, reading.letters, more, is_part=bool(reading.lacking)))
         self._wrong.judge(at_ms, subject, found, quiet=(Check.DEAD_LETTERS,))
 
     def _growth(self, group: str) -> NumberChange | None:
@@ -85,7 +84,7 @@ class LettersMemory:
         """How many dead letters of each group have come in the last minutes; a lower bound if not all of that time, or
         not all brokers, are known."""
 
-        def bounds(group: str, reading: LettersReading) -> Bounds:
+        def bounds(group: str, reading: Depth) -> Bounds:
             growth = self._growth(group)
             if growth is None:
                 return UNKNOWN_VALUE
@@ -97,10 +96,10 @@ class LettersMemory:
     def text(self) -> str:
         """How many there are together."""
         letters = (self._letters or {}).values()
-        left = sum(one.left_count or 0 for one in letters)
-        is_part = self.unread_count or any(one.lacking or one.depth_count is None for one in letters)
+        left = sum(one.letters.left_count or 0 for one in letters)
+        is_part = self.unread_count or any(one.lacking or one.letters.left_count is None for one in letters)
         if not left:
-            none = "no dead letters left" if any(one.redriven_count for one in letters) else "no dead letters"
+            none = "no dead letters left" if any(one.letters.redriven_count for one in letters) else "no dead letters"
             return "dead letters unknown" if is_part else none
         text = counted(left, "dead letter")
         return at_least(text) if is_part else text

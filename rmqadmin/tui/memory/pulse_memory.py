@@ -20,7 +20,7 @@ from rmqadmin.tui.memory.group_memory import GroupMemory
 from rmqadmin.tui.memory.history import NumberHistory, Series, cluster_series
 from rmqadmin.tui.memory.letters_memory import LettersMemory
 from rmqadmin.tui.memory.pulse_lines import LINE_SAMPLES, Line, OverTime
-from rmqadmin.tui.memory.readings import GroupLags, LettersReading, RowReading, WorstGroup
+from rmqadmin.tui.memory.readings import Depth, GroupLags, RowReading, WorstGroup
 from rmqadmin.tui.memory.wrong_list import Verdict, Wrong, WrongList, worst_first
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
@@ -68,7 +68,7 @@ class PulseMemory:
         self.alerts.look_at_lag_times(self._now_ms(), worst, self.groups.lags or {}, are_all=not self.groups.lacks)
         self.groups.take_worst(worst)
 
-    def take_letters(self, groups: Collection[str], found: Mapping[str, LettersReading]) -> None:
+    def take_letters(self, groups: Collection[str], found: Mapping[str, Depth]) -> None:
         """Takes all ``groups`` with dead letters, and ``found``, the depths of some of them."""
         self.letters.take(groups, found)
         self.alerts.look(self._now_ms(), Condition.DEAD_LETTERS, "group", self.letters.grown())

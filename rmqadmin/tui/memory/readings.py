@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from rmqadmin.core.groups.queue_owners import QueueOwners
+from rmqadmin.core.messages.dead_letters import DeadLetters
 from rmqadmin.tui.memory.cluster import Lacks
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset
@@ -53,18 +54,15 @@ class WorstGroup(msgspec.Struct, frozen=True):
     broker_addr: str | None = None
 
 
-class LettersReading(msgspec.Struct, frozen=True):
-    """How many dead letters a group has, without the brokers in ``lacking``. ``error`` says why that is not known."""
+class Depth(msgspec.Struct, frozen=True):
+    """The contents of a dead-letter topic, without the brokers in ``lacking``."""
 
-    depth_count: int | None
+    letters: DeadLetters
     lacking: tuple[str, ...] = ()
-    error: str | None = None
-    redriven_count: int = 0
 
     @property
-    def left_count(self) -> int | None:
-        """How many were not redriven."""
-        return None if self.depth_count is None else self.depth_count - self.redriven_count
+    def error(self) -> str | None:
+        return self.letters.error
 
 
 class RowReading(msgspec.Struct, frozen=True):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import moment
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.memory.readings import Depth
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.sources.messages import Depth
 from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX

@@ -12,6 +12,7 @@ from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups,
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqadmin.tui.memory.cluster import ClusterMemory
+from rmqadmin.tui.memory.readings import Depth
 from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicOffset
@@ -31,17 +32,6 @@ SEARCH_COUNT = 64
 
 
 # --- dead-letter queues ----------------------------------------------------------------------------------------------
-
-
-class Depth(msgspec.Struct, frozen=True):
-    """The contents of a dead-letter topic, without the brokers in ``lacking``."""
-
-    letters: DeadLetters
-    lacking: tuple[str, ...] = ()
-
-    @property
-    def error(self) -> str | None:
-        return self.letters.error
 
 
 def read_dead_letter_groups(admin: AdminClient, memory: ClusterMemory) -> Found[str]:

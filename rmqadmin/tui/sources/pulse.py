@@ -18,14 +18,12 @@ from rmqadmin.tui.memory.readings import (
     GroupLag,
     GroupLags,
     GroupState,
-    LettersReading,
     RowReading,
     WorstGroup,
 )
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import ask_brokers, read_askable, read_cluster
 from rmqadmin.tui.sources.groups import addrs_of
-from rmqadmin.tui.sources.messages import read_depth
 from rmqadmin.tui.sources.topics import read_topic_row
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import ClusterInfo
@@ -157,17 +155,6 @@ class TopicsRead(msgspec.Struct, frozen=True):
 def read_topics(admin: AdminClient, memory: ClusterMemory) -> TopicsRead:
     cluster = read_askable(admin, memory)
     return TopicsRead(sorted(admin.topic_list()), [broker.broker_name for broker in cluster.brokers])
-
-
-def read_letters(admin: AdminClient, memory: ClusterMemory, groups_asked: Collection[str]) -> dict[str, LettersReading]:
-    """Reads how many dead letters groups have."""
-    depths = {group: read_depth(admin, memory, DLQ_PREFIX + group) for group in groups_asked}
-    return {
-        group: LettersReading(
-            depth.letters.depth_count, depth.lacking, depth.error, redriven_count=depth.letters.redriven_count or 0
-        )
-        for group, depth in depths.items()
-    }
 
 
 def read_members(admin: AdminClient, memory: ClusterMemory, group: str, lag: GroupLag) -> GroupState:

@@ -9,6 +9,7 @@ from rmqadmin.core.alerts.alert_rules import Condition, parse_alert_rules
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners
 from rmqadmin.core.health.facts import BrokerFacts, NamesrvFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
+from rmqadmin.core.messages.dead_letters import DeadLetters
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.servers.ha_sets import HaMember, HaSet
 from rmqadmin.core.tables.marks import Mark
@@ -17,10 +18,10 @@ from rmqadmin.tui.memory.history import NumberChange, Series
 from rmqadmin.tui.memory.pulse_lines import trend_text
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.memory.readings import (
+    Depth,
     GroupLag,
     GroupLags,
     GroupState,
-    LettersReading,
     RowReading,
     WorstGroup,
 )
@@ -82,6 +83,10 @@ def lag(count: int, consumed: int = 0, *, lacking: tuple[str, ...] = ()) -> Grou
     queue = MessageQueue("T", "broker-a", 0)
     behind = {queue: ConsumeOffset(broker_offset=consumed + count, consumer_offset=consumed)} if count else {}
     return GroupLag(count, consumed, 1 if count else None, behind, ("broker-a",), lacking)
+
+
+def letters(depth_count: int | None, lacking: tuple[str, ...] = (), *, redriven_count: int | None = 0) -> Depth:
+    return Depth(DeadLetters(depth_count=depth_count, redriven_count=redriven_count), lacking)
 
 
 def online(*names: str, lacks: dict[str, str] | None = None) -> GroupState:
@@ -351,7 +356,7 @@ def test_all_is_well_is_said_of_what_was_looked_at(pulse: PulseMemory) -> None:
     pulse.take_brokers(seen(A), {A: WELL})
     pulse.take_lags(GroupLags({"billing": lag(0), "mailer": lag(0)}, {}))
     assert pulse.verdict().mark is None, "nobody has told of dead letters"
-    pulse.take_letters(["billing", "mailer"], {"billing": LettersReading(0)})
+    pulse.take_letters(["billing", "mailer"], {"billing": letters(0)})
     assert pulse.verdict().mark is Mark.GOOD
     well = "all is well: 1 broker, 2 groups, "
     assert pulse.verdict().text == (
@@ -359,12 +364,12 @@ def test_all_is_well_is_said_of_what_was_looked_at(pulse: PulseMemory) -> None:
     )
     pulse.take_set_findings([], [])
     assert pulse.verdict().text == f"{well}dead letters unknown; members of 2 groups unknown"
-    pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(2)})
+    pulse.take_letters(["billing", "mailer"], {"mailer": letters(2)})
     pulse.groups.take_members("billing", online())
     pulse.groups.take_members("mailer", GroupState(None))
     assert pulse.verdict().text == f"{well}2 dead letters; members of 1 group unknown"
     pulse.groups.take_members("mailer", online())
-    pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(2, ("broker-b",))})
+    pulse.take_letters(["billing", "mailer"], {"mailer": letters(2, ("broker-b",))})
     assert pulse.verdict().text == f"{well}≥2 dead letters"
     pulse.take_lags(GroupLags({}, {"broker-a": "no permission"}))
     assert pulse.verdict().text == "unknown how groups are on broker-a: no permission"
@@ -472,13 +477,13 @@ def test_what_screens_read_becomes_samples_unless_a_broker_is_missing(pulse: Pul
 
 
 def test_dead_letters_grow(pulse: PulseMemory, clock: Clock) -> None:
-    pulse.take_letters(["billing"], {"billing": LettersReading(3)})
+    pulse.take_letters(["billing"], {"billing": letters(3)})
     assert changes(pulse) == [], "those there were"
     clock.now_ms += 60_000
-    pulse.take_letters(["billing", "mailer"], {"billing": LettersReading(5), "mailer": LettersReading(1)})
+    pulse.take_letters(["billing", "mailer"], {"billing": letters(5), "mailer": letters(1)})
     assert changes(pulse) == ["billing: 2 new dead letters", "mailer: 1 new dead letter"]
     assert wrong(pulse) == ["billing: 2 new dead letters in 1m00s, 5 in all"]
-    pulse.take_letters(["billing"], {"billing": LettersReading(9, ("broker-b",))})
+    pulse.take_letters(["billing"], {"billing": letters(9, ("broker-b",))})
     assert changes(pulse)[2:] == [], "another sum is not growth"
 
 
@@ -519,7 +524,7 @@ def test_a_group_that_fails_now_and_then_does_not_fill_the_log(pulse: PulseMemor
     """One letter every few seconds used to take a line each, which soon pushed other changes out of sight."""
 
     def look(depth_count: int) -> None:
-        pulse.take_letters(["billing"], {"billing": LettersReading(depth_count)})
+        pulse.take_letters(["billing"], {"billing": letters(depth_count)})
         clock.now_ms += 30_000
 
     look(7)
@@ -609,10 +614,10 @@ def test_redriven_letters_are_not_shown_as_left(pulse: PulseMemory) -> None:
     pulse.take_brokers(seen(A), {A: WELL})
     pulse.take_set_findings([], [])
     pulse.take_lags(GroupLags({}, {}))
-    pulse.take_letters(["billing", "mailer"], {"billing": LettersReading(5, redriven_count=5)})
-    pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(4, redriven_count=1)})
+    pulse.take_letters(["billing", "mailer"], {"billing": letters(5, redriven_count=5)})
+    pulse.take_letters(["billing", "mailer"], {"mailer": letters(4, redriven_count=1)})
     assert pulse.verdict().text == "all is well: 1 broker, 0 groups, 3 dead letters"
-    pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(4, redriven_count=4)})
+    pulse.take_letters(["billing", "mailer"], {"mailer": letters(4, redriven_count=4)})
     assert pulse.verdict().text == "all is well: 1 broker, 0 groups, no dead letters left"
 
 
@@ -622,7 +627,7 @@ def test_dead_letters_that_have_come_are_not_over_because_a_broker_is_gone(clock
 
     def look(depth_count: int, lacking: tuple[str, ...] = ()) -> None:
         clock.now_ms += 10_000
-        pulse.take_letters(["billing"], {"billing": LettersReading(depth_count, lacking)})
+        pulse.take_letters(["billing"], {"billing": letters(depth_count, lacking)})
 
     look(3)
     look(5)
@@ -639,14 +644,14 @@ def test_dead_letters_that_have_come_are_not_over_because_a_broker_is_gone(clock
 
 def test_alerts_of_dead_letters_and_topics(clock: Clock) -> None:
     pulse = PulseMemory(clock, RULES)
-    pulse.take_letters(["billing"], {"billing": LettersReading(3)})
+    pulse.take_letters(["billing"], {"billing": letters(3)})
     clock.now_ms += 10_000
-    pulse.take_letters(["billing"], {"billing": LettersReading(5)})
+    pulse.take_letters(["billing"], {"billing": letters(5)})
     assert news(pulse) == ["billing: alert: new dead letters 2, more than 1 *"]
     clock.now_ms += 400_000
-    pulse.take_letters(["billing"], {"billing": LettersReading(5)})
+    pulse.take_letters(["billing"], {"billing": letters(5)})
     clock.now_ms += 1000
-    pulse.take_letters(["billing"], {"billing": LettersReading(5)})
+    pulse.take_letters(["billing"], {"billing": letters(5)})
     assert news(pulse) == ["billing: alert is over: new dead letters"]
     assert pulse.alerts.wanted(Condition.ZERO_RATE, "topic", ["orders"]) == ["orders"]
     assert pulse.alerts.wanted(Condition.ZERO_RATE, "group", ["orders"]) == []
@@ -690,3 +695,14 @@ def test_until_each_name_server_was_asked_that_is_said(pulse: PulseMemory) -> No
     pulse.take_letters([], {})
     pulse.take_set_findings([], [])
     assert pulse.verdict().text == "all is well: 1 broker, 0 groups, no dead letters; each name server unknown"
+
+
+def test_letters_of_which_nobody_knows_whether_they_were_redriven_are_not_counted_as_left(
+    pulse: PulseMemory, clock: Clock
+) -> None:
+    """A ledger that cannot be read counted as one that has nothing."""
+    for depth_count in (3, 5):
+        pulse.take_letters(["billing"], {"billing": letters(depth_count, redriven_count=None)})
+        clock.now_ms += 30_000
+    assert pulse.letters.text() == "dead letters unknown"
+    assert wrong(pulse) == ["billing: 2 new dead letters in 30 s, 5 in all"]
