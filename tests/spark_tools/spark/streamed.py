@@ -33,6 +33,13 @@ def drain(spark: Any, options: dict[str, str], directory: str | Path) -> list[di
     return [json.loads(each.json) for each in query.recentProgress]
 
 
+def settle(query: Any) -> None:
+    """Waits until the query has what is there. One call may return with a batch that was being planned before, and that
+    did not see the last message: Spark only waits for any trigger without new data."""
+    query.processAllAvailable()
+    query.processAllAvailable()
+
+
 def rows(spark: Any, directory: Path) -> Counter[str]:
     return Counter(row.body for row in spark.read.parquet(f"{directory}/rows").collect())
 

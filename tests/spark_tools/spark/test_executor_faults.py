@@ -25,7 +25,7 @@ from spark_tools.session import SessionOptions, spark_session
 from tests.rmqreplay.replay_lab import Lab, Send, kill_once, wait_for_route
 from tests.spark_tools.spark.replay_driver import FAULT_RUN, QUICK_JVM
 from tests.spark_tools.spark.spark_processes import executors, sending_executor
-from tests.spark_tools.spark.streamed import Sender, batches_logged, each_once, rows, start_stream
+from tests.spark_tools.spark.streamed import Sender, batches_logged, each_once, rows, settle, start_stream
 from tests.spark_tools.spark.test_write_faults import DELIVERIES, check, make_topic, stored
 from tests.support.servers import Server, until
 
@@ -100,13 +100,13 @@ def test_a_stream_whose_executor_dies(
         sender.send(20, server.broker_addr)
         query = start_stream(session, source | {"maxOffsetsPerTrigger": "20"}, tmp_path)
         try:
-            query.processAllAvailable()  # the first batch is slow on a busy machine
+            settle(query)  # the first batch is slow on a busy machine
             planned = batches_logged(tmp_path)
             sender.send(180, server.broker_addr)
             until(lambda: batches_logged(tmp_path) > planned)
             for pid in executors(os.getpid())[:1]:
                 os.kill(pid, signal.SIGKILL)
-            query.processAllAvailable()
+            settle(query)
             assert query.exception() is None
         finally:
             query.stop()

@@ -23,6 +23,7 @@ from tests.spark_tools.spark.streamed import (
     drain,
     each_once,
     rows,
+    settle,
     start_stream,
 )
 from tests.support import servers
@@ -94,7 +95,7 @@ def test_brokers_and_workers_that_die_and_queues_and_brokers_that_come(spark, tm
     source = {"nameServer": brokers.namesrv.namesrv_addr, "subscribe": TOPIC, "startingOffsets": "earliest"}
     query = start_stream(spark, source | {"maxOffsetsPerTrigger": "30"}, tmp_path)
     stack.callback(query.stop)
-    query.processAllAvailable()
+    settle(query)
     sender.send(100, address, queues=4)
     brokers.running["broker-a"].stop(signal.SIGKILL)
     planned = batches_logged(tmp_path)
@@ -104,11 +105,11 @@ def test_brokers_and_workers_that_die_and_queues_and_brokers_that_come(spark, tm
     until(lambda: batches_logged(tmp_path) > planned)
     for pid in python_workers(os.getpid()):
         os.kill(pid, signal.SIGKILL)
-    query.processAllAvailable()
+    settle(query)
     other = brokers.start("broker-b")
     brokers.resize("broker-b", 2)
     sender.send(100, other, "broker-b")
-    query.processAllAvailable()
+    settle(query)
     assert query.exception() is None
     assert rows(spark, tmp_path) == each_once(400)
 
@@ -131,13 +132,13 @@ def test_a_set_that_fails_over(spark, tmp_path: Path, stack: ExitStack) -> None:
     source = {"nameServer": namesrv.namesrv_addr, "subscribe": TOPIC, "startingOffsets": "earliest"}
     query = start_stream(spark, source | {"maxOffsetsPerTrigger": "10"}, tmp_path)
     stack.callback(query.stop)
-    query.processAllAvailable()  # the first batch is slow on a busy machine
+    settle(query)  # the first batch is slow on a busy machine
     planned = batches_logged(tmp_path)
     sender.send(80, first, BROKER_NAME)
     until(lambda: batches_logged(tmp_path) > planned)
     made.brokers[1].stop(signal.SIGKILL)
     until(lambda: made.takes(2))
     sender.send(100, second, BROKER_NAME)
-    query.processAllAvailable()
+    settle(query)
     assert query.exception() is None
     assert rows(spark, tmp_path) == each_once(200)

@@ -16,7 +16,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqreplay.replay_lab import wait_for_route
-from tests.spark_tools.spark.streamed import Sender, drain, each_once, rows
+from tests.spark_tools.spark.streamed import Sender, drain, each_once, rows, settle
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.spark
@@ -79,16 +79,16 @@ def test_the_first_batch_after_a_crash_begins_where_it_began(spark, topic: Topic
 
     query = start()
     try:
-        query.processAllAvailable()
+        settle(query)
         topic.send(10, topic.address)
         with pytest.raises(Exception, match="the first batch with rows"):
-            query.processAllAvailable()
+            settle(query)
     finally:
         query.stop()
     topic.send(10, topic.address)
     query = start()
     try:
-        query.processAllAvailable()
+        settle(query)
     finally:
         query.stop()
     assert seen == Counter(str(number) for number in range(10, 30))
