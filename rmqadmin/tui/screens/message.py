@@ -17,12 +17,12 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Static, TabbedContent, TabPane, Tabs
 
 from rmqadmin.cli.output.terminal_guard import run_in_terminal
 from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.messages import lookup
-from rmqadmin.core.messages.body_text import text_lines
+from rmqadmin.core.messages.body_text import hex_line, hex_line_count, text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.retry_history import StoredCopy, failed_group, read_copies
 from rmqadmin.core.messages.traces import TraceStep
@@ -36,15 +36,14 @@ from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.remembered import read_remembered
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.list_walk import ListWalk
-from rmqadmin.tui.screens.message_history import history_text
+from rmqadmin.tui.screens.message_history import history_lines
 from rmqadmin.tui.sources import traces
 from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.tabbed_view import TabbedView, TabLine
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqadmin.tui.widgets.texts.json_lines import BranchLine, parse_json_untrusted, why_no_tree
 from rmqadmin.tui.widgets.texts.json_tree import JsonTree
-from rmqadmin.tui.widgets.texts.lines import Text, TextLines, WrappedLines, hex_lines
+from rmqadmin.tui.widgets.texts.lines import LINES_MAX, Lines
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
@@ -71,7 +70,7 @@ class Contents(msgspec.Struct, frozen=True):
     body: bytes
     problem: str | None
     parsed: Sequence[BranchLine] | None
-    text: Text
+    text: list[str]
 
 
 def read_contents(message: FoundMessage) -> Contents:
@@ -81,7 +80,7 @@ def read_contents(message: FoundMessage) -> Contents:
         body = message.stored.plain_body()
     except ProtocolError as error:
         body, problem = message.stored.body, str(error)
-    return Contents(body, problem, parse_json_untrusted(body), Text.of(text_lines(body)))
+    return Contents(body, problem, parse_json_untrusted(body), text_lines(body)[: LINES_MAX + 1])
 
 
 @dataclass
@@ -99,7 +98,7 @@ class MessageScreen(DashboardScreen):
     ``]`` walk along the list that the message was opened from."""
 
     file_name = "message"
-    AUTO_FOCUS = "TabbedView > Lines, TabbedView > RowTable"
+    AUTO_FOCUS = "TabPane > Lines, TabPane > RowTable"
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
@@ -121,19 +120,21 @@ class MessageScreen(DashboardScreen):
         self._walk, self._chosen_tab = walk, tab
         self._has_failed = failed_group(message.stored.topic) is not None
         self._copies: list[StoredCopy] | None = None
-        self.side = WrappedLines()
+        self.side = Lines(is_wrapped=True)
         self.step = message.properties.get(props.KEYS) or message.message_id
         self.tracks = RowTable(self._track_columns(), id="tracks", stale_after_s=STALE_AFTER_MIN_S)
         self.trace = RowTable(self._trace_columns(), id="steps", stale_after_s=STALE_AFTER_MIN_S)
         self._brokers: list[BrokerData] = []
         self.contents: Contents | None = None
-        titles = {title.lower(): title for title in (_TABS if self._has_failed else _TABS[:-1])}
-        self.tabs = TabbedView(titles, self._contents, open_tab=tab or "json")
+        self.open_tab = tab or "json"
+        self.tabs = TabbedContent(initial=self.open_tab)
 
     def body(self) -> Iterable[Widget]:
         yield Static(self._facts(), id="facts", classes="facts")
         with Horizontal(classes="panes"):
-            yield self.tabs
+            with self.tabs:
+                for at, title in enumerate(_TABS if self._has_failed else _TABS[:-1], 1):
+                    yield TabPane(f"{at} {title}", id=title.lower())
             if self._has_failed:
                 with Vertical(id="side"):
                     yield self.side
@@ -142,15 +143,15 @@ class MessageScreen(DashboardScreen):
         """The widgets of a tab; none for a tab of the body that has not been parsed yet."""
         match tab:
             case "properties":
-                return [TextLines(Text.of(self._properties()))]
+                return [Lines(self._properties())]
             case "record":
-                return [TextLines(Text.of(self._record()))]
+                return [Lines(self._record())]
             case "groups":
                 return self._asking_contents("no-groups", self.tracks)
             case "trace":
                 return self._asking_contents("no-trace", self.trace)
             case "history":
-                return [TextLines(history_text(self.message, self._copies), id="copies")]
+                return [Lines(history_lines(self.message, self._copies), id="copies")]
         return [] if self.contents is None else [_body_lines(self.contents, tab)]
 
     def _asking_contents(self, caption: str, table: RowTable) -> list[Widget]:
@@ -172,10 +173,9 @@ class MessageScreen(DashboardScreen):
         self.query_one("#facts", Static).update(self._facts())
         self.refresh_bindings()
         if self.contents.parsed is None and self.open_tab == "json":
-            self._open("text")
-        else:
-            self.tabs.fill()
-        self.tabs.focus_contents()
+            self.open_tab = "text"
+        self._open(self.open_tab)
+        self._focus_contents()
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
@@ -262,10 +262,6 @@ class MessageScreen(DashboardScreen):
         feeds = [self.feed(self._refresh_tracks), self.feed(self._refresh_trace)]
         return [*feeds, self.feed(self._refresh_history, every=_HISTORY_EVERY)] if self._has_failed else feeds
 
-    @property
-    def open_tab(self) -> str:
-        return self.tabs.open_tab
-
     def interval_s(self) -> float | None:
         return super().interval_s() if self.open_tab in _ASKING_TABS else None
 
@@ -303,10 +299,9 @@ class MessageScreen(DashboardScreen):
     def _show_history(self) -> None:
         if not self._has_failed or not self.is_mounted:
             return
-        text = history_text(self.message, self._copies)
-        for lines in self.query("#copies").results(TextLines):
-            lines.show(text)
-        self.side.show_whole(text)
+        shown = history_lines(self.message, self._copies)
+        for lines in (*self.query("#copies").results(Lines), self.side):
+            lines.show(shown)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """Opens a group that has the message. Producer groups have no screen."""
@@ -324,17 +319,24 @@ class MessageScreen(DashboardScreen):
     def action_tab(self, tab: str) -> None:
         self._chosen_tab = tab
         self._open(tab)
-        self.tabs.focus_contents()  # before they are drawn, or they would be drawn twice
+        self._focus_contents()
 
-    def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
-        """As a key of the tab, but arrows leave the focus on the line, for the next arrow."""
-        self._chosen_tab = event.tab
-        self._open(event.tab)
-        if not self.tabs.line.has_focus:
-            self.tabs.focus_contents()
+    def on_tabbed_content_tab_activated(self) -> None:
+        """Arrows leave the focus on the line of tabs, for the next arrow."""
+        if isinstance(self.focused, Tabs):
+            self._chosen_tab = self.tabs.active
+        self._open(self.tabs.active)
+
+    def _focus_contents(self) -> None:
+        for widget in self.tabs.get_pane(self.open_tab).children:
+            if widget.focusable:
+                widget.focus()
 
     def _open(self, tab: str) -> None:
-        self.tabs.open(tab)
+        self.open_tab = self.tabs.active = tab
+        pane = self.tabs.get_pane(tab)
+        if not pane.children:
+            pane.mount_all(self._contents(tab))
         self.set_class(tab == "history", "-history")  # or it would be shown twice
         self._pause_feeds()
         self.show_status()
@@ -355,12 +357,8 @@ class MessageScreen(DashboardScreen):
 
     def action_wrap(self) -> None:
         """Wraps the text of the tab, if it has any."""
-        self.run_worker(until_closed(self, self._wrap), group="wrap", exclusive=True)
-
-    async def _wrap(self) -> None:
-        for lines in self.tabs.contents:
-            if isinstance(lines, TextLines):
-                await lines.wrap(not lines.is_wrapped)
+        for lines in self.tabs.get_pane(self.open_tab).query(Lines):
+            lines.wrap(not lines.is_wrapped)
 
     def action_copy(self) -> None:
         """Copies the body to the terminal's clipboard, if programs may write to it."""
@@ -425,11 +423,12 @@ def _body_lines(contents: Contents, tab: str) -> Widget:
     """The widget of one of the tabs of the body."""
     match tab:
         case "text":
-            return TextLines(contents.text, id="body-text")
+            return Lines(contents.text, id="body-text")
         case "hex":
-            return hex_lines(contents.body)
+            count = min(hex_line_count(contents.body), LINES_MAX + 1)
+            return Lines([hex_line(contents.body, at) for at in range(count)])
     if contents.parsed is None:
-        return TextLines(Text.of([why_no_tree(contents.body)]))
+        return Lines([why_no_tree(contents.body)])
     return JsonTree(contents.parsed)
 
 

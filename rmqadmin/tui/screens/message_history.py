@@ -8,14 +8,13 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.retry_history import StoredCopy, failure_facts
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import elapsed
-from rmqadmin.tui.widgets.texts.lines import Text
 from rmqproto.times import iso_local
 
 _LABEL_WIDTH = 14
 _TITLE = "every time it was stored"
 
 
-def history_text(message: FoundMessage, copies: Sequence[StoredCopy] | None) -> Text:
+def history_lines(message: FoundMessage, copies: Sequence[StoredCopy] | None) -> list[str]:
     """The failure according to the message, then two lines for each copy: what it is and when it was stored, and where.
     ``copies`` is None if not asked yet."""
     lines = [f"{printable(label):{_LABEL_WIDTH}} {printable(value)}" for label, value in failure_facts(message)]
@@ -27,4 +26,4 @@ def history_text(message: FoundMessage, copies: Sequence[StoredCopy] | None) -> 
         place = f"{copy.topic} {copy.broker_name} queue {copy.queue_id} @ {copy.queue_offset}"
         lines.append(f"{'':{_LABEL_WIDTH}} {printable(place)}")
         before_ms = copy.stored_ms
-    return Text.of(lines)
+    return lines

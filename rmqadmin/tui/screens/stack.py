@@ -15,7 +15,7 @@ from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.sources import clients
 from rmqadmin.tui.sources.groups import GroupFacts
-from rmqadmin.tui.widgets.texts.lines import Text, TextLines
+from rmqadmin.tui.widgets.texts.lines import Lines
 from rmqproto.wording import counted
 
 _LISTENER = "ConsumeMessageThread"
@@ -61,7 +61,7 @@ class StackScreen(DashboardScreen):
         stack = self.query_one("#stack")
         await stack.remove_children()
         if lines:
-            shown = TextLines(Text.of(lines))
+            shown = Lines(lines)
             await stack.mount(shown)
             shown.focus()
         else:

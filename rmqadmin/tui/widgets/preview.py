@@ -16,7 +16,7 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.retry_history import failure_facts
 from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.widgets.texts.lines import Text, TextLines
+from rmqadmin.tui.widgets.texts.lines import Lines
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 
@@ -30,11 +30,11 @@ class PreviewText(msgspec.Struct, frozen=True):
     """What the pane shows. ``facts`` are labels and values."""
 
     facts: list[tuple[str, str]]
-    text: Text
+    lines: list[str]
 
 
-def read_preview(message: FoundMessage, width: int) -> PreviewText:
-    """Reads the preview, in lines of at most ``width`` cells. Called in a thread."""
+def read_preview(message: FoundMessage) -> PreviewText:
+    """Reads the preview. Called in a thread."""
     stored, found = message.stored, message.properties
     try:
         body = stored.beginning_of_body(SHOWN_SIZE_MAX_BYTES)
@@ -49,7 +49,7 @@ def read_preview(message: FoundMessage, width: int) -> PreviewText:
         ("body", f"{size(len(stored.body))} as stored"),
         *failure_facts(message),
     ]
-    return PreviewText([(label, value) for label, value in facts if value], Text.of(lines).wrapped(max(1, width)))
+    return PreviewText([(label, value) for label, value in facts if value], lines)
 
 
 class MessagePreview(Vertical):
@@ -58,9 +58,8 @@ class MessagePreview(Vertical):
     def __init__(self) -> None:
         super().__init__(id="preview")
         self._facts = Static("", classes="facts")
-        self._body = TextLines(Text.of([]))
-        self._now: tuple[FoundMessage, int] | None = None
-        """The shown message, and the width."""
+        self._body = Lines(is_wrapped=True)
+        self._now: FoundMessage | None = None
 
     def compose(self) -> ComposeResult:
         yield self._facts
@@ -68,18 +67,16 @@ class MessagePreview(Vertical):
 
     def show(self, message: FoundMessage | None) -> None:
         """Shows another message, or nothing if None. The body is parsed in a thread, so that no key waits."""
-        width = self._body.size.width - self._body.gutter.width
-        wanted = None if message is None else (message, width)
-        if wanted is None or wanted != self._now:
-            self._now = wanted
-            self.run_worker(self._fill(wanted), group="preview")
+        if message is None or message != self._now:
+            self._now = message
+            self.run_worker(self._fill(message), group="preview")
 
-    async def _fill(self, wanted: tuple[FoundMessage, int] | None) -> None:
-        shown = PreviewText([], Text.of([])) if wanted is None else await asyncio.to_thread(read_preview, *wanted)
+    async def _fill(self, wanted: FoundMessage | None) -> None:
+        shown = PreviewText([], []) if wanted is None else await asyncio.to_thread(read_preview, wanted)
         if wanted is not self._now:  # the cursor has moved on
             return
         self._facts.update(Content("\n").join([_fact(*fact) for fact in shown.facts]))
-        self._body.show(shown.text)
+        self._body.show(shown.lines)
 
 
 def _fact(label: str, value: str) -> Content:

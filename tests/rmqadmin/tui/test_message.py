@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from textual.widgets import Tabs
 
 from rmqadmin.cli import program
 from rmqadmin.core.error_table import EXPLANATIONS
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.screens.message import MessageScreen, compression_name, flag_names
-from rmqadmin.tui.widgets.texts.lines import TextLines
+from rmqadmin.tui.widgets.texts.json_tree import JsonTree
+from rmqadmin.tui.widgets.texts.lines import LINES_MAX, Lines
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -58,7 +60,7 @@ def test_a_long_line_is_wrapped_and_unwrapped(world: World) -> None:
 
     async def test(driver: Driver) -> None:
         await at_message(driver, world.topic, "long")
-        text = driver.app.screen.query_one("#body-text", TextLines)
+        text = driver.app.screen.query_one("#body-text", Lines)
         assert " end" not in driver.text
         await driver.press("w")
         await driver.until_shown("start ", " end")
@@ -67,6 +69,55 @@ def test_a_long_line_is_wrapped_and_unwrapped(world: World) -> None:
         await driver.until(lambda: " end" not in driver.text)
 
     drive(world.make_client, test)
+
+
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        ("飞x" * 700_000, "x"),
+        ("\n" * LINES_MAX, f"… only {LINES_MAX:,} lines are shown"),
+        ("[" + "1," * 600_000 + "\n1]", "1]"),
+    ],
+    ids=["one line", "many lines", "JSON"],
+)
+def test_a_large_body_is_shown_as_text(body: str, end: str) -> None:
+    """Of an unbroken line of megabytes, no key would wait for the whole."""
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("Pulse")
+        await driver.app.push_screen(message_of(body.encode()))
+        await driver.until(lambda: isinstance(driver.app.focused, Lines))
+        await driver.press("w", "end")
+        await driver.until(lambda: any(line.rstrip("▅▂▁ ").endswith(end) for line in driver.text.splitlines()))
+
+    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+
+
+def message_of(body: bytes) -> MessageScreen:
+    stored = msgspec.structs.replace(dead_letter(0), topic="flights", body=body)
+    return MessageScreen(FoundMessage(stored, BROKER, "192.0.2.10:10911", stored.properties))
+
+
+def test_arrows_go_from_tab_to_tab_and_a_key_into_one() -> None:
+    """An arrow used to move the focus into the tab, so the next one scrolled there."""
+
+    async def test(driver: Driver) -> None:
+        screen = message_of(b'{"tailnum": 1}')
+        await driver.until_shown("Pulse")
+        await driver.app.push_screen(screen)
+        await driver.until_shown("tailnum")
+        await driver.press("shift+tab", "right", "right")
+        await driver.until(lambda: screen.open_tab == "hex")
+        assert isinstance(driver.app.focused, Tabs)
+        await driver.press("left", "left", "left")
+        await driver.until(lambda: screen.open_tab == "trace")
+        await driver.press("4")
+        await driver.until_shown("RETRY_TOPIC")
+        await driver.pilot.click("#--content-tab-json")
+        await driver.press("tab")
+        await driver.until(lambda: isinstance(driver.app.focused, JsonTree))
+
+    drive(FixedClient, test, size=(120, 30), now_ms=NOW_MS)
 
 
 def test_a_body_is_copied_and_saved_as_it_is(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
