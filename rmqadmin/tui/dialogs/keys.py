@@ -5,25 +5,20 @@ Textual's own panel of keys is 30 columns wide at 80 x 24, and no key scrolls it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cache, partial
 from typing import ClassVar
 
 import msgspec
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import ItemGrid, Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.geometry import Size
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Footer, Static
 
 from rmqadmin.core.terminal_text import display_width
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY, Dialog
 
-_GAP = 2
 _NEVER_USED = ("scroll_left", "scroll_right", "page_left", "page_right")
 """Textual binds these for all scrolling widgets, but no table here is wider than the terminal."""
 
@@ -61,25 +56,16 @@ class KeysScreen(Dialog[None]):
         self._keys = keys_of(below)
 
     def compose(self) -> ComposeResult:
+        key_width = max((display_width(one.keys) for one in self._keys), default=0)
+        width = key_width + 1 + max((display_width(one.does) for one in self._keys), default=0)
         with Vertical(classes="dialog--box"):
             yield Static("Keys", classes="dialog--title")
             with VerticalScroll(id="keys"):
-                yield Sheet(self._keys)
+                for where in dict.fromkeys(one.where for one in self._keys):
+                    yield Static(where, classes="label")
+                    with ItemGrid(min_column_width=width):
+                        yield from (_line(one, key_width) for one in self._keys if one.where == where)
         yield Footer(compact=True, show_command_palette=False)
-
-
-class Sheet(Widget):
-    """The text of the list. Its height follows from its width at once, so the dialog is laid out once."""
-
-    def __init__(self, keys: Sequence[KeyOf]):
-        super().__init__(id="sheet")
-        self._at_width = cache(partial(sheet, keys))
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return self._at_width(width).plain.count("\n") + 1
-
-    def render(self) -> Content:
-        return self._at_width(self.size.width)
 
 
 def keys_of(screen: Screen[object]) -> list[KeyOf]:
@@ -103,27 +89,6 @@ def _place(node: DOMNode) -> str:
     return _PLACES[0] if isinstance(node, Screen) else _PLACES[1]
 
 
-def sheet(keys: Sequence[KeyOf], width: int) -> Content:
-    """The text: a heading for each part, with its keys in columns from top to bottom."""
-    if not keys:
-        return Content("")
-    key_width = max(display_width(one.keys) for one in keys)
-    cell_width = key_width + 1 + max(display_width(one.does) for one in keys)
-    column_count = max(1, (width + _GAP) // (cell_width + _GAP))
-    lines: list[Content] = []
-    for where in dict.fromkeys(one.where for one in keys):
-        part = [one for one in keys if one.where == where]
-        height = -(-len(part) // column_count)
-        lines += [Content("")] if lines else []
-        lines.append(Content.styled(where, "$text-muted"))
-        lines += [_line(part[at::height], key_width, cell_width) for at in range(height)]
-    return Content("\n").join(lines)
-
-
-def _line(entries: Iterable[KeyOf], key_width: int, cell_width: int) -> Content:
-    cells = []
-    for one in entries:
-        keys = " " * (key_width - display_width(one.keys)) + one.keys
-        padding = " " * (cell_width - key_width - 1 - display_width(one.does) + _GAP)
-        cells.append(Content.assemble((keys, "bold $text-accent"), f" {one.does}{padding}"))
-    return Content("").join(cells).rstrip()
+def _line(one: KeyOf, key_width: int) -> Static:
+    keys = " " * (key_width - display_width(one.keys)) + one.keys
+    return Static(Content.assemble((keys, "bold $text-accent"), f" {one.does}"))

@@ -8,7 +8,6 @@ import re
 import pytest
 from textual.widgets import Footer
 
-from rmqadmin.tui.dialogs.keys import KeyOf, sheet
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.group import GroupScreen
 from rmqadmin.tui.widgets.tables.filter_input import FilterInput
@@ -185,17 +184,6 @@ def test_the_sheet_of_keys_can_be_read_to_its_end_at_80_columns() -> None:
         await driver.until_shown("336,774", "^d Delete")
 
     drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
-
-
-@pytest.mark.parametrize("width", [20, 76, 116, 196])
-def test_the_sheet_of_keys_has_as_many_columns_as_there_is_room_for(width: int) -> None:
-    keys = [KeyOf(where, f"^{at}", f"Does {at}") for where in ("here", "everywhere") for at in range(17)]
-    lines = str(sheet(keys, width)).splitlines()
-    assert max(len(line) for line in lines) <= width
-    assert sorted(" ".join(lines).replace("everywhere", "").replace("here", "").split()) == sorted(
-        word for one in keys for word in (one.keys, *one.does.split())
-    )
-    assert len(lines) == 3 + 2 * -(-17 // ((width + 2) // (3 + 1 + 7 + 2)))
 
 
 def test_what_is_typed_into_a_line_is_no_key_and_the_line_says_how_to_leave_it() -> None:
