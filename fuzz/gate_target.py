@@ -17,10 +17,10 @@ from rmqproto.wire.signing import sign
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
-from rmqserver.auth.needs import nothing
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Service
+from rmqserver.request_needs import nothing
 from rmqserver.request_table import SERVED
 
 USER, MINE = "alice", "mine"

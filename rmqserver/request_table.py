@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rmqproto.access.resources import Action
 from rmqproto.codes import OwnRequestCode
 from rmqproto.codes import RequestCode as R
-from rmqserver.auth.needs import (
+from rmqserver.request_needs import (
     PairsOf,
     batch_acks,
     both,

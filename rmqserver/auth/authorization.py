@@ -14,9 +14,9 @@ from rmqproto.headers.table import REQUEST_HEADERS
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.gate_shortcut import HOT_NAMES
-from rmqserver.auth.needs import Pair, PairsOf, nothing
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
+from rmqserver.request_needs import Pair, PairsOf, nothing
 from rmqserver.request_table import SERVED
 
 _DECISIONS_MAX = 10_000

@@ -12,29 +12,28 @@ import trio
 
 from rmqproto.errors import StorageError
 from rmqproto.names import TIMER_TOPIC
-from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.plain_acl.migration import migrate
-from rmqserver.auth.plain_acl.plain_gate import PlainGate
+from rmqserver.broker.admin.auth_admin import AuthAdmin
 from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.controlled.set_master import SetMaster
+from rmqserver.broker.controlled.set_slave import SetSlave
 from rmqserver.broker.controlled.set_state import SetState
-from rmqserver.broker.errors import as_refused
 from rmqserver.broker.lost_queues import tell_lost_queues, tell_unlisted_topics
 from rmqserver.broker.nameservers import Nameservers
 from rmqserver.broker.replicas.ha_master import HaMaster
+from rmqserver.broker.replicas.ha_slave import HaSlave
+from rmqserver.broker.replicas.master_link import MasterLink
+from rmqserver.broker.replicas.metadata_copy import MetadataCopy
+from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.replicas.slave_note import forget_slave_note
-from rmqserver.broker.role import Role
+from rmqserver.broker.replicas.table_watch import TableWatch
 from rmqserver.broker.tables.topics import tell_static_topics
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.limits.in_flight_gate import InFlightGate
-from rmqserver.limits.rate_gate import RateGate, has_rates
-from rmqserver.operation import Refused
-from rmqserver.remoting.connection import Connection
-from rmqserver.remoting.gate import GatePlace
+from rmqserver.config.setting_values import BrokerRole
+from rmqserver.operation import Peer
 from rmqserver.remoting.loop import Loop
-from rmqserver.remoting.service import Handler, Service
 from rmqserver.remoting.traffic import ByLoop
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.segments import FileCache
@@ -59,24 +58,30 @@ GC_THRESHOLDS = (100_000, 50, 50)
 """Reference counting frees what a round allocates. Looking for cycles all the time would cost 6 to 9 %."""
 
 
-class Broker(BrokerAssembly, Service):
-    """The broker. Construct it, ``open`` it, ``run`` it as a task beside the loop, then ``close`` it."""
+class Broker(BrokerAssembly):
+    """The broker, without its doors. Construct it, ``open`` it, ``run`` it as a task beside the loop, then ``close``
+    it. It has one role all its life: when the role changes, a new broker is made."""
+
+    slave: Slave | None = None
+    """None on a master."""
+
+    table_watch: TableWatch | None = None
+    """None on a slave."""
 
     def __init__(
         self,
         config: BrokerConfig,
         loop: Loop,
-        handlers_of: Callable[[Broker], dict[int, Handler]],
         nameservers: Nameservers | None = None,
         clock_ms: Callable[[], int] = now_ms,
         auth: AuthSettings = AuthSettings(),  # noqa: B008 - it is frozen
         set_state: SetState | None = None,
     ):
-        """``handlers_of`` a broker are those of its remoting door. ``nameservers`` is told of every change of a topic;
-        ``set_state`` is what controllers have decided on this broker."""
+        """``nameservers`` is told of every change of a topic; ``set_state`` is what controllers have decided on this
+        broker."""
         self.loop = loop
         self.auth_settings = auth
-        self._set_state = set_state
+        self.set_state = set_state
         self._is_open = False
         self._is_all_saved = True
         self._has_news = trio.Event()
@@ -88,8 +93,7 @@ class Broker(BrokerAssembly, Service):
             follow=[self._follow_sequences],
         )  # fmt: skip
         timer_cache = FileCache(store.disk, TIMER_FILES_OPEN_MAX)
-        BrokerAssembly.__init__(
-            self,
+        super().__init__(
             config,
             store,
             TimerStore(TimerPaths.below(root), config.timer_options(), store.disk, timer_cache),
@@ -101,23 +105,30 @@ class Broker(BrokerAssembly, Service):
             nameservers,
         )
         self.auth = AuthTable(self.files)
+        self.auth_admin = AuthAdmin(self.auth, auth)
         self._lite_clients = self.pop.lite.subscriptions.by_client
-        self.role = Role(self, loop, nameservers, set_state, handlers_of(self))
-        self.slave = self.role.slave
-        self.table_watch = self.role.table_watch
-        handlers, cluster = self.role.handlers, config.broker_cluster_name
-        self._auth_gate = AuthGate(auth, self.auth, cluster, handlers) if auth.is_authenticating else None
-        self._plain_gate: PlainGate | None = None
-        Service.__init__(self, "broker", handlers)
-        if self._auth_gate is not None:
-            self.use_gate(GatePlace.USERS, self._auth_gate, self._auth_gate.admits_at_sight)
-        self.idle_max_s = config.server_channel_max_idle_time_s
-        self.limits = config
-        if self.role.forwarding is not None:
-            self.use_gate(GatePlace.FORWARDING, self.role.forwarding, self.role.forwarding.admits_at_sight)
-        self._in_flight_gate, self._rate_gate = InFlightGate(config), RateGate(config, auth.authentication_whitelist)
-        self.on_settings_changed.append(self._use_limits)
-        self._use_limits()
+        if config.broker_role is BrokerRole.SLAVE:
+            self.slave = self._make_slave(loop, nameservers)
+        else:
+            self.table_watch = TableWatch(self.topics, self.groups, loop.wake)
+
+    def _make_slave(self, loop: Loop, nameservers: Nameservers | None) -> Slave:
+        config, store, state, traffic = self.config, self.store, self.set_state, ByLoop(loop)
+        follower = (
+            HaSlave(config, store, traffic)
+            if state is None
+            else SetSlave(config, store, state.epochs, state.cut, traffic)
+        )
+        metadata = MetadataCopy(
+            config, store, self.timer_store, self.files, self.topics, self.groups, self.offsets,
+            lambda: follower.link_number,
+        )  # fmt: skip
+        slave = Slave(
+            config, store, self.timer_store, self.files, metadata, lambda: MasterLink(loop, nameservers), follower
+        )
+        if state is None and nameservers is not None:
+            nameservers.when_master_is_known(slave.take_master)
+        return slave
 
     def _follow_sequences(self, store: MessageStore) -> SequenceFeed:
         self.sequences = SequenceFeed(store)
@@ -133,20 +144,17 @@ class Broker(BrokerAssembly, Service):
     def open(self, advertised_host: bytes | None = None) -> Recovered:
         """Opens the store, loads the tables, and returns what recovery found. ``advertised_host`` is the store host
         that records name; None: the address on which each message came. Raises StorageError if the store cannot be
-        used, UsageError if the files of ACL 1.0 cannot; nothing stays open then."""
+        used; nothing stays open then."""
         self.address.advertised_host = advertised_host
-        if self.auth_settings.enforces_plain:
-            self._plain_gate = PlainGate(self.auth_settings.plain_home, self.config.broker_cluster_name, self.handlers)
-            self.use_gate(GatePlace.USERS, self._plain_gate)
         recovered = self.store.open()
         try:
             self._load_users()
             self._load_tables(recovered)
-            if self._set_state is not None:
-                self._set_state.opened(recovered, self.store.log.min_offset)
-                if isinstance(self.replicas, SetMaster) and self._set_state.sync_set is not None:
+            if self.set_state is not None:
+                self.set_state.opened(recovered, self.store.log.min_offset)
+                if isinstance(self.replicas, SetMaster) and self.set_state.sync_set is not None:
                     self.replicas.hold_back()
-                    self.topics.data_version.state_version = self._set_state.master_epoch
+                    self.topics.data_version.state_version = self.set_state.master_epoch
         except BaseException:
             self.store.close(keeps_mark=not recovered.was_clean)  # the tables are not yet corrected after the crash
             raise
@@ -238,31 +246,13 @@ class Broker(BrokerAssembly, Service):
     def _not_saved(self, error: StorageError) -> None:
         self._is_all_saved = False
 
-    def _use_limits(self) -> None:
-        """Installs only the gates that have something to refuse."""
-        counts = self.config.max_requests_in_flight_per_connection > 0
-        self.use_gate(GatePlace.IN_FLIGHT, self._in_flight_gate if counts else None)
-        self.use_gate(GatePlace.RATES, self._rate_gate if has_rates(self.config) else None)
-
-    def as_refused(self, error: Exception) -> Refused | None:
-        if isinstance(error, StorageError) and self._seldom.is_due(str(error)):
-            log.error("event=store-unreadable reason=%r hint=%r", str(error), error.hint)
-        return as_refused(error) or super().as_refused(error)
-
     # --- the loop calls ----------------------------------------------------------------------------------------------
 
-    def idle(self) -> None:
-        self.store.index_few()
-
-    def connection_closed(self, connection: Connection) -> None:
-        if self._auth_gate is not None:
-            self._auth_gate.connection_closed(connection)
-        self.clients.peer_gone(connection)
-        if self.role.forwarding is not None:
-            self.role.forwarding.client_closed(connection)
-        if self.table_watch is not None and self.table_watch.is_watching(connection):
-            self.table_watch.connection_closed(connection)
-        self.pop.lite.peer_gone(connection)
+    def peer_gone(self, peer: Peer) -> None:
+        self.clients.peer_gone(peer)
+        if self.table_watch is not None:
+            self.table_watch.peer_gone(peer)
+        self.pop.lite.peer_gone(peer)
 
     def _grown(self) -> None:
         """Serves waiting slaves: in controller mode they get records before readers see them."""
@@ -292,10 +282,14 @@ class Broker(BrokerAssembly, Service):
         gc.set_threshold(*GC_THRESHOLDS)
         async with trio.open_nursery() as nursery:
             self.reads.start(nursery)
-            if self._plain_gate is not None:
-                nursery.start_soon(self._plain_gate.watch)
             nursery.start_soon(self.holds.run)
-            self.role.start(nursery, [self.delays, self.transactions, self.timers, self.pop])
+            if self.table_watch is not None:
+                nursery.start_soon(self.table_watch.run)
+            if self.slave is not None:
+                nursery.start_soon(self.slave.run)
+            else:  # a slave leaves these to its master
+                for duty in (self.delays, self.transactions, self.timers, self.pop):
+                    nursery.start_soon(duty.run)
             nursery.start_soon(self.stats.run)
             nursery.start_soon(self._dispatch_behind)
             nursery.start_soon(self._expire_puts)
@@ -337,8 +331,8 @@ class Broker(BrokerAssembly, Service):
             try:
                 report = self.store.clean_expired()
                 if report.deleted_log_files:
-                    if self._set_state is not None:
-                        self._set_state.log_begins(self.store.log.min_offset)
+                    if self.set_state is not None:
+                        self.set_state.log_begins(self.store.log.min_offset)
                     log.info("event=cleaned log_files=%d", report.deleted_log_files)
                 if self.store.has_old_files:
                     await trio.to_thread.run_sync(self.store.look_for_old_files, abandon_on_cancel=True)

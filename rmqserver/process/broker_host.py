@@ -21,7 +21,7 @@ from rmqserver.command_line import ServerPlan, store_paths
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.doors.grpc.hello import NOT_INSTALLED, GrpcDoor, is_installed
-from rmqserver.doors.remoting.broker_handlers import broker_handlers
+from rmqserver.doors.remoting.broker_door import BrokerDoor
 from rmqserver.process.entrance import Entrance
 from rmqserver.process.failing import Fail
 from rmqserver.remoting.loop import Loop
@@ -86,26 +86,30 @@ class BrokerHost:
         self._reopening = trio.Lock()
         self._ended = trio.Event()
         """Set when the tasks of the previous broker have ended."""
-        self.on_broker: list[Callable[[Broker], None]] = []
-        """Called with each new broker that replaces another, before it serves."""
+        self.on_door: list[Callable[[BrokerDoor], None]] = []
+        """Called with the door of each new broker that replaces another, before it serves."""
         own_namesrv = [namesrv.addr] if namesrv is not None else []
         self._registration = Registration(
             config, loop, [*own_namesrv, *config.namesrv_addresses], entrance.registered_addr, entrance.make_link_pump,
             plan.auth.inner_client,
         )  # fmt: skip
         self._member = self._make_member() if config.enable_controller_mode else None
-        self.broker = self._make_broker()
+        self.door = self._make_door()
+
+    @property
+    def broker(self) -> Broker:
+        """The one of now."""
+        return self.door.broker
 
     def open(self) -> None:
         """UsageError if a port is not available or a seed is refused, StorageError if the store cannot be used."""
         self._listen()  # before the store: a process without the port must not touch the store
         self._open_broker(sow=True)
 
-    def _make_broker(self) -> Broker:
+    def _make_door(self) -> BrokerDoor:
         state = self._member.state if self._member is not None else None
-        return Broker(
-            self._config, self._loop, broker_handlers, self._registration, auth=self._plan.auth, set_state=state
-        )
+        broker = Broker(self._config, self._loop, self._registration, auth=self._plan.auth, set_state=state)
+        return BrokerDoor(broker, self._registration)
 
     def _make_member(self) -> SetMember:
         """The member starts as a slave without a master. StorageError."""
@@ -126,7 +130,7 @@ class BrokerHost:
 
     def _listen(self) -> None:
         asked_port = self._config.listen_port
-        port = self._entrance.listen_twice(asked_port, self.broker)
+        port = self._entrance.listen_twice(asked_port, self.door)
         self._advertise = self._entrance.advertise(port)
         self._config.record({"listenPort": str(port), "brokerIP1": self._advertise.host or ""})
         self._listen_ha()
@@ -148,7 +152,7 @@ class BrokerHost:
         if not is_given and not (is_usual_wanted and is_installed()):
             return
         try:
-            port = self._entrance.listen(config.grpc_server_port, self.broker, main_port=config.listen_port)
+            port = self._entrance.listen(config.grpc_server_port, self.door, main_port=config.listen_port)
         except UsageError as error:
             if is_given:
                 error.hint = "choose another grpcServerPort, or leave it out: the broker's own port takes these clients"
@@ -179,7 +183,7 @@ class BrokerHost:
         """Opens the broker on its store, with the tables of the seed. StorageError; UsageError for a seed that is
         refused."""
         broker, config = self.broker, self._config
-        recovered = broker.open(self._advertise.record_host())
+        recovered = self.door.open(self._advertise.record_host())
         if self._namesrv is not None and self._namesrv.takes_brokers_users:
             self._entrance.guard(self._namesrv.nameserver, broker.auth, config.broker_cluster_name)
         self._log_opened(recovered)
@@ -211,7 +215,7 @@ class BrokerHost:
     async def start(self, nursery: trio.Nursery, fail: Fail) -> None:
         self._nursery = nursery
         self._fail = fail
-        await nursery.start(self._run, self.broker)
+        await nursery.start(self._run, self.door)
 
     async def serve(self) -> None:
         """Puts the seed, and has the broker registered; for a member of a set, its role decides when."""
@@ -224,17 +228,17 @@ class BrokerHost:
         with trio.move_on_after(ANNOUNCED_MAX_S):
             await self._registration.first_round()
 
-    async def _run(self, broker: Broker, task_status: trio.TaskStatus[None]) -> None:
+    async def _run(self, door: BrokerDoor, task_status: trio.TaskStatus[None]) -> None:
         """Runs the tasks of one broker until ``_tasks`` is cancelled."""
         self._ended = trio.Event()
         async with trio.open_nursery() as self._tasks:
-            self._tasks.start_soon(broker.run)
+            self._tasks.start_soon(door.run)
             if not self._config.enable_controller_mode:
-                door = GrpcDoor(broker)
-                broker.other_doors["HTTP/2"] = door.take
-                self._tasks.start_soon(door.run)
+                grpc = GrpcDoor(door.broker, door.turned_away)
+                door.other_doors["HTTP/2"] = grpc.take
+                self._tasks.start_soon(grpc.run)
             if self._ha_listener is not None:
-                self._tasks.start_soon(broker.replicas.serve, self._ha_listener)
+                self._tasks.start_soon(door.broker.replicas.serve, self._ha_listener)
             task_status.started()
         self._ended.set()
 
@@ -260,24 +264,24 @@ class BrokerHost:
         """The slaves that watch tables are served: the next master copies them now."""
         watch = self.broker.table_watch
         goes_on = watch.is_watching if watch is not None else lambda each: False
-        self._loop.pause(self.broker, lambda each: True, goes_on)
+        self._loop.pause(self.door, lambda each: True, goes_on)
 
     def release_clients(self) -> None:
-        self._loop.resume(self.broker)
+        self._loop.resume(self.door)
 
     async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
         """See ``Host``. Until the new broker is there, the nameservers know the broker under its old id. Connections
         stay open and wait, so that peers find a broker with the new role. Closing them is no option: Go's client goes
         on waiting for answers on a closed connection, half a minute for a pull."""
         self._config.record({"brokerRole": role.value, "brokerId": str(broker_id)})
-        before = self.broker
+        before = self.door
         self._loop.pause(before, lambda each: each.may_wait)
         await self._end_tasks()
-        before.answer_all()
+        before.broker.answer_all()
         failure = await self._change_files(change or (lambda: None))
         after = await self._replace(sow=False)
         await self._nursery.start(self._run, after)
-        after.clients.take_over(before.clients)
+        after.broker.clients.take_over(before.broker.clients)
         self._loop.hand_over(before, after)  # nothing was awaited since ``after`` runs
         if self._is_registering:
             self._registration.changed(None)
@@ -305,7 +309,7 @@ class BrokerHost:
     async def reopen(self, asker: Connection | None, change: Callable[[], None], *, sow: bool) -> None:
         """See ``Reopen``. Clients see the restart of a broker on the same ports."""
         async with self._reopening:
-            before = self.broker
+            before = self.door
             self._loop.pause(before, lambda each: each is asker)
             await self._registration.unregister()
             await self._end_tasks()
@@ -335,13 +339,13 @@ class BrokerHost:
             await self._fail(error)
         return None
 
-    async def _replace(self, *, sow: bool) -> Broker:
+    async def _replace(self, *, sow: bool) -> BrokerDoor:
         """A slave of a set whose disk is too full to open its store waits for room, as one that does not follow. Any
         other broker ends if it cannot open its store: a master that waited would keep the set from having another."""
         waits = self._member is not None and self._config.broker_role is BrokerRole.SLAVE
-        before, again_after_s = self.broker, ROOM_AGAIN_AFTER_S
+        before, again_after_s = self.door, ROOM_AGAIN_AFTER_S
         while True:
-            self.broker = after = self._make_broker()
+            self.door = after = self._make_door()
             try:
                 self._open_broker(sow=sow)
                 break
@@ -349,10 +353,10 @@ class BrokerHost:
                 if not (waits and isinstance(error, StorageError) and error.lacks_room):
                     await self._fail(error)
                 log.error("event=store-waits-for-room reason=%r again_after_s=%d", str(error), again_after_s)
-            self.broker = before  # closed, but heartbeats tell its offsets
+            self.door = before  # closed, but heartbeats tell its offsets
             await trio.sleep(again_after_s)
             again_after_s = _doubled(again_after_s)
-        for tell in self.on_broker:
+        for tell in self.on_door:
             tell(after)
         return after
 

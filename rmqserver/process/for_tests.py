@@ -30,15 +30,15 @@ class ForTests:
             return
         if plan.has_test_requests:
             self._store_admin = StoreAdmin(host.store_dir, host.reopen)
-        host.on_broker.append(self._take)
-        self._take(host.broker)
+        host.on_door.append(self._take)
+        self._take(host.door)
 
-    def _take(self, broker: Service) -> None:
-        self._faults.guard([*self._services, broker])
+    def _take(self, door: Service) -> None:
+        self._faults.guard([*self._services, door])
         if self._store_admin is not None:
-            broker.add_handlers({**FaultAdmin(self._faults).handlers(), **self._store_admin.handlers()})
+            door.add_handlers({**FaultAdmin(self._faults).handlers(), **self._store_admin.handlers()})
         else:
-            broker.add_handlers(NoTestRequests().handlers())
+            door.add_handlers(NoTestRequests().handlers())
 
     def start(self, nursery: trio.Nursery) -> None:
         if self._store_admin is not None:

@@ -22,7 +22,7 @@ from rmqserver.remoting.loop import Loop
 from rmqserver.temporary_store import TemporaryStore
 
 if TYPE_CHECKING:
-    from rmqserver.broker.broker import Broker
+    from rmqserver.doors.remoting.broker_door import BrokerDoor
     from rmqserver.local_set import LocalSetPlan
     from rmqserver.metrics.watch_pages import WatchPages
     from rmqserver.process.broker_host import BrokerHost
@@ -159,7 +159,8 @@ class _Server:
         if self._broker is not None:
             from rmqserver.metrics.broker_families import BrokerFamilies
 
-            def watch(broker: Broker) -> None:
+            def watch(door: BrokerDoor) -> None:
+                broker = door.broker
                 pages.watch(
                     broker,
                     BrokerFamilies(
@@ -173,8 +174,8 @@ class _Server:
                     ),
                 )
 
-            watch(self._broker.broker)
-            self._broker.on_broker.append(watch)
+            watch(self._broker.door)
+            self._broker.on_door.append(watch)
         self._metrics_addr = await pages.listen(host, port)
         log.info("event=metrics-opened url=http://%s/metrics", self._metrics_addr)
 

@@ -19,7 +19,7 @@ from rmqserver.controller.controller import Controller
 from rmqserver.controller.event_log import EventLog
 from rmqserver.controller.lost_connections import LostConnections
 from rmqserver.controller.role_notices import RoleNotices
-from rmqserver.doors.remoting.broker_handlers import broker_handlers
+from rmqserver.doors.remoting.broker_door import BrokerDoor
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
 from rmqserver.remoting.loop import Loop
@@ -113,7 +113,7 @@ def dispatch_tables() -> tuple[set[int], set[int], set[int]]:
         try:
             config = BrokerConfig()
             config.load({"storePathRootDir": folder})
-            broker = Broker(config, loop, broker_handlers)
+            broker = BrokerDoor(Broker(config, loop))
             namesrv = Nameserver(NamesrvConfig(), KvConfig(None))
             event_log = EventLog(folder, OsDisk())
             notices, connections = RoleNotices(Notices(loop)), LostConnections()

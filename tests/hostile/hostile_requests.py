@@ -18,7 +18,7 @@ from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqserver.broker.broker import Broker
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
-from rmqserver.doors.remoting.broker_handlers import broker_handlers
+from rmqserver.doors.remoting.broker_door import BrokerDoor
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
 from rmqserver.remoting.loop import Loop
@@ -28,7 +28,7 @@ from rmqserver.remoting.service import Service
 def services() -> dict[str, Service]:
     """Both services, unopened: only their tables are needed."""
     return {
-        "broker": Broker(BrokerConfig(), Loop(), broker_handlers),
+        "broker": BrokerDoor(Broker(BrokerConfig(), Loop())),
         "namesrv": Nameserver(NamesrvConfig(), KvConfig()),
     }
 

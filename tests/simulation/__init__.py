@@ -8,7 +8,7 @@ is written a second time here:
 - the controller: ``Controller`` with its scans, ``Decider``, ``LiveBrokers``, elections, changes of the in-sync set and
   registrations (``check`` and ``apply``), ``EventLog`` with its snapshots; requests and answers are real frames;
 - a broker's part in its set: ``SetMember`` (id, heartbeats, role changes, fencing, cutting), ``MasterLease``,
-  ``SyncSet``, ``SetWatch`` (joining and leaving brokers), ``ControllerGroup``, ``LeaderQuestions``, ``MemberHandlers``
+  ``SyncSet``, ``SetWatch`` (joining and leaving brokers), ``ControllerGroup``, ``LeaderQuestions``, ``MemberRequests``
   (refusals), the files of its identity and its epochs, and where logs part (``EpochList.parting``);
 - replication: ``SetMaster``, ``SetLink`` and ``SetSlave`` with the bytes that they exchange, ``Confirmation`` (what
   readers see), and ``PendingPuts`` (when producers are answered).

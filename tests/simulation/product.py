@@ -33,7 +33,7 @@ MODULES = (
     f"{_CONTROLLED}.controllers", f"{_CONTROLLED}.leader_questions", f"{_CONTROLLED}.lease",
     f"{_CONTROLLED}.sync_set", f"{_CONTROLLED}.set_state", f"{_CONTROLLED}.set_link", f"{_CONTROLLED}.set_master",
     f"{_CONTROLLED}.set_slave", f"{_CONTROLLED}.set_watch", f"{_CONTROLLED}.hand_over", f"{_CONTROLLED}.member",
-    f"{_CONTROLLED}.member_handlers",
+    "rmqserver.doors.remoting.member_requests",
     "rmqserver.broker.sending.pending",
 )  # fmt: skip
 """The modules that decide, wait, or read a clock, in the order of their imports. Others - headers, bodies, codes,

@@ -1,24 +1,19 @@
-"""This broker as a slave: it follows its master's log, copies its tables, and takes no messages
-(``BrokerController.changeSpecialServiceStatus``, ``SendMessageProcessor.rejectRequest``, 5.5.0).
-A slave's log contains only what its master has sent."""
+"""This broker as a slave: it follows its master's log and copies its tables
+(``BrokerController.changeSpecialServiceStatus``, 5.5.0). A slave's log contains only what its master has sent."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import DelayOffsets
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError, RefusedError, StorageError
-from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.consuming import PullAnswer, PullHeader
-from rmqproto.headers.controller import HaInfoHeader, MasterFlushOffsetHeader
-from rmqproto.wire.fastjson import dumps
+from rmqproto.headers.controller import HaInfoHeader
 from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.master_link import ASK_TIMEOUT_S
@@ -26,37 +21,18 @@ from rmqserver.broker.replicas.metadata_copy import MetadataCopy
 from rmqserver.broker.replicas.same_log import OtherLog, check_same_log
 from rmqserver.broker.replicas.slave_note import SlaveNote
 from rmqserver.broker.tables.config_table import from_file
-from rmqserver.operation import Refused
-from rmqserver.remoting.answer import Request, success
-from rmqserver.request_table import OnSlave, on_slave
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.replicas.master_link import MasterLink
     from rmqserver.config.broker_config import BrokerConfig
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.service import Handler
     from rmqserver.store.disk.config_files import ConfigFiles
     from rmqserver.store.message_store import MessageStore
     from rmqserver.store.timers.timer_store import TimerStore
 
 log = logging.getLogger(__name__)
-
-REJECTED_TEXT = "[REJECTREQUEST]system busy, start flow control for a while"
-NO_RESET_TEXT = "Can not reset offset in slave broker"
-OTHER_LOG_TEXT = "the log of this slave is not its master's"
-
-READS, WRITES, ENDINGS = on_slave(OnSlave.READ), on_slave(OnSlave.REFUSED), on_slave(OnSlave.ENDS_NOTHING)
-
-
-def retry_at_master(pull: PullHeader, remark: str | None) -> Refused:
-    """The refusal after which a consumer asks the master: after any other, it would ask here again."""
-    at = pull.queue_offset
-    again = PullAnswer(suggest_which_broker_id=MASTER_ID, next_begin_offset=at, min_offset=at, max_offset=at)
-    return Refused(ResponseCode.PULL_RETRY_IMMEDIATELY, remark, again)
 
 
 class Slave:
@@ -68,18 +44,15 @@ class Slave:
         store: MessageStore,
         timer_store: TimerStore,
         files: ConfigFiles,
-        address: OwnAddress,
         metadata: MetadataCopy,
         make_link: Callable[[], MasterLink],
         log_: HaSlave,
     ):
         """``log_`` follows the master's log."""
         self._config = config
-        self._ip = address.ip
         self._make_link = make_link
         self._store = store
         self._files = files
-        self._disk = store.disk
         self._timer_check_path = timer_store.check_path
         self._metadata = metadata
         self._note_in_store = SlaveNote(files)
@@ -98,28 +71,11 @@ class Slave:
         """Call it before ``run``. Raises StorageError."""
         self._note_in_store.load()
 
-    def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
-        """Handlers that replace some of the table's."""
-        changed: dict[int, Handler] = dict.fromkeys(WRITES, self._reject) | dict.fromkeys(ENDINGS, self._reject_ending)
-        for code in READS:
-            changed[code] = self._read_by(table[code])
-        reset = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
-        changed[reset] = self._reset_by(table[reset])
-        changed[RequestCode.GET_BROKER_HA_STATUS] = self._ha_status
-        changed[RequestCode.EXCHANGE_BROKER_HA_INFO] = self._take_ha_info
-        changed[RequestCode.RESET_MASTER_FLUSH_OFFSET] = self._reset_master_flush_offset
-        changed[RequestCode.GET_ALL_DELAY_OFFSET] = self._copied_delay_offsets
-        if self._config.timer_wheel_enable:
-            changed[RequestCode.GET_TIMER_CHECK_POINT] = self._copied_timer_check
-        return {code: handler for code, handler in changed.items() if code in table}
+    # --- what it is asked --------------------------------------------------------------------------------------------
 
-    def _ha_status(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=dumps(self.log.status()))
-
-    def _take_ha_info(self, request: Request[HaInfoHeader], connection: Connection) -> bytes:
+    def told_master(self, header: HaInfoHeader) -> None:
         """The present connection to a master goes on; the address counts for the next one, until a nameserver tells
         another."""
-        header = request.header
         if header.master_ha_address:
             log.info("event=master-told addr=%s ha_addr=%s", header.master_address, header.master_ha_address)
             self.log.follow_next(header.master_ha_address)
@@ -127,33 +83,6 @@ class Slave:
                 self._take_master_addr(header.master_address)
             if self._config.sync_master_flush_offset_when_startup and not self.log.master_flush_offset:
                 self.log.master_flush_offset = header.master_flush_offset or 0
-        return success(request, HaInfoHeader())
-
-    def _reset_master_flush_offset(self, request: Request[MasterFlushOffsetHeader], connection: Connection) -> bytes:
-        """Only shown in the status: our slave does not use the offset."""
-        self.log.master_flush_offset = request.header.master_flush_offset
-        return success(request)
-
-    def _read_by(self, read: Handler) -> Handler:
-        def handle(request: Request[Any], connection: Connection) -> bytes | None:
-            if self.may_be_read:
-                return read(request, connection)
-            if self._note_in_store.is_other_log and self._has_copied:
-                raise retry_at_master(request.header, OTHER_LOG_TEXT)
-            return self._reject(request, connection)
-
-        return handle
-
-    def _reset_by(self, reset: Handler) -> Handler:
-        """The next copy of the master's offsets would undo a reset in this broker; one that only tells the clients
-        stays."""
-
-        def handle(request: Request[Any], connection: Connection) -> bytes | None:
-            if self._config.use_server_side_reset_offset:
-                raise Refused(ResponseCode.SYSTEM_ERROR, NO_RESET_TEXT)
-            return reset(request, connection)
-
-        return handle
 
     @property
     def may_be_read(self) -> bool:
@@ -161,22 +90,22 @@ class Slave:
         goes on at the master would miss the messages that the master has in their place."""
         return self._config.slave_read_enable and self.log.may_be_read and not self._note_in_store.is_other_log
 
-    @staticmethod
-    def _reject(request: Request[Any], connection: Connection) -> bytes:
-        raise Refused(ResponseCode.SYSTEM_BUSY, REJECTED_TEXT)
+    @property
+    def is_beside_master(self) -> bool:
+        """Whether its log differs from its master's, and the master is there."""
+        return self._note_in_store.is_other_log and self._has_copied
 
-    @staticmethod
-    def _reject_ending(request: Request[Any], connection: Connection) -> bytes:
-        raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, None)
-
-    def _copied_delay_offsets(self, request: Request[Any], connection: Connection) -> bytes:
+    def delay_offsets(self) -> DelayOffsets:
         """The delay offsets copied from the master: how far it has delivered, as far as a slave knows."""
         copied = from_file(self._files.load(delay.FILE_NAME), DelayOffsets, delay.FILE_NAME)
         version = copied.data_version or DataVersion(timestamp=0)
-        return success(request, body=dumps(DelayOffsets(data_version=version, offset_table=copied.offset_table)))
+        return DelayOffsets(data_version=version, offset_table=copied.offset_table)
 
-    def _copied_timer_check(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=TimerCheckpoint.read(self._disk, self._timer_check_path).packed())
+    def timer_checkpoint(self) -> bytes:
+        """As copied from the master."""
+        return TimerCheckpoint.read(self._store.disk, self._timer_check_path).packed()
+
+    # --- following ---------------------------------------------------------------------------------------------------
 
     @property
     def master_addr(self) -> str | None:

@@ -6,19 +6,17 @@ offsets included. An Apache slave does not watch; Apache's master answers 906 at
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from rmqproto.headers.controller import HaInfoHeader
-from rmqserver.remoting.answer import Request, send_answer, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.topics import TopicTable
-    from rmqserver.remoting.connection import Connection
-    from rmqserver.remoting.loop import Loop
-    from rmqserver.remoting.service import Handler
+    from rmqserver.operation import Peer
 
 GATHER_S = 0.5
 """Changes of this time are copied together: each copy is of whole tables."""
@@ -27,19 +25,22 @@ WATCHERS_MAX = 64
 """As many as slaves (``LINKS_MAX``)."""
 
 
-class _Watcher(NamedTuple):
-    """A slave, the stamp of what it has copied, and its request; None if that is answered."""
+Tell = Callable[[HaInfoHeader], None]
 
-    connection: Connection
+
+class _Watcher(NamedTuple):
+    """A slave, the stamp of what it has copied, and what answers its request; None if that is answered."""
+
+    peer: Peer
     stamp: int
-    held: Request[HaInfoHeader] | None
+    tell: Tell | None
 
 
 class TableWatch:
     """``run`` is a task of a master."""
 
-    def __init__(self, topics: TopicTable, groups: GroupTable, loop: Loop):
-        self._loop = loop
+    def __init__(self, topics: TopicTable, groups: GroupTable, wake: Callable[[], None]):
+        self._wake = wake
         self._stamp = self._changed_at = secrets.randbits(48)  # no slave takes it for that of an earlier master
         self._watchers: dict[int, _Watcher] = {}
         """By broker id."""
@@ -48,32 +49,24 @@ class TableWatch:
         for table in (topics, groups):
             table.on_change.append(lambda put_names: self._has_changes.set())
 
-    def by(self, ha_info: Handler) -> Handler:
-        """The handler of 906: ``ha_info`` answers whoever does not watch."""
-
-        def handle(request: Request[HaInfoHeader], connection: Connection) -> bytes | None:
-            broker_id = request.header.slave_broker_id
-            if broker_id is None or (len(self._watchers) >= WATCHERS_MAX and broker_id not in self._watchers):
-                return ha_info(request, connection)
-            self._watch(broker_id, request, connection)
-            return None
-
-        return handle
-
-    def _watch(self, broker_id: int, request: Request[HaInfoHeader], connection: Connection) -> None:
-        """Holds the request until there is something to copy. It replaces the slave's former one."""
+    def watch(self, broker_id: int, stamp: int, peer: Peer, tell: Tell) -> bool:
+        """Has ``tell`` called once, when there is something to copy since the slave was told that stamp, or when it
+        asks again. False if so many watch that it cannot."""
+        if len(self._watchers) >= WATCHERS_MAX and broker_id not in self._watchers:
+            return False
         self._answer(broker_id, HaInfoHeader())
-        self._watchers[broker_id] = _Watcher(connection, request.header.tables_stamp or 0, request)
+        self._watchers[broker_id] = _Watcher(peer, stamp, tell)
         self._news()
-        if self._watchers[broker_id].stamp != self._stamp:
+        if stamp != self._stamp:
             self._tell(broker_id)
+        return True
 
     def _tell(self, broker_id: int) -> None:
         is_same = self._changed_at <= self._watchers[broker_id].stamp <= self._stamp
         self._answer(broker_id, HaInfoHeader(tables_stamp=self._stamp, tables_same=is_same))
 
-    def is_watching(self, connection: Connection) -> bool:
-        return any(each.connection is connection for each in self._watchers.values())
+    def is_watching(self, peer: Peer) -> bool:
+        return any(each.peer is peer for each in self._watchers.values())
 
     async def copied_by(self, broker_id: int) -> bool:
         """Has that slave copy everything again, and waits until it has. False at once if it does not watch; also if it
@@ -89,7 +82,7 @@ class TableWatch:
 
     def _found(self, broker_id: int) -> _Watcher | None:
         found = self._watchers.get(broker_id)
-        return None if found is None or found.connection.closed else found
+        return None if found is None or found.peer.closed else found
 
     def _tell_all(self, *, has_changes: bool) -> None:
         """From now on, what slaves have copied is old. Tables without changes need not be copied: with thousands of
@@ -99,7 +92,7 @@ class TableWatch:
             self._changed_at = self._stamp
         for broker_id in self._watchers:
             self._tell(broker_id)
-        self._loop.wake()
+        self._wake()
 
     def end(self) -> None:
         """This broker is no master any more: its slaves are told of no stamp."""
@@ -108,13 +101,14 @@ class TableWatch:
 
     def _answer(self, broker_id: int, answer: HaInfoHeader) -> None:
         found = self._watchers.get(broker_id)
-        if found is not None and found.held is not None:
-            self._watchers[broker_id] = found._replace(held=None)
-            send_answer(found.held, found.connection, success(found.held, answer))
+        if found is not None and found.tell is not None:
+            self._watchers[broker_id] = found._replace(tell=None)
+            found.tell(answer)
 
-    def connection_closed(self, connection: Connection) -> None:
-        self._watchers = {key: each for key, each in self._watchers.items() if each.connection is not connection}
-        self._news()
+    def peer_gone(self, peer: Peer) -> None:
+        if self.is_watching(peer):
+            self._watchers = {key: each for key, each in self._watchers.items() if each.peer is not peer}
+            self._news()
 
     def _news(self) -> None:
         self._watchers_changed.unpark_all()

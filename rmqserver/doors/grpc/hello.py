@@ -4,6 +4,7 @@ of a second. Until then it costs nothing."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -34,8 +35,10 @@ def is_installed() -> bool:
 class GrpcDoor:
     """Takes connections whose first bytes are HTTP/2's. ``run`` is its task."""
 
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Broker, turned_away: Callable[[Connection, str, str], None]):
+        """``turned_away`` is told of a connection that cannot be served, with its protocol and the reason."""
         self._broker = broker
+        self._turned_away = turned_away
         self._service: GrpcService | None = None
         self._problem = ""
         self._asked = trio.Event()
@@ -69,7 +72,7 @@ class GrpcDoor:
         if self._service is not None:
             connection.go_through(self._service.link(connection), hello.data)
         else:
-            self._broker.turned_away(connection, "HTTP/2", self._problem)
+            self._turned_away(connection, "HTTP/2", self._problem)
             connection.close(self._problem)
 
 

@@ -18,13 +18,14 @@ from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.admin.auth_admin import Asker
 from rmqserver.doors.remoting.held_answers import answer_read
 from rmqserver.operation import UNSET_REMARK, Refused
-from rmqserver.remoting.answer import Request, refusal, success
+from rmqserver.remoting.answer import Request, refusal, send_answer, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.admin.auth_admin import AuthAdmin
     from rmqserver.broker.admin.broker_admin import BrokerAdmin
     from rmqserver.broker.admin.master_admin import MasterAdmin
     from rmqserver.broker.reads import Reads
+    from rmqserver.broker.replicas.table_watch import TableWatch
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -75,8 +76,9 @@ class BrokerRequests:
 
 
 class MasterRequests:
-    def __init__(self, admin: MasterAdmin):
+    def __init__(self, admin: MasterAdmin, watch: TableWatch | None):
         self._admin = admin
+        self._watch = watch
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -94,7 +96,15 @@ class MasterRequests:
             R.EXPORT_ROCKSDB_CONFIG_TO_JSON: self._export_rocks_db,
         }
 
-    def _ha_info(self, request: Request[HaInfoHeader], connection: Connection) -> bytes:
+    def _ha_info(self, request: Request[HaInfoHeader], connection: Connection) -> bytes | None:
+        """A slave that watches is answered when there is something to copy."""
+
+        def tell(found: HaInfoHeader) -> None:
+            send_answer(request, connection, success(request, found))
+
+        slave_id, stamp = request.header.slave_broker_id, request.header.tables_stamp or 0
+        if slave_id is not None and self._watch is not None and self._watch.watch(slave_id, stamp, connection, tell):
+            return None
         return success(request, self._admin.ha_info(request.header, connection))
 
     def _set_cold_limits(self, request: Request[Any], connection: Connection) -> bytes:

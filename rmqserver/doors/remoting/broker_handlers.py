@@ -1,11 +1,12 @@
-"""The handlers of a broker: every request code that it serves."""
+"""The handlers of a broker: every request code that it serves, in its role."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqserver.broker.admin.auth_admin import AuthAdmin
+from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.doors.remoting.broker_and_users import BrokerRequests, MasterRequests, UserRequests
+from rmqserver.doors.remoting.member_requests import MemberRequests
 from rmqserver.doors.remoting.offsets_and_timers import (
     ConsumerOffsetRequests,
     OffsetRequests,
@@ -19,6 +20,7 @@ from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.returned_messages import ReturnRequests
 from rmqserver.doors.remoting.sends import SendHandlers
+from rmqserver.doors.remoting.slave_requests import SlaveRequests
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 
@@ -46,11 +48,15 @@ def broker_handlers(broker: Broker) -> dict[int, Handler]:
         GroupRequests(broker.group_admin),
         OffsetRequests(broker.offset_admin),
         QueryRequests(broker.message_query, broker.consume_stats, broker.store, reads),
-        MasterRequests(broker.master_admin),
+        MasterRequests(broker.master_admin, broker.table_watch),
         BrokerRequests(broker.broker_admin, reads),
-        UserRequests(AuthAdmin(broker.auth, broker.auth_settings)),
+        UserRequests(broker.auth_admin),
     )
     table: dict[int, Handler] = {}
     for service in services:
         table.update(service.handlers())
+    if broker.slave is not None:
+        table |= SlaveRequests(broker.config, broker.slave).handlers(table)
+    if broker.set_state is not None and isinstance(broker.replicas, SetMaster):
+        table |= MemberRequests(broker.set_state, broker.replicas).handlers(table)
     return table

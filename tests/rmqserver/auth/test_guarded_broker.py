@@ -19,7 +19,7 @@ from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import sign
-from rmqserver.auth.needs import nothing
+from rmqserver.request_needs import nothing
 from rmqserver.request_table import SERVED
 from tests.docs.compatibility import dispatch_tables
 from tests.support import servers

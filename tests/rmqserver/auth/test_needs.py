@@ -15,8 +15,8 @@ from rmqproto.bodies.groups import ConsumerData, Heartbeat, LockRequest, Subscri
 from rmqproto.codes import OwnRequestCode, RequestCode
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.wire import fastjson
-from rmqserver.auth.needs import PairsOf, nothing
 from rmqserver.remoting.answer import Request
+from rmqserver.request_needs import PairsOf, nothing
 from rmqserver.request_table import SERVED
 from tests.docs.compatibility import dispatch_tables
 from tests.support.auth_walk import ASKED_OF_HERE

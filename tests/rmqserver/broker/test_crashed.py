@@ -12,7 +12,6 @@ from rmqproto.errors import StorageError
 from rmqserver.broker.broker import Broker
 from rmqserver.command_line import store_paths
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.doors.remoting.broker_handlers import broker_handlers
 from rmqserver.remoting.loop import Loop
 from tests.rmqserver.store.conftest import put_many
 
@@ -22,7 +21,7 @@ def made(directory: Path) -> Iterator[Broker]:
     config = BrokerConfig()
     config.record(store_paths(str(directory)))
     loop = Loop()
-    broker = Broker(config, loop, broker_handlers)
+    broker = Broker(config, loop)
     yield broker
     broker.close()
     loop.close()

@@ -13,7 +13,6 @@ from trio.testing import MockClock
 from rmqserver.broker.broker import Broker
 from rmqserver.command_line import store_paths
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.doors.remoting.broker_handlers import broker_handlers
 from rmqserver.remoting.loop import Loop
 
 HOUR_MS = 3_600_000
@@ -25,7 +24,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     config = BrokerConfig()
     config.record({**store_paths(str(tmp_path)), "flushDiskType": "ASYNC_FLUSH", "mappedFileSizeCommitLog": "8192"})
     loop = Loop()
-    made = Broker(config, loop, broker_handlers)
+    made = Broker(config, loop)
     made.open(HOST)
     yield made
     made.close()

@@ -134,7 +134,7 @@ def door(tmp_path: Path) -> Iterator[Door]:
     config = BrokerConfig()
     config.record({**store_paths(str(tmp_path)), "flushDiskType": "ASYNC_FLUSH"})
     loop = Loop()
-    broker = Broker(config, loop, lambda broker: {})
+    broker = Broker(config, loop)
     broker.open()
     made = Door(broker)
     broker.topic_admin.put(TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1), {})

@@ -208,14 +208,14 @@ def test_the_master_of_a_set_hands_over_and_is_in_sync_again(tmp_path: Path, at:
 
 @dataclass
 class Opening:
-    """Stands in for a host whose store opens after some failures. It notes when it tried, and which broker was named
+    """Stands in for a host whose store opens after some failures. It notes when it tried, and which door it had
     meanwhile."""
 
     failures: list[StorageError]
     _member: object = None
     role: BrokerRole = BrokerRole.SLAVE
-    broker: str = "before"
-    on_broker: tuple[Any, ...] = ()
+    door: str = "before"
+    on_door: tuple[Any, ...] = ()
     tried_s: list[float] = field(default_factory=list)
     failed: list[RocketMQError] = field(default_factory=list)
 
@@ -223,7 +223,7 @@ class Opening:
     def _config(self) -> Any:
         return SimpleNamespace(broker_role=self.role)
 
-    def _make_broker(self) -> str:
+    def _make_door(self) -> str:
         return f"after {len(self.tried_s)}"
 
     def _open_broker(self, *, sow: bool) -> None:
@@ -252,8 +252,8 @@ async def test_a_slave_of_a_set_waits_for_room_to_open_its_store(autojump_clock:
 
         nursery.start_soon(replace)
         await trio.sleep(0.5)
-        assert host.broker == "before"
-    assert host.broker == "after 3"
+        assert host.door == "before"
+    assert host.door == "after 3"
     assert [at_s - began_s for at_s in host.tried_s] == pytest.approx([0, 1, 3, 7])
     assert not host.failed
 

@@ -21,8 +21,8 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, UsageError
 from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.wire.fastjson import loads_untrusted
-from rmqserver.broker.replicas.slave import NO_RESET_TEXT, REJECTED_TEXT
 from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.doors.remoting.slave_requests import NO_RESET_TEXT, REJECTED_TEXT
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.broker.messaging import pull_header, send

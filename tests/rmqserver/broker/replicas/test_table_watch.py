@@ -11,12 +11,11 @@ import trio.testing
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.headers.controller import HaInfoHeader
-from rmqproto.wire.command import Command, decode_frame_untrusted
+from rmqproto.wire.command import Command
 from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
 from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.replicas.table_watch import GATHER_S, TableWatch
-from rmqserver.remoting.answer import Request
 
 SLAVE_ID = 2
 
@@ -29,30 +28,24 @@ class Peer:
 
     def __init__(self, watch: TableWatch):
         self.stamps: list[int | None] = []
-        self.same: str | None = None
-        self._handle: Any = watch.by(lambda request, connection: b"at once")
+        self.same: bool | None = None
+        self._watch = watch
 
-    def send(self, frame: bytes) -> None:
-        ext = decode_frame_untrusted(frame).ext
-        stamp, self.same = ext.get("tablesStamp"), ext.get("tablesSame")
-        self.stamps.append(None if stamp is None else int(stamp))
+    def _tell(self, found: HaInfoHeader) -> None:
+        self.stamps.append(found.tables_stamp)
+        self.same = found.tables_same
 
-    def ask(self, stamp: int, broker_id: int | None = SLAVE_ID) -> bytes | None:
-        header = HaInfoHeader(slave_broker_id=broker_id, tables_stamp=stamp)
-        return self._handle(Request(code=RequestCode.EXCHANGE_BROKER_HA_INFO, opaque=1, header=header), self)
-
-
-class Loop:
-    def wake(self) -> None: ...
+    def ask(self, stamp: int) -> None:
+        peer: Any = self
+        assert self._watch.watch(SLAVE_ID, stamp, peer, self._tell)
 
 
 def watch_of(parts: BrokerAssembly) -> TableWatch:
-    loop: Any = Loop()
-    return TableWatch(parts.topics, parts.groups, loop)
+    return TableWatch(parts.topics, parts.groups, lambda: None)
 
 
 def first_stamp(peer: Peer) -> int:
-    assert peer.ask(0) is None
+    peer.ask(0)
     stamp = peer.stamps.pop()
     assert stamp is not None
     return stamp
@@ -64,7 +57,6 @@ async def test_a_slave_hears_once_of_all_that_changes_at_one_time(
 ) -> None:
     watch = watch_of(parts)
     peer = Peer(watch)
-    assert Peer(watch).ask(0, None) == b"at once", "it does not watch"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run)
         stamp = first_stamp(peer)
@@ -74,7 +66,7 @@ async def test_a_slave_hears_once_of_all_that_changes_at_one_time(
         for name in ("One", "Two"):
             parts.topics.put(TopicConfig(topic_name=name))
         await trio.sleep(GATHER_S * 1.5)
-        assert (peer.stamps, peer.same) == ([stamp + 1], "false")
+        assert (peer.stamps, peer.same) == ([stamp + 1], False)
         peer.ask(stamp + 1)
         peer.ask(stamp + 1)
         assert peer.stamps == [stamp + 1, None], "the former request has ended"
@@ -100,16 +92,16 @@ async def test_the_successor_has_copied_what_was_there_when_clients_began_to_wai
         await trio.testing.wait_all_tasks_blocked()
         peer.ask(stamp)
         await trio.testing.wait_all_tasks_blocked()
-        assert (peer.stamps, peer.same, copied) == ([stamp + 1], "true", [])
+        assert (peer.stamps, peer.same, copied) == ([stamp + 1], True, [])
         peer.ask(stamp + 1)
     assert copied == [True]
     parts.topics.put(TopicConfig(topic_name="Last"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(copy)
         await trio.testing.wait_all_tasks_blocked()
-        assert (peer.stamps[1:], peer.same) == ([stamp + 2], "false"), "it was not told of the change yet"
+        assert (peer.stamps[1:], peer.same) == ([stamp + 2], False), "it was not told of the change yet"
         peer.closed = True
-        watch.connection_closed(peer)
+        watch.peer_gone(peer)
     assert copied == [True, False]
 
 
@@ -150,9 +142,7 @@ async def test_a_slave_copies_at_once_what_has_changed(
     metadata = MetadataCopy(
         parts.config, parts.store, parts.timer_store, parts.files, parts.topics, parts.groups, parts.offsets, lambda: 1
     )
-    slave = Slave(
-        parts.config, parts.store, parts.timer_store, parts.files, parts.address, metadata, lambda: master, log
-    )
+    slave = Slave(parts.config, parts.store, parts.timer_store, parts.files, metadata, lambda: master, log)
     began_s = trio.current_time()
     with trio.move_on_after(12):
         await slave._copy_from(master)

@@ -37,7 +37,7 @@ async def test_without_the_libraries_every_client_is_turned_away_in_words(monkey
 
     monkeypatch.setattr(hello, "import_module", missing)
     broker, first, later = Broker(), Connection(), Connection()
-    door: Any = GrpcDoor(broker)  # type: ignore[arg-type]
+    door: Any = GrpcDoor(broker, broker.turned_away)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
         door.take(first)
         nursery.start_soon(door.run)
@@ -48,7 +48,8 @@ async def test_without_the_libraries_every_client_is_turned_away_in_words(monkey
 
 
 def test_a_hello_without_end_is_not_kept() -> None:
-    waiting = GrpcDoor(Broker()).take(Connection())  # type: ignore[arg-type]
+    broker = Broker()
+    waiting = GrpcDoor(broker, broker.turned_away).take(Connection())  # type: ignore[arg-type]
     waiting.feed_untrusted(b"x" * HELLO_MAX_BYTES)
     with pytest.raises(OSError, match="does not wait"):
         waiting.feed_untrusted(b"x")

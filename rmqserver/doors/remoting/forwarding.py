@@ -24,7 +24,7 @@ import trio
 from rmqproto.codes import FORWARDED_FLAG, ResponseCode
 from rmqproto.headers.consuming import PullHeader
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
-from rmqserver.broker.replicas.slave import REJECTED_TEXT, Slave, retry_at_master
+from rmqserver.doors.remoting.slave_requests import REJECTED_TEXT, retry_at_master
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.remoting.connection import OnAnswer
@@ -35,6 +35,7 @@ from rmqserver.request_table import OnSlave, on_slave
 
 if TYPE_CHECKING:
     from rmqserver.broker.controlled.set_state import SetState
+    from rmqserver.broker.replicas.slave import Slave
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.gate import GoOn, TakeOver
@@ -103,7 +104,7 @@ class _Way:
 
 
 class Forwarding(Service):
-    """The gate of a slave, and the service of its connections to the master. ``run`` is a task of the broker."""
+    """The gate of a slave, and the service of its connections to the master. ``run`` is a task of the door."""
 
     wants_ext = True
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PUTS = codes_of(RequestKind.PUT)
 
 
-class MemberHandlers:
+class MemberRequests:
     def __init__(self, state: SetState, replicas: SetMaster):
         self._config = replicas.config
         self._store = replicas.store

@@ -1,0 +1,103 @@
+"""What a slave answers differently from a master: it takes no messages, and is read only while it may be
+(``SendMessageProcessor.rejectRequest``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.ha import MASTER_ID
+from rmqproto.headers.consuming import PullAnswer, PullHeader
+from rmqproto.headers.controller import HaInfoHeader, MasterFlushOffsetHeader
+from rmqproto.wire.fastjson import dumps
+from rmqserver.operation import Refused
+from rmqserver.remoting.answer import Request, success
+from rmqserver.request_table import OnSlave, on_slave
+
+if TYPE_CHECKING:
+    from rmqserver.broker.replicas.slave import Slave
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+REJECTED_TEXT = "[REJECTREQUEST]system busy, start flow control for a while"
+NO_RESET_TEXT = "Can not reset offset in slave broker"
+OTHER_LOG_TEXT = "the log of this slave is not its master's"
+
+READS, WRITES, ENDINGS = on_slave(OnSlave.READ), on_slave(OnSlave.REFUSED), on_slave(OnSlave.ENDS_NOTHING)
+
+
+def retry_at_master(pull: PullHeader, remark: str | None) -> Refused:
+    """The refusal after which a consumer asks the master: after any other, it would ask here again."""
+    at = pull.queue_offset
+    again = PullAnswer(suggest_which_broker_id=MASTER_ID, next_begin_offset=at, min_offset=at, max_offset=at)
+    return Refused(ResponseCode.PULL_RETRY_IMMEDIATELY, remark, again)
+
+
+class SlaveRequests:
+    def __init__(self, config: BrokerConfig, slave: Slave):
+        self._config = config
+        self._slave = slave
+
+    def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
+        """Handlers that replace some of the table's."""
+        changed: dict[int, Handler] = dict.fromkeys(WRITES, _reject) | dict.fromkeys(ENDINGS, _reject_ending)
+        for code in READS:
+            changed[code] = self._read_by(table[code])
+        reset = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+        changed[reset] = self._reset_by(table[reset])
+        changed[RequestCode.GET_BROKER_HA_STATUS] = self._ha_status
+        changed[RequestCode.EXCHANGE_BROKER_HA_INFO] = self._told_master
+        changed[RequestCode.RESET_MASTER_FLUSH_OFFSET] = self._reset_master_flush_offset
+        changed[RequestCode.GET_ALL_DELAY_OFFSET] = self._delay_offsets
+        if self._config.timer_wheel_enable:
+            changed[RequestCode.GET_TIMER_CHECK_POINT] = self._timer_checkpoint
+        return {code: handler for code, handler in changed.items() if code in table}
+
+    def _ha_status(self, request: Request[Any], connection: Connection) -> bytes:
+        return success(request, body=dumps(self._slave.log.status()))
+
+    def _told_master(self, request: Request[HaInfoHeader], connection: Connection) -> bytes:
+        self._slave.told_master(request.header)
+        return success(request, HaInfoHeader())
+
+    def _reset_master_flush_offset(self, request: Request[MasterFlushOffsetHeader], connection: Connection) -> bytes:
+        """Only shown in the status: our slave does not use the offset."""
+        self._slave.log.master_flush_offset = request.header.master_flush_offset
+        return success(request)
+
+    def _delay_offsets(self, request: Request[Any], connection: Connection) -> bytes:
+        return success(request, body=dumps(self._slave.delay_offsets()))
+
+    def _timer_checkpoint(self, request: Request[Any], connection: Connection) -> bytes:
+        return success(request, body=self._slave.timer_checkpoint())
+
+    def _read_by(self, read: Handler) -> Handler:
+        def handle(request: Request[Any], connection: Connection) -> bytes | None:
+            if self._slave.may_be_read:
+                return read(request, connection)
+            if self._slave.is_beside_master:
+                raise retry_at_master(request.header, OTHER_LOG_TEXT)
+            return _reject(request, connection)
+
+        return handle
+
+    def _reset_by(self, reset: Handler) -> Handler:
+        """The next copy of the master's offsets would undo a reset in this broker; one that only tells the clients
+        stays."""
+
+        def handle(request: Request[Any], connection: Connection) -> bytes | None:
+            if self._config.use_server_side_reset_offset:
+                raise Refused(ResponseCode.SYSTEM_ERROR, NO_RESET_TEXT)
+            return reset(request, connection)
+
+        return handle
+
+
+def _reject(request: Request[Any], connection: Connection) -> bytes:
+    raise Refused(ResponseCode.SYSTEM_BUSY, REJECTED_TEXT)
+
+
+def _reject_ending(request: Request[Any], connection: Connection) -> bytes:
+    raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, None)
