@@ -96,6 +96,19 @@ def test_no_import_goes_in_a_circle(package: str) -> None:
 
 # Folder -> its floors, from below. Each line may import from itself and from those before it.
 FLOORS = {
+    "rmqserver": [
+        {"advertise", "boot_clock", "completion", "environment", "file_stamps", "logs", "operation", "version"},
+        {"store", "temporary_store"},
+        {"remoting"},
+        {"faults", "request_needs", "request_table", "snapshots", "tls"},
+        {"auth", "limits"},
+        {"config"},
+        {"broker", "controller", "namesrv"},
+        {"doors", "metrics", "seed"},
+        {"command_line", "local_set"},
+        {"process"},
+        {"program", "__main__", "with_parent"},
+    ],
     "rmqserver/store": [
         {"disk"},
         {"options", "fate", "results", "running_flags", "new_message"},
@@ -117,7 +130,6 @@ FLOORS = {
         {"replicas"},
         {"admin", "controlled"},
         {"assembly"},
-        {"role"},
         {"broker"},
     ],
     "rmqadmin": [
@@ -153,6 +165,12 @@ def test_operations_know_no_frames(subject: str) -> None:
         for name in imports_of(file):
             is_of_a_door = is_within(name, "rmqserver.remoting") or is_within(name, "rmqserver.doors")
             assert not is_of_a_door, f"{file.relative_to(ROOT)} imports {name}"
+
+
+def test_only_doors_render_answers_of_a_broker() -> None:
+    """Its links to masters, nameservers and controllers ask; whoever asks it comes through a door."""
+    for file in sources_of("rmqserver/broker"):
+        assert not any(is_within(name, "rmqserver.remoting.answer") for name in imports_of(file)), file
 
 
 @pytest.mark.parametrize(
