@@ -30,7 +30,7 @@ from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
 from rmqserver.broker.controlled.set_watch import SetWatch
 from rmqserver.broker.controlled.sync_set import SyncSet
-from rmqserver.broker.replicas.unlisted_topics import list_unlisted
+from rmqserver.broker.lost_queues import list_unlisted
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.store.disk.disk import Disk

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import TimerMetric, TimerMetrics
+from rmqproto.java.java_hash import java_hash
 from rmqserver.broker.tables.config_table import from_file
 
 if TYPE_CHECKING:
     from rmqserver.store.disk.config_files import ConfigFiles
+    from rmqserver.store.timers.log import Unit
 
 FILE_NAME = "timermetrics"
 RATE_SPAN_S = 10
@@ -80,3 +82,19 @@ class TimingCounts:
         if self._is_changed:
             self._is_changed = False
             self._files.save(FILE_NAME, msgspec.to_builtins(self._metrics))
+
+
+def recount(units: Iterable[Unit], topics: Iterable[str], topic_of: Callable[[Unit], str | None]) -> dict[str, int]:
+    """Counts anew what waits: a crash leaves the file up to a second old. Apache recounts at a time of day
+    (``TimerMessageStore.checkAndReviseMetrics``). Returns waiting messages less recalls, by destination topic. A unit
+    holds only the hash of its topic. If none or several of ``topics`` have that hash, ``topic_of`` reads the unit's
+    message, or returns None if it is gone. Raises OSError."""
+    named: dict[int, set[str]] = {}
+    for name in topics:
+        named.setdefault(java_hash(name), set()).add(name)
+    sure = {topic_hash: next(iter(names)) for topic_hash, names in named.items() if len(names) == 1}
+    counts: Counter[str] = Counter()
+    for unit in units:
+        if (topic := sure.get(unit.topic_hash) or topic_of(unit)) is not None:
+            counts[topic] += -1 if unit.is_delete else 1
+    return dict(counts)

@@ -18,8 +18,7 @@ from rmqproto.names import TIMER_TOPIC
 from rmqserver.broker.relays.relay import PORTION_MAX, RETRY_AFTER_S, Relay
 from rmqserver.broker.relays.timer_checkpoints import TimerCheckpoints
 from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL, TimerMessage, decoded, timer_message
-from rmqserver.broker.relays.timer_metrics import TimingCounts
-from rmqserver.broker.relays.timer_recount import recount
+from rmqserver.broker.relays.timer_metrics import TimingCounts, recount
 from rmqserver.broker.sending.put import Put
 from rmqserver.operation import Refused
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
