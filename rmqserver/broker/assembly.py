@@ -87,17 +87,10 @@ class BrokerAssembly:
     """The parts of a broker on a store, whatever its role. None of them runs by itself: see ``Broker``."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        timer_store: TimerStore,
-        sequences: SequenceFeed,
-        files: ConfigFiles,
-        replicas: HaMaster,
-        wake: Callable[[], None],
-        post: Post,
+        self, config: BrokerConfig, store: MessageStore, timer_store: TimerStore, sequences: SequenceFeed,
+        files: ConfigFiles, replicas: HaMaster, wake: Callable[[], None], post: Post,
         nameservers: Nameservers | None = None,
-    ):
+    ):  # fmt: skip
         """``wake`` makes a round of the loop end soon, with ``end_round``; ``post`` has something called in the next
         one; ``nameservers`` is told of every change of a topic."""
         self.config = config

@@ -51,15 +51,9 @@ class StoreReads(NamedTuple):
 
 class BrokerFamilies:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        clients: Clients,
-        stats: BrokerStats,
-    ):
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable,
+        offsets: ConsumerOffsets, clients: Clients, stats: BrokerStats,
+    ):  # fmt: skip
         self._config = config
         self._groups = groups
         self._clock_ms = store.clock_ms

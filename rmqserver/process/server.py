@@ -161,18 +161,11 @@ class _Server:
 
             def watch(door: BrokerDoor) -> None:
                 broker = door.broker
-                pages.watch(
-                    broker,
-                    BrokerFamilies(
-                        broker.config,
-                        broker.store,
-                        broker.topics,
-                        broker.groups,
-                        broker.offsets,
-                        broker.clients,
-                        broker.stats,
-                    ),
-                )
+                families = BrokerFamilies(
+                    broker.config, broker.store, broker.topics, broker.groups, broker.offsets, broker.clients,
+                    broker.stats,
+                )  # fmt: skip
+                pages.watch(broker, families)
 
             watch(self._broker.door)
             self._broker.on_door.append(watch)

@@ -26,14 +26,9 @@ class BrokerAdmin:
     """``on_settings`` is called with the keys whose value a request has changed."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        topics: TopicTable,
-        store: MessageStore,
-        stats: BrokerStats,
-        runtime: RuntimeInfo,
+        self, config: BrokerConfig, topics: TopicTable, store: MessageStore, stats: BrokerStats, runtime: RuntimeInfo,
         on_settings: Callable[[set[str]], None],
-    ):
+    ):  # fmt: skip
         self._config = config
         self._topics = topics
         self._store = store

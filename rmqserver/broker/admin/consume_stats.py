@@ -30,16 +30,9 @@ class ConsumeStatsAdmin:
     """Each method returns a function that reads: a door calls it by ``Reads.read``."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        clients: Clients,
-        stats: BrokerStats,
-        address: OwnAddress,
-    ):
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable,
+        offsets: ConsumerOffsets, clients: Clients, stats: BrokerStats, address: OwnAddress,
+    ):  # fmt: skip
         self._topics = topics
         self._groups = groups
         self._offsets = offsets

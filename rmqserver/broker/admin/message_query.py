@@ -33,13 +33,9 @@ class MessageQuery:
     """Each method reads: a door calls it by ``Reads.read``."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        clients: Clients,
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, clients: Clients,
         consumer_filters: ConsumerFilters,
-    ):
+    ):  # fmt: skip
         self._config = config
         self._topics = topics
         self._clients = clients

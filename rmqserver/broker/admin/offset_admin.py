@@ -33,14 +33,9 @@ class DelayProgress(Protocol):
 
 class OffsetAdmin:
     def __init__(
-        self,
-        store: MessageStore,
-        topics: TopicTable,
-        offsets: ConsumerOffsets,
-        clients: Clients,
-        address: OwnAddress,
+        self, store: MessageStore, topics: TopicTable, offsets: ConsumerOffsets, clients: Clients, address: OwnAddress,
         delay: DelayProgress,
-    ):
+    ):  # fmt: skip
         self._topics = topics
         self._offsets = offsets
         self._clients = clients

@@ -26,16 +26,9 @@ _POOLS = ("send", "pull", "litePull", "query", "ack")
 
 class RuntimeInfo:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        timer_store: TimerStore,
-        replicas: HaMaster,
-        stats: BrokerStats,
-        delay: DelayProgress,
-        timer_counts: TimingCounts,
-        following_problem: Callable[[], str],
-    ):
+        self, config: BrokerConfig, store: MessageStore, timer_store: TimerStore, replicas: HaMaster,
+        stats: BrokerStats, delay: DelayProgress, timer_counts: TimingCounts, following_problem: Callable[[], str],
+    ):  # fmt: skip
         """``following_problem`` says why a slave does not follow its master; empty if it does."""
         self._config = config
         self._replicas = replicas

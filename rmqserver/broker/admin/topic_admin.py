@@ -35,14 +35,9 @@ class TopicAdmin:
     route next, and must find it."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        offsets: ConsumerOffsets,
-        stats: BrokerStats,
-        when_told: Callable[[Callable[[], None]], None],
-    ):
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, offsets: ConsumerOffsets,
+        stats: BrokerStats, when_told: Callable[[Callable[[], None]], None],
+    ):  # fmt: skip
         self._config = config
         self._topics = topics
         self._offsets = offsets

@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 
 class Membership:
     def __init__(
-        self,
-        config: BrokerConfig,
-        topics: TopicTable,
-        groups: GroupTable,
-        clients: Clients,
+        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, clients: Clients,
         consumer_filters: ConsumerFilters,
-    ):
+    ):  # fmt: skip
         self._config = config
         self._topics = topics
         self._groups = groups

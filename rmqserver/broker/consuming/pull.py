@@ -85,15 +85,9 @@ class AskedPull(msgspec.Struct):
 
 class Pulls:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        offsets: ConsumerOffsets,
-        stats: BrokerStats,
-        holds: Holds,
-        reads: Reads,
-        checks: ReadChecks,
-    ):
+        self, config: BrokerConfig, store: MessageStore, offsets: ConsumerOffsets, stats: BrokerStats, holds: Holds,
+        reads: Reads, checks: ReadChecks,
+    ):  # fmt: skip
         self._config = config
         self._store = store
         self._offsets = offsets

@@ -48,14 +48,9 @@ class ReadChecks:
     of the connection, for remarks."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        topics: TopicTable,
-        groups: GroupTable,
-        clients: Clients,
-        address: OwnAddress,
+        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, clients: Clients, address: OwnAddress,
         filters: Filters,
-    ):
+    ):  # fmt: skip
         self._config = config
         self._topics = topics
         self._groups = groups

@@ -29,14 +29,9 @@ NO_OFFSET = -1
 
 class ResetOffset:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        clients: Clients,
-    ):
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable,
+        offsets: ConsumerOffsets, clients: Clients,
+    ):  # fmt: skip
         self._config = config
         self._topics = topics
         self._groups = groups

@@ -100,12 +100,7 @@ class SetMember:
     """``run`` is a task."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        controllers: ControllerGroup,
-        own_addr: Callable[[], str],
-        disk: Disk,
-        host: Host,
+        self, config: BrokerConfig, controllers: ControllerGroup, own_addr: Callable[[], str], disk: Disk, host: Host
     ):
         """``own_addr`` is the address under which the controllers know this broker."""
         self._config = config

@@ -57,14 +57,9 @@ class Timers:
     """To ``load`` when the store is open, ``run`` as a task, and ``close`` when all of the log is kept."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        timer_store: TimerStore,
-        topics: TopicTable,
-        files: ConfigFiles,
-        put: Put,
-    ):
+        self, config: BrokerConfig, store: MessageStore, timer_store: TimerStore, topics: TopicTable,
+        files: ConfigFiles, put: Put,
+    ):  # fmt: skip
         self._config = config
         self._store = store
         self._topics = topics

@@ -61,16 +61,9 @@ class MetadataCopy:
     """Makes its requests in Apache's order. Logs one that fails, and goes on with the next."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        timer_store: TimerStore,
-        files: ConfigFiles,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        ha_link: Callable[[], int],
-    ):
+        self, config: BrokerConfig, store: MessageStore, timer_store: TimerStore, files: ConfigFiles,
+        topics: TopicTable, groups: GroupTable, offsets: ConsumerOffsets, ha_link: Callable[[], int],
+    ):  # fmt: skip
         """``ha_link`` returns the number of the connection on which the master's log comes; 0 if there is none."""
         self._ha_link = ha_link
         self._config = config

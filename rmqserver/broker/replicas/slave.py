@@ -39,15 +39,9 @@ class Slave:
     """``run`` is a task of the broker."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        timer_store: TimerStore,
-        files: ConfigFiles,
-        metadata: MetadataCopy,
-        make_link: Callable[[], MasterLink],
-        log_: HaSlave,
-    ):
+        self, config: BrokerConfig, store: MessageStore, timer_store: TimerStore, files: ConfigFiles,
+        metadata: MetadataCopy, make_link: Callable[[], MasterLink], log_: HaSlave,
+    ):  # fmt: skip
         """``log_`` follows the master's log."""
         self._config = config
         self._make_link = make_link

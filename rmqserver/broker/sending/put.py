@@ -25,13 +25,9 @@ _MULTI_DISPATCH = props.MULTI_DISPATCH.encode()
 
 class Put:
     def __init__(
-        self,
-        store: MessageStore,
-        stats: BrokerStats,
-        pending: PendingPuts,
-        metrics: TransactionMetrics,
+        self, store: MessageStore, stats: BrokerStats, pending: PendingPuts, metrics: TransactionMetrics,
         rewrites: Rewrites,
-    ):
+    ):  # fmt: skip
         self._store = store
         self._stats = stats
         self._pending = pending

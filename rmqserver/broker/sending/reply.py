@@ -46,15 +46,9 @@ class Replied(NamedTuple):
 
 class Replies:
     def __init__(
-        self,
-        config: BrokerConfig,
-        check: TopicCheck,
-        clients: Clients,
-        stats: BrokerStats,
-        address: OwnAddress,
-        put: Put,
-        clock_ms: Callable[[], int],
-    ):
+        self, config: BrokerConfig, check: TopicCheck, clients: Clients, stats: BrokerStats, address: OwnAddress,
+        put: Put, clock_ms: Callable[[], int],
+    ):  # fmt: skip
         self._config = config
         self._check = check
         self._clients = clients

@@ -51,16 +51,9 @@ OnSent = Callable[[SendOutcome], OnDone]
 
 class Sends:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        stats: BrokerStats,
-        address: OwnAddress,
-        put: Put,
-        targets: Targets,
-        repeats: Repeats,
-        waiting_put: WaitingPut,
-    ):
+        self, config: BrokerConfig, store: MessageStore, stats: BrokerStats, address: OwnAddress, put: Put,
+        targets: Targets, repeats: Repeats, waiting_put: WaitingPut,
+    ):  # fmt: skip
         self.waiting_put = waiting_put
         self.when_stored = put.when_stored
         self.on_settings_changed: list[Callable[[], None]] = []

@@ -44,15 +44,9 @@ class Returned(NamedTuple):
 
 class SendBacks:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        stats: BrokerStats,
-        address: OwnAddress,
-        put: Put,
-    ):
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable, stats: BrokerStats,
+        address: OwnAddress, put: Put,
+    ):  # fmt: skip
         self._store = store
         self._groups = groups
         self._config = config

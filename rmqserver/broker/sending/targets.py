@@ -63,13 +63,9 @@ class Targets:
     """The targets of sends. ``known`` has them by topic, except those that the nameservers do not know yet."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        topics: TopicTable,
-        check: TopicCheck,
-        stats: BrokerStats,
+        self, config: BrokerConfig, topics: TopicTable, check: TopicCheck, stats: BrokerStats,
         when_told: WhenTold = at_once,
-    ):
+    ):  # fmt: skip
         """``when_told`` calls back when the nameservers know the topics as they are now."""
         self.known: dict[str, Target] = {}
         self.when_told = when_told

@@ -38,14 +38,9 @@ class WaitingPut:
     """``added_bytes`` are the properties that every message of a producer gets."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        stats: BrokerStats,
-        metrics: TransactionMetrics,
-        unique_ids: UniqueIds,
-        slots: TimerSlots,
-    ):
+        self, config: BrokerConfig, store: MessageStore, stats: BrokerStats, metrics: TransactionMetrics,
+        unique_ids: UniqueIds, slots: TimerSlots,
+    ):  # fmt: skip
         self.added_bytes = b""
         self._config = config
         self._store = store

@@ -59,16 +59,9 @@ _TOPICS = (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC)
 
 class Checks:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        clients: Clients,
-        pending: PendingPuts,
-        transaction_metrics: TransactionMetrics,
-        put: Put,
-        state: TransactionState,
-    ):
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, clients: Clients, pending: PendingPuts,
+        transaction_metrics: TransactionMetrics, put: Put, state: TransactionState,
+    ):  # fmt: skip
         self._pending = pending
         self._topics = topics
         self._transaction_metrics = transaction_metrics

@@ -36,13 +36,9 @@ _UNAVAILABLE = Outcome(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_AVAILABLE)
 
 class EndTransactions:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        transaction_metrics: TransactionMetrics,
-        put: Put,
+        self, config: BrokerConfig, store: MessageStore, transaction_metrics: TransactionMetrics, put: Put,
         state: TransactionState,
-    ):
+    ):  # fmt: skip
         self._config = config
         self._store = store
         self._clock_ms = store.clock_ms

@@ -22,13 +22,9 @@ class Transactions:
     ``save``; the offsets are saved after that."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        pending: PendingPuts,
-        metrics: TransactionMetrics,
-        state: TransactionState,
+        self, config: BrokerConfig, pending: PendingPuts, metrics: TransactionMetrics, state: TransactionState,
         checks: Checks,
-    ):
+    ):  # fmt: skip
         self.state = state
         self.checks = checks
         self._config = config

@@ -33,14 +33,9 @@ if TYPE_CHECKING:
 
 class SendHandlers:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        pending: PendingPuts,
-        address: OwnAddress,
-        unique_ids: UniqueIds,
-        sends: Sends,
-    ):
+        self, config: BrokerConfig, store: MessageStore, pending: PendingPuts, address: OwnAddress,
+        unique_ids: UniqueIds, sends: Sends,
+    ):  # fmt: skip
         self._sends = sends
         self._config = config
         self._address = address

@@ -39,16 +39,9 @@ NAMED_MAX = 10_000
 
 class LiteInfos:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        subscriptions: LiteSubscriptions,
-        orders: Orders,
-        ready: Ready,
-    ):
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable,
+        offsets: ConsumerOffsets, subscriptions: LiteSubscriptions, orders: Orders, ready: Ready,
+    ):  # fmt: skip
         self._config = config
         self._topics = topics
         self._groups = groups

@@ -28,14 +28,9 @@ _MS_PER_MINUTE = 60_000
 
 class Lite:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        offsets: ConsumerOffsets,
-        ready: Ready,
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, offsets: ConsumerOffsets, ready: Ready,
         subscriptions: LiteSubscriptions,
-    ):
+    ):  # fmt: skip
         self.subscriptions = subscriptions
         self._config = config
         self._store = store

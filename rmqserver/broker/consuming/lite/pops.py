@@ -63,13 +63,9 @@ class LiteChecks:
     """The checks before a pop, in Apache's order and words."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        topics: TopicTable,
-        groups: GroupTable,
-        address: OwnAddress,
+        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, address: OwnAddress,
         clock_ms: Callable[[], int],
-    ):
+    ):  # fmt: skip
         self._config = config
         self._topics = topics
         self._groups = groups
@@ -112,17 +108,9 @@ class LitePops:
     """``orders`` holds only the orders of lite topics."""
 
     def __init__(
-        self,
-        store: MessageStore,
-        offsets: ConsumerOffsets,
-        stats: BrokerStats,
-        reads: Reads,
-        checks: LiteChecks,
-        subscriptions: LiteSubscriptions,
-        ready: Ready,
-        orders: Orders,
-        waiting: Waiting,
-    ):
+        self, store: MessageStore, offsets: ConsumerOffsets, stats: BrokerStats, reads: Reads, checks: LiteChecks,
+        subscriptions: LiteSubscriptions, ready: Ready, orders: Orders, waiting: Waiting,
+    ):  # fmt: skip
         self._store = store
         self._offsets = offsets
         self._stats = stats

@@ -32,14 +32,9 @@ FROM_MIN, FROM_MAX = 1, 2
 
 class LiteSubscriptions:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        orders: Orders,
+        self, config: BrokerConfig, store: MessageStore, groups: GroupTable, offsets: ConsumerOffsets, orders: Orders,
         ready: Ready,
-    ):
+    ):  # fmt: skip
         self.by_client: dict[str, LiteClient] = {}
         self._config = config
         self._groups = groups

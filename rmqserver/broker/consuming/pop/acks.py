@@ -30,17 +30,9 @@ if TYPE_CHECKING:
 
 class Acks:
     def __init__(
-        self,
-        store: MessageStore,
-        offsets: ConsumerOffsets,
-        stats: BrokerStats,
-        address: OwnAddress,
-        checks: PopChecks,
-        orders: Orders,
-        revive_log: ReviveLog,
-        waiting: Waiting,
-        lite_pops: LitePops,
-    ):
+        self, store: MessageStore, offsets: ConsumerOffsets, stats: BrokerStats, address: OwnAddress, checks: PopChecks,
+        orders: Orders, revive_log: ReviveLog, waiting: Waiting, lite_pops: LitePops,
+    ):  # fmt: skip
         self._lite_pops = lite_pops
         self._store = store
         self._offsets = offsets

@@ -41,14 +41,9 @@ AskRoute = Callable[[str, Callable[["TopicRoute | None"], None]], None]
 
 class Assigning:
     def __init__(
-        self,
-        config: BrokerConfig,
-        files: ConfigFiles,
-        topics: TopicTable,
-        groups: GroupTable,
-        clients: Clients,
+        self, config: BrokerConfig, files: ConfigFiles, topics: TopicTable, groups: GroupTable, clients: Clients,
         ask_route: AskRoute,
-    ):
+    ):  # fmt: skip
         self._ask_route = ask_route
         self._config = config
         self._files = files

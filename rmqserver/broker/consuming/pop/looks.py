@@ -46,15 +46,9 @@ class Peeked(msgspec.Struct):
 
 class Looks:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        reads: Reads,
-        checks: PopChecks,
-        popping: Popping,
-        orders: Orders,
-        waiting: Waiting,
-    ):
+        self, config: BrokerConfig, store: MessageStore, reads: Reads, checks: PopChecks, popping: Popping,
+        orders: Orders, waiting: Waiting,
+    ):  # fmt: skip
         self._config = config
         self._store = store
         self._clock_ms = store.clock_ms

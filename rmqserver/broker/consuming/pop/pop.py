@@ -45,17 +45,9 @@ class _Asked(msgspec.Struct):
 
 class Pops:
     def __init__(
-        self,
-        stats: BrokerStats,
-        clients: Clients,
-        reads: Reads,
-        pending: PendingPuts,
-        address: OwnAddress,
-        checks: PopChecks,
-        popping: Popping,
-        waiting: Waiting,
-        clock_ms: Callable[[], int],
-    ):
+        self, stats: BrokerStats, clients: Clients, reads: Reads, pending: PendingPuts, address: OwnAddress,
+        checks: PopChecks, popping: Popping, waiting: Waiting, clock_ms: Callable[[], int],
+    ):  # fmt: skip
         self._stats = stats
         self._clients = clients
         self._reads = reads

@@ -36,14 +36,9 @@ class PopChecks:
     """Each check raises Refused if nothing may be popped; the refusal carries ``refused_header``."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        topics: TopicTable,
-        groups: GroupTable,
-        address: OwnAddress,
-        filters: Filters,
+        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, address: OwnAddress, filters: Filters,
         clock_ms: Callable[[], int],
-    ):
+    ):  # fmt: skip
         self._config = config
         self._topics = topics
         self._groups = groups

@@ -18,15 +18,9 @@ if TYPE_CHECKING:
 
 class Pop:
     def __init__(
-        self,
-        config: BrokerConfig,
-        pending: PendingPuts,
-        orders: Orders,
-        waiting: Waiting,
-        reviver: Reviver,
-        assigning: Assigning,
-        lite: Lite,
-    ):
+        self, config: BrokerConfig, pending: PendingPuts, orders: Orders, waiting: Waiting, reviver: Reviver,
+        assigning: Assigning, lite: Lite,
+    ):  # fmt: skip
         self.orders = orders
         self.waiting = waiting
         self.reviver = reviver

@@ -93,15 +93,9 @@ class FoundPops(msgspec.Struct):
 
 class Popping:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        offsets: ConsumerOffsets,
-        stats: BrokerStats,
-        sources: PopSources,
-        orders: Orders,
-        revive_log: ReviveLog,
-    ):
+        self, config: BrokerConfig, store: MessageStore, offsets: ConsumerOffsets, stats: BrokerStats,
+        sources: PopSources, orders: Orders, revive_log: ReviveLog,
+    ):  # fmt: skip
         self._config = config
         self._store = store
         self._offsets = offsets

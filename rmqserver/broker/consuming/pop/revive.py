@@ -59,15 +59,9 @@ class _Unfit(Exception):
 
 class Reviver:
     def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        put: Put,
-        revive_log: ReviveLog,
-    ):
+        self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable,
+        offsets: ConsumerOffsets, put: Put, revive_log: ReviveLog,
+    ):  # fmt: skip
         self._config = config
         self._store = store
         self._topics = topics
