@@ -36,7 +36,7 @@ def go_program(name: str, module: str) -> Path:
     def build(folder: Path) -> None:
         _run([tool("go"), "build", "-mod=readonly", "-buildvcs=false", "-o", str(folder / module), "."], path)
 
-    return built(name, sources, build) / module
+    return built(name.replace("/", "-"), sources, build) / module
 
 
 def node_command(namesrv_addr: str, home: Path) -> list[str]:

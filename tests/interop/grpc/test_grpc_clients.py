@@ -1,0 +1,113 @@
+"""Apache's clients that speak gRPC, unmodified, against our broker: each plays the same scenes. Java opens TLS, which
+is its default, and Go as well; Python and Node come plain.
+
+Each is built into the cache on first use: Java 5.2.0, Go 5.1.4, Python 5.1.2, Node 1.0.8.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from tests.support import servers
+from tests.support.servers import Server
+
+from ..apache import SHORT_LIVED, compile_java, maven_jars
+from ..cache import built
+from ..other_clients import go_program
+from ..programs import tool
+
+pytestmark = pytest.mark.interop
+
+HERE = Path(__file__).parent
+JAVA_VERSION, PYTHON_CLIENT = "5.2.0", "rocketmq-python-client==5.1.2"
+TIMEOUT_S = 240
+
+GOT = {
+    "simple": ["one 1", "three 1", "two 1"],
+    "tags": ["b 1"],
+    "sql": ["b 1"],
+    "push": ["one 1", "three 1", "two 1"],
+    "retry": ["again 1", "again 2"],
+    "fifo": ["0 1", "1 1", "2 1", "3 1", "4 1", "5 1"],
+    "delay": ["late 1"],
+    "transaction": ["committed 1"],
+    "check": ["asked 1"],
+}
+"""What is consumed in each scene: bodies and attempts."""
+
+TYPES = {"fifo": "FIFO", "delay": "DELAY", "transaction": "TRANSACTION", "check": "TRANSACTION"}
+
+
+def java_command(home: Path) -> list[str]:
+    jars = maven_jars(f"grpc-{JAVA_VERSION}", HERE / "pom.xml", f"-Drocketmq.version={JAVA_VERSION}")
+    source = HERE / "Scenes.java"
+    classes = built("grpc-classes", [source], lambda folder: compile_java([source], folder, jars))
+    logs = f"-Drocketmq.log.root={home}"
+    return [tool("java"), "-Xmx256m", *SHORT_LIVED, f"-Duser.home={home}", logs, "-cp", f"{jars}/*:{classes}", "Scenes"]
+
+
+def go_command(home: Path) -> list[str]:
+    return [str(go_program("grpc/go", "scenes"))]
+
+
+def python_command(home: Path) -> list[str]:
+    """Its packages are in an environment of their own."""
+
+    def install(folder: Path) -> None:
+        for command in (["-m", "venv", str(folder)], ["-m", "pip", "install", "--quiet", PYTHON_CLIENT]):
+            program = sys.executable if command[1] == "venv" else str(folder / "bin/python")
+            subprocess.run([program, *command], check=True, stdout=sys.stderr, timeout=600)
+
+    return [str(built("grpc-python", [HERE / "__init__.py"], install) / "bin/python"), str(HERE / "scenes.py")]
+
+
+def node_command(home: Path) -> list[str]:
+    sources = [HERE / "node" / name for name in ("scenes.js", "package.json", "package-lock.json")]
+
+    def install(folder: Path) -> None:
+        for source in sources:
+            shutil.copy(source, folder)
+        install = [tool("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        subprocess.run(install, cwd=folder, check=True, stdout=sys.stderr, timeout=600)
+
+    return [tool("node"), str(built("grpc-node", sources, install) / "scenes.js")]
+
+
+COMMANDS: dict[str, Callable[[Path], list[str]]] = {
+    "java": java_command, "go": go_command, "python": python_command, "node": node_command,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    quick = ("--set", "transactionCheckInterval=500", "--set", "transactionTimeOut=1000")
+    with servers.standalone(tmp_path_factory.mktemp("grpc"), *quick, "--set", "grpcServerPort=0") as running:
+        yield running
+
+
+@pytest.mark.parametrize("scene", list(GOT))
+@pytest.mark.parametrize("client", list(COMMANDS))
+def test_a_client_plays_a_scene(client: str, scene: str, broker: Server, tmp_path: Path) -> None:
+    topic, group = f"Topic-{client}-{scene}", f"Group-{client}-{scene}"
+    config = TopicConfig(
+        topic_name=topic, read_queue_nums=2, write_queue_nums=2,
+        attributes={"+message.type": TYPES.get(scene, "NORMAL")},
+    )  # fmt: skip
+    with AdminClient(broker.namesrv_addr) as admin:
+        admin.create_topic(broker.broker_addr, config)
+        ordered = SubscriptionGroupConfig(group_name=group, consume_message_orderly=scene == "fifo")
+        admin.create_group(broker.broker_addr, ordered)
+    command = [*COMMANDS[client](tmp_path), str(broker.ready["grpc_addr"]), scene, topic, group]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
+    got = [line.removeprefix("got ") for line in done.stdout.splitlines() if line.startswith("got ")]
+    assert (got if scene == "fifo" else sorted(got)) == GOT[scene]
