@@ -20,6 +20,7 @@ from rmqreplay.source.store_view import StoreView
 from spark_tools.given_options import as_comment, from_comments, is_of_table, plain_options
 from spark_tools.hints import hints_in_text
 from spark_tools.partitions import cluster_of, plan_live
+from spark_tools.planned_part import PlannedPart
 from spark_tools.schema import check_columns, ddl
 from spark_tools.source_options import (
     ReadOptions,
@@ -41,17 +42,6 @@ if TYPE_CHECKING:
 
 _READ_MARKS = frozenset({"path", "subscribe", "subscribepattern", "assign"})
 """Options that mark a read."""
-
-
-@dataclass
-class PlannedPart(InputPartition):
-    """One partition: a piece of a store, or of a queue of a live cluster."""
-
-    part: Part | OffsetRange
-
-    def __init__(self, part: Part | OffsetRange):
-        super().__init__(None)
-        self.part = part
 
 
 @dataclass

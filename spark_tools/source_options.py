@@ -16,7 +16,7 @@ from rmqreplay.source.live import checked_sql92
 from rmqreplay.source.pulling import READER_GROUP
 from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where
 from spark_tools.given_options import GivenOptions, json_of
-from spark_tools.streaming.limits import Limits
+from spark_tools.streaming.limits import TriggerLimits
 
 SPLIT_SIZE_BYTES_DEFAULT = 256 << 20
 PULL_BATCH_SIZE_DEFAULT = 256
@@ -99,7 +99,7 @@ class StreamOptions:
     nothing."""
 
     read: ReadOptions
-    limits: Limits
+    limits: TriggerLimits
     commit_group: str | None
 
 
@@ -158,7 +158,7 @@ def parse_stream_options(given: Mapping[str, str]) -> StreamOptions:
     delay_ms = TRIGGER_DELAY_MS_DEFAULT if delay is None else parse_duration(delay)
     if delay_ms is None:
         raise UsageError(f"option maxTriggerDelay={delay} is not a duration", hint="for example 30s, 15m or 1h")
-    limits = Limits(
+    limits = TriggerLimits(
         offsets_max=options.number("maxOffsetsPerTrigger", 0, at_least=1),
         bytes_max=options.number("maxBytesPerTrigger", 0, at_least=1),
         offsets_min=options.number("minOffsetsPerTrigger", 0),

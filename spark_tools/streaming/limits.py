@@ -13,7 +13,7 @@ SizesFrom = Callable[[MessageQueue, int, int], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TriggerLimits:
     """Of one batch; 0 is no limit. With fewer messages than ``offsets_min`` a batch waits until ``delay_ms`` after the
     one before."""
 
@@ -76,7 +76,7 @@ def _in_turn(items: list[int], turn: int) -> list[int]:
 
 
 def batch_ends(
-    places: Mapping[MessageQueue, tuple[int, int]], limits: Limits, sizes: SizesFrom
+    places: Mapping[MessageQueue, tuple[int, int]], limits: TriggerLimits, sizes: SizesFrom
 ) -> dict[MessageQueue, int]:
     """Where the next batch ends in each queue, from its next offset and its end."""
     queues = sorted(places)

@@ -10,13 +10,13 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqreplay.source.offset_ranges import queue_text
 from rmqreplay.source.queue_ranges import DataLossError
-from spark_tools.streaming.limits import Limits, batch_ends
+from spark_tools.streaming.limits import TriggerLimits, batch_ends
 from spark_tools.streaming.offsets import Places, StreamOffset
 from spark_tools.streaming.survey import Seen, tell
 
 
 class Surveyed(Protocol):
-    """``Survey``, as far as it is needed here."""
+    """``QueueSurvey``, as far as it is needed here."""
 
     def starting(self) -> dict[MessageQueue, int]: ...
     def look(self, known: Places) -> Seen: ...
@@ -28,7 +28,11 @@ class StreamPlanner:
     """Of one query, from its start on."""
 
     def __init__(
-        self, survey: Surveyed, limits: Limits, fail_on_data_loss: bool, now_s: Callable[[], float] = time.monotonic
+        self,
+        survey: Surveyed,
+        limits: TriggerLimits,
+        fail_on_data_loss: bool,
+        now_s: Callable[[], float] = time.monotonic,
     ):
         self._survey = survey
         self._limits = limits

@@ -12,7 +12,7 @@ from spark_tools.streaming.offsets import Places
 from spark_tools.streaming.survey import tell
 
 
-class GroupProgress:
+class GroupCommits:
     """Over an open cluster. A group that a broker refuses is an error as long as none has taken it. Later, an offset
     that cannot be written is told once, and tried again at the next batch: the stream goes on."""
 

@@ -19,12 +19,12 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_tools.hints import hints_in_text
 from spark_tools.partitions import cluster_of, cut_range
-from spark_tools.source import PlannedPart
+from spark_tools.planned_part import PlannedPart
 from spark_tools.source_options import StreamOptions
 from spark_tools.streaming.offsets import StreamOffset, parse_offset, ranges_between
 from spark_tools.streaming.planner import StreamPlanner
-from spark_tools.streaming.progress import GroupProgress
-from spark_tools.streaming.survey import Survey
+from spark_tools.streaming.progress import GroupCommits
+from spark_tools.streaming.survey import QueueSurvey
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,13 +43,13 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _planner(self) -> StreamPlanner:
-        survey = Survey(self._cluster, self._options.read)
+        survey = QueueSurvey(self._cluster, self._options.read)
         return StreamPlanner(survey, self._options.limits, self._options.read.fail_on_data_loss)
 
     @cached_property
-    def _progress(self) -> GroupProgress | None:
+    def _progress(self) -> GroupCommits | None:
         group = self._options.commit_group
-        return None if group is None else GroupProgress(self._cluster, group)
+        return None if group is None else GroupCommits(self._cluster, group)
 
     def initialOffset(self) -> dict[str, Any]:
         with hints_in_text():

@@ -44,7 +44,7 @@ class _AwayError(ConnectError):
         self.broker_names = set(errors)
 
 
-class Survey:
+class QueueSurvey:
     """Over an open cluster. A cluster that never answered is not waited for: its address may be wrong."""
 
     def __init__(self, cluster: LiveCluster, options: ReadOptions):

@@ -22,6 +22,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.producer_sequence import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
 from rmqproto.message.record import StoredMessage
 from rmqproto.message.sys_flag import COMPRESSED
+from rmqproto.wording import counted
 from rmqreplay.sending.delivery import (
     BUSY_BACKOFF_S_MAX,
     BUSY_BACKOFF_S_MIN,
@@ -198,8 +199,8 @@ class IdempotentDelivery:
             stored = self._target.stored_rows(queue).count()
             if stored > line.count:
                 raise OtherRowsError(
-                    f"an earlier attempt of this task stored {stored} rows in queue {queue.queue_id} of {queue.topic} "
-                    f"on {queue.broker_name}, and this one has {line.count}: {_NEEDED}"
+                    f"an earlier attempt of this task stored {counted(stored, 'row')} in queue {queue.queue_id} of "
+                    f"{queue.topic} on {queue.broker_name}, and this one has {line.count}: {_NEEDED}"
                 )
 
 

@@ -75,7 +75,7 @@ def _body_max_bytes(cluster: LiveCluster, topic: str, broker_name: str) -> int:
     return int(settings["maxMessageSize"])
 
 
-class Checkpoint:
+class StreamCheckpoint:
     """The plan of a stream's newest batch, in the stream's checkpoint directory. Only a driver uses it."""
 
     def __init__(self, location: str):

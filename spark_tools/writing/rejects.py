@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.wording import counted
 
 KEPT_MAX_BYTES = 20 << 20
 """Rejected rows that one task hands back; more are only counted. Spark refuses more than 1 GiB from all tasks together
@@ -86,13 +87,13 @@ def settle(tasks: Iterable[Rejects], stored: int, path: str | None) -> None:
     count = sum(task.count for task in found)
     if not count:
         return
-    text = f"{count} of {stored + count} rows were rejected, and {stored} are stored: {found[0].first}"
+    text = f"{count} of {counted(stored + count, 'row')} rejected, and {stored} stored: {found[0].first}"
     if path is None:
         raise RejectedError(text, hint="onReject=file and rejectPath keep rejected rows, for msg import")
     _write(path, found)
     kept = sum(len(task.rows) for task in found)
     if kept < count:
-        limit = f"a task hands back at most {KEPT_MAX_BYTES >> 20} MiB of rejected rows"
+        limit = f"a task hands back at most {KEPT_MAX_BYTES >> 20} MiB of them"
         raise RejectedError(f"{text}; {path} has {kept} of them: {limit}")
 
 

@@ -13,6 +13,7 @@ from rmqproto.errors import UsageError
 from rmqproto.message.producer_sequence import REPEATS_KNOWN
 from rmqproto.message.properties import PRODUCER_SEQ, find_bytes
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.wording import counted
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Limits, TaskDelivery
 from rmqreplay.sending.sender import ChooseQueue, round_robin
@@ -39,7 +40,7 @@ _NO_END = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class TaskSent:
     """What became of a task's rows. ``doubtful``: how many requests had no answer; ``weak``: stored, but not flushed or
     replicated in time."""
 
@@ -51,7 +52,7 @@ class Sent:
 
 def write_at_least_once(
     options: WriteOptions, cluster: LiveCluster, task: int, batches: Iterator[pa.RecordBatch]
-) -> Sent:
+) -> TaskSent:
     """Returns when every message is acknowledged or rejected. DeliveryError."""
     target = _PlainTarget(options, cluster, TaskRows(options, cluster, task))
     limits = Limits(options.batch_size, options.in_flight_max)
@@ -60,7 +61,7 @@ def write_at_least_once(
         done = delivery.run(target.rows.messages(batches))
     finally:
         target.close()
-    return Sent(len(done.stored), done.weak_count, done.doubtful_count, target.rows.rejects)
+    return TaskSent(len(done.stored), done.weak_count, done.doubtful_count, target.rows.rejects)
 
 
 def write_once(
@@ -70,15 +71,15 @@ def write_once(
     cluster: LiveCluster,
     task: int,
     batches: Iterator[pa.RecordBatch],
-) -> Sent:
+) -> TaskSent:
     """As ``write_at_least_once``, for all attempts of a task together. ``producer`` is the same for all tasks of the
     plan. DeliveryError; OtherRowsError if the attempts have different rows."""
     queues, epoch = plan.message_queues, plan.batch_id or 0
     of_broker = max(sum(queue.broker_name == each.broker_name for queue in queues) for each in queues)
     if (task + 1) * of_broker > PRODUCERS_MAX:
         raise UsageError(
-            f"more than {PRODUCERS_MAX // of_broker} tasks write to {of_broker} queues of a broker, which may forget "
-            "their numbers",
+            f"more than {PRODUCERS_MAX // of_broker} tasks write to {counted(of_broker, 'queue')} of a broker, which "
+            "may forget their numbers",
             hint="coalesce() the frame, or write at-least-once",
         )
     rows = TaskRows(options, cluster, task, queues, plan.body_max_bytes)
@@ -88,7 +89,7 @@ def write_once(
         delivery.run(rows.messages(batches))
     finally:
         target.close()
-    return Sent(delivery.stored_count, delivery.weak_count, delivery.doubtful_count, rows.rejects)
+    return TaskSent(delivery.stored_count, delivery.weak_count, delivery.doubtful_count, rows.rejects)
 
 
 class _PlainTarget:

@@ -15,10 +15,10 @@ from rmqreplay.source.live import LiveCluster
 from spark_tools.hints import hints_in_text
 from spark_tools.source_options import WriteOptions
 from spark_tools.writing.columns import check_input
-from spark_tools.writing.plan import Checkpoint, WritePlan, make_plan
+from spark_tools.writing.plan import StreamCheckpoint, WritePlan, make_plan
 from spark_tools.writing.rejects import check_reject_path, settle
 from spark_tools.writing.rows import writable_queues
-from spark_tools.writing.tasks import Sent, write_at_least_once, write_once
+from spark_tools.writing.tasks import TaskSent, write_at_least_once, write_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 class WriteReport(WriterCommitMessage):
     """The result of one task."""
 
-    sent: Sent
+    sent: TaskSent
 
 
 class RocketMQWriter(DataSourceArrowWriter):
@@ -76,7 +76,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
             elif options.checkpoint is None:
                 raise UsageError("delivery=idempotent needs the option checkpointLocation, where it keeps its plan")
             else:
-                self._plan = Checkpoint(options.checkpoint).plan(cluster, options.topic)
+                self._plan = StreamCheckpoint(options.checkpoint).plan(cluster, options.topic)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
         context = TaskContext.get()

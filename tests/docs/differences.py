@@ -559,5 +559,14 @@ NOT_RECORDED = {
         "selected row, and `rmqadmin shell` any",
         "one line for two languages completed neither well",
     ),
+    "`rmqadmin tui`: keys typed before a screen stands": Difference(
+        "go to the part with the focus, except behind `:` and the keys of places: type the next key when the screen is "
+        "there",
+        "holding keys back needed a queue beside Textual's",
+    ),
+    "`rmqadmin tui`: the text or hex of a large body": Difference(
+        "its first 20,000 lines are shown: `v` opens all of it in a pager, `f` saves it",
+        "Textual's own widgets look at each line once",
+    ),
 }
 """Differences that no recorded exchange shows."""

@@ -20,7 +20,7 @@ from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
 from rmqadmin.tui.widgets.head_line import HeadLine
-from rmqadmin.tui.widgets.places import Places
+from rmqadmin.tui.widgets.places_line import Places
 from rmqadmin.tui.widgets.status_line import StatusLine
 from rmqadmin.tui.widgets.tables.columns import BASE, NUMBERS, Column
 from rmqadmin.tui.widgets.tables.cut_line import CutLine

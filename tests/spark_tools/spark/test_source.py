@@ -153,7 +153,7 @@ def test_a_row_that_can_never_be_sent_fails_the_job_or_goes_to_a_file(spark, ser
     assert all(row.queueId == queues[int(row.body) % 3] for row in found), "a key stays in one queue"
     with pytest.raises(Exception, match=r"rejectPath .* exists"):
         writing.options(onReject="file", rejectPath=str(path)).save()
-    with pytest.raises(Exception, match="2 of 20 rows were rejected, and 18 are stored: row 7 of task 0, for"):
+    with pytest.raises(Exception, match="2 of 20 rows rejected, and 18 stored: row 7 of task 0, for"):
         rows.write.format("rocketmq").mode("append").options(nameServer=server.namesrv_addr, topic=topic).save()
     assert read.load().count() == 36, "Spark has not repeated the task: it stored the other rows four times"
     with pytest.raises(Exception, match="no name server knows the topic NoTopicIsCalledSo"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.bodies.base import MessageQueue
-from spark_tools.streaming.limits import Limits, apportion, batch_ends, take_bytes
+from spark_tools.streaming.limits import TriggerLimits, apportion, batch_ends, take_bytes
 
 counts = st.lists(st.integers(0, 5000), min_size=1, max_size=12)
 
@@ -34,7 +34,9 @@ def test_with_fewer_messages_than_queues_all_get_their_turn(queue_count: int, li
     """Otherwise a queue late in the order would starve while the others go on growing."""
     places, seen = dict.fromkeys(map(queue, range(queue_count)), 0), Counter[MessageQueue]()
     for _ in range(queue_count):
-        ends = batch_ends({each: (at, at + 100) for each, at in places.items()}, Limits(offsets_max=limit), no_sizes)
+        ends = batch_ends(
+            {each: (at, at + 100) for each, at in places.items()}, TriggerLimits(offsets_max=limit), no_sizes
+        )
         seen.update({each: ends[each] - at for each, at in places.items()})
         places = ends
     assert sum(seen.values()) == limit * queue_count

@@ -19,8 +19,8 @@ from spark_tools.partitions import cluster_of
 from spark_tools.source_options import parse_stream_options
 from spark_tools.streaming.offsets import ranges_between
 from spark_tools.streaming.planner import StreamPlanner
-from spark_tools.streaming.progress import GroupProgress
-from spark_tools.streaming.survey import Survey
+from spark_tools.streaming.progress import GroupCommits
+from spark_tools.streaming.survey import QueueSurvey
 from tests.support import servers
 from tests.support.auth_walk import ROOT
 from tests.support.servers import Server, until
@@ -68,7 +68,7 @@ def run_stream(server: Server, credentials: Credentials) -> int:
         "accessKey": credentials.access_key, "secretKey": credentials.secret_key,
     })  # fmt: skip
     with cluster_of(options.read) as cluster:
-        plan = StreamPlanner(Survey(cluster, options.read), options.limits, fail_on_data_loss=True)
+        plan = StreamPlanner(QueueSurvey(cluster, options.read), options.limits, fail_on_data_loss=True)
         start = plan.initial()
         end = plan.next(start, limited=True)
         count = sum(
@@ -76,7 +76,7 @@ def run_stream(server: Server, credentials: Credentials) -> int:
             for each in ranges_between(start, end)
             for batch in read_any(each, options.read, ["topic", "body"])
         )
-        GroupProgress(cluster, "spark-job").write(start.queues)
+        GroupCommits(cluster, "spark-job").write(start.queues)
     return count
 
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqreplay.source.queue_ranges import DataLossError
-from spark_tools.streaming.limits import Limits
+from spark_tools.streaming.limits import TriggerLimits
 from spark_tools.streaming.offsets import Places, StreamOffset, parse_offset, ranges_between
 from spark_tools.streaming.planner import StreamPlanner
 from spark_tools.streaming.survey import Seen
@@ -45,7 +45,7 @@ class Brokers:
 
 
 def planner(brokers: Brokers, *, fail: bool = True, now_s: Callable[[], float] = lambda: 0.0, **limits: int):
-    return StreamPlanner(brokers, Limits(**limits), fail, now_s)
+    return StreamPlanner(brokers, TriggerLimits(**limits), fail, now_s)
 
 
 def test_a_queue_that_comes_in_is_read_from_its_first_message() -> None:

@@ -16,7 +16,7 @@ from spark_tools.partitions import cluster_of
 from spark_tools.source_options import StreamOptions, parse_stream_options
 from spark_tools.streaming.offsets import StreamOffset, ranges_between
 from spark_tools.streaming.planner import StreamPlanner
-from spark_tools.streaming.survey import Survey
+from spark_tools.streaming.survey import QueueSurvey
 from tests.support import servers
 from tests.support.servers import until
 
@@ -49,7 +49,7 @@ def test_what_retention_took_is_an_error_or_is_passed_over(tmp_path: Path, capsy
         lenient = parse_stream_options(given | {"failOnDataLoss": "false"})
         with cluster_of(strict.read) as cluster:
             plans = [
-                StreamPlanner(Survey(cluster, each.read), each.limits, each.read.fail_on_data_loss)
+                StreamPlanner(QueueSurvey(cluster, each.read), each.limits, each.read.fail_on_data_loss)
                 for each in (strict, lenient)
             ]
             planned = plans[0].next(start, limited=True)

@@ -15,8 +15,8 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.partitions import cluster_of
 from spark_tools.source_options import parse_stream_options
-from spark_tools.streaming.limits import Limits, batch_ends
-from spark_tools.streaming.survey import Survey
+from spark_tools.streaming.limits import TriggerLimits, batch_ends
+from spark_tools.streaming.survey import QueueSurvey
 from tests.support import servers
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until
@@ -39,9 +39,9 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def survey(stack: ExitStack, name_server: str, topic: str, **options: str) -> Survey:
+def survey(stack: ExitStack, name_server: str, topic: str, **options: str) -> QueueSurvey:
     read = parse_stream_options({"nameServer": name_server, "subscribe": topic, **options}).read
-    return Survey(stack.enter_context(cluster_of(read)), read)
+    return QueueSurvey(stack.enter_context(cluster_of(read)), read)
 
 
 def test_queues_come_in_and_are_kept_when_the_topic_shrinks(
@@ -124,5 +124,5 @@ def test_bytes_are_those_of_the_stored_records(server: Server, fresh: Callable[[
         looking = survey(stack, server.namesrv_addr, topic)
         sizes = looking.sizes(queue, 0, 10)
         assert [size - sizes[0] for size in sizes] == [100 * number for number in range(10)]
-        ends = batch_ends({queue: (0, 10)}, Limits(bytes_max=sum(sizes[:6])), looking.sizes)
+        ends = batch_ends({queue: (0, 10)}, TriggerLimits(bytes_max=sum(sizes[:6])), looking.sizes)
         assert ends == {queue: 6}

@@ -34,7 +34,7 @@ def test_nothing_rejected_leaves_no_file(tmp_path: Path) -> None:
 def test_without_a_file_the_error_says_what_is_stored() -> None:
     with pytest.raises(RejectedError) as caught:
         settle([Rejects(), rejects(b"1", b"2", task=4)], 98, None)
-    assert str(caught.value) == "2 of 100 rows were rejected, and 98 are stored: row 0 of task 4, for T: no (13)"
+    assert str(caught.value) == "2 of 100 rows rejected, and 98 stored: row 0 of task 4, for T: no (13)"
 
 
 def test_a_task_hands_back_a_bounded_size_and_the_write_fails_beyond_it(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from spark_tools.source_options import WriteOptions, parse_write_options
 from spark_tools.writing import plan as plans
 from spark_tools.writing import tasks
 from spark_tools.writing.idempotent import OtherRowsError
-from spark_tools.writing.plan import FILE, Checkpoint, WritePlan, make_plan
-from spark_tools.writing.tasks import Sent, write_once
+from spark_tools.writing.plan import FILE, StreamCheckpoint, WritePlan, make_plan
+from spark_tools.writing.tasks import TaskSent, write_once
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.support.servers import Server
 
@@ -62,7 +62,7 @@ def frame(count: int, **columns: list[object]) -> Iterator[pa.RecordBatch]:
 
 def write(
     server: Server, cluster: LiveCluster, plan: WritePlan, batches: Iterator[pa.RecordBatch], **more: str
-) -> Sent:
+) -> TaskSent:
     return write_once(options(server, plan.topic, **more), plan, plan.write_id, cluster, 0, batches)
 
 
@@ -146,23 +146,23 @@ def test_a_batch_keeps_its_plan_for_the_next_driver(
     server: Server, cluster: LiveCluster, topic: str, tmp_path: Path
 ) -> None:
     location = tmp_path / "checkpoint"
-    first = Checkpoint(str(location)).plan(cluster, topic)
+    first = StreamCheckpoint(str(location)).plan(cluster, topic)
     assert (first.batch_id, len(first.queues)) == (0, QUEUES)
     queues_of(server, topic, 2 * QUEUES)
     cluster.forget_route(topic)
     (location / "offsets").mkdir()
     (location / "offsets" / "0").touch()
-    assert Checkpoint(f"file:{location}").plan(cluster, topic) == first
-    assert Checkpoint(f"file://{location}").plan(cluster, topic) == first
+    assert StreamCheckpoint(f"file:{location}").plan(cluster, topic) == first
+    assert StreamCheckpoint(f"file://{location}").plan(cluster, topic) == first
     (location / "offsets" / "10").touch()
     (location / "offsets" / ".10.crc").touch()
-    later = Checkpoint(str(location)).plan(cluster, topic)
+    later = StreamCheckpoint(str(location)).plan(cluster, topic)
     assert (later.batch_id, len(later.queues)) == (10, 2 * QUEUES)
     assert {each.name for each in location.iterdir()} == {"offsets", FILE}
 
 
 def test_a_batch_that_cannot_be_repeated_is_refused(cluster: LiveCluster, topic: str, tmp_path: Path) -> None:
-    checkpoint = Checkpoint(str(tmp_path))
+    checkpoint = StreamCheckpoint(str(tmp_path))
     kept = checkpoint.plan(cluster, topic)
     with pytest.raises(UsageError, match=f"begun for the topic {topic}, and not for Other"):
         checkpoint.plan(cluster, "Other")
@@ -181,4 +181,4 @@ def test_what_cannot_be_written_once_is_refused_before_it_begins(server: Server)
     with pytest.raises(UsageError, match="none of at-least-once, idempotent"):
         parse_write_options({"nameServer": "h:1", "topic": "T", "delivery": "effectively-once"})
     with pytest.raises(UsageError, match=r"checkpointLocation .* cannot be used with delivery=idempotent"):
-        Checkpoint("nosuch://host/path")
+        StreamCheckpoint("nosuch://host/path")
