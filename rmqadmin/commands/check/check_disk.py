@@ -57,8 +57,8 @@ def _thing(broker: BrokerFacts, thresholds: tuple[Thresholds, Thresholds] | None
         error = broker.replica.error or broker.refusal or "it does not say how full its disk is"
         return CheckedThing(broker.name, PluginState.UNKNOWN, error)
     own = disk_limits(broker.config)
-    warning: float | None = min(own.early, own.forcible, own.full)
-    critical: float | None = min(own.forcible, own.full)
+    warning: float | None = own.warning
+    critical: float | None = own.error
     if thresholds is not None:
         warning, critical = (each.get(Quantity.PERCENT) for each in thresholds)
     measures = [Measure(f"{broker.name} {what}", percent, "%", warning, critical) for what, percent in percents.items()]

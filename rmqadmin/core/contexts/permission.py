@@ -1,4 +1,5 @@
-"""Whether a call may change something. Only this module knows what ``read_only`` and ``protected`` mean.
+"""Whether a command may change something, by ``read_only`` and ``protected``. The dashboard asks in its own dialogs
+(``tui/dialogs/change.py``).
 
 The rules of a context apply to its servers, however they are reached: to a call in this context, and to a call in
 another context, or in none, that names one of its name servers by a flag or the environment.

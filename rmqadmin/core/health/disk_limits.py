@@ -26,12 +26,20 @@ class DiskLimits(msgspec.Struct, frozen=True):
     forcible: int
     full: int
 
+    @property
+    def error(self) -> int:
+        return min(self.forcible, self.full)
+
+    @property
+    def warning(self) -> int:
+        return min(self.early, self.error)
+
 
 def disk_grade(percent: float, limits: DiskLimits) -> Grade | None:
     """How bad it is that a disk is so full; None up to the first limit."""
-    if percent > min(limits.forcible, limits.full):
+    if percent > limits.error:
         return Grade.ERROR
-    return Grade.WARNING if percent > limits.early else None
+    return Grade.WARNING if percent > limits.warning else None
 
 
 def disk_limits(config: Mapping[str, str]) -> DiskLimits:

@@ -1,5 +1,5 @@
-"""The commit log's files: reads records, rolls to the next file, flushes. ``appender.py`` appends; ``recovery.py``
-decides where the log ends after a crash."""
+"""The commit log's files: reads records and flushes. ``append/appender.py`` appends and rolls to the next file;
+``recovery/recovery.py`` decides where the log ends after a crash."""
 
 from __future__ import annotations
 
