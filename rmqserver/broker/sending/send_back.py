@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.sending import SendBackHeader
+from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
@@ -117,5 +118,5 @@ def _copy_of(message: StoredMessage, group: str, topic: str, queue_id: int, stor
     properties[props.WAIT] = "false"
     copy = copy_for(message, topic, queue_id, properties)
     copy.store_host = store_host
-    copy.reconsume_times += 1
+    copy.reconsume_times = min(copy.reconsume_times + 1, INT_MAX)
     return copy

@@ -58,7 +58,6 @@ class ReceiveCalls:
         self._clients = clients
         self._settling = settling
         self._guarded = guarded
-        self._post = broker.loop.post
 
     def receive(self, call: GrpcCall, request: Any) -> None:
         topic, group = request.message_queue.topic.name, request.group.name
@@ -122,7 +121,7 @@ class ReceiveCalls:
         group, topic = request.group.name, request.message_queue.topic.name
         if call.closed:  # nobody waits any more: the next poll is to get them soon
             for _, receipt, lite_topic in found:
-                self._post(partial(self._settling.give_back, group, topic, receipt, call, lite_topic))
+                self._settling.later(partial(self._settling.give_back, group, topic, receipt, call, lite_topic))
             return
         if code == ResponseCode.POLLING_FULL:
             self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "polling full"))
@@ -131,8 +130,7 @@ class ReceiveCalls:
         client = self._clients.find(call) if request.auto_renew else None
         for record, receipt, lite_topic in found:
             if record.reconsume_times >= attempts_max:
-                # In a round of its own: this may be the end of one, whose puts are being answered.
-                self._post(partial(self._settling.bury, call, group, topic, receipt, lite_topic))
+                self._settling.later(partial(self._settling.bury, call, group, topic, receipt, lite_topic))
                 continue
             try:
                 messages.append(message_of(record, topic, str(receipt)))

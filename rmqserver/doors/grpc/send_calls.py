@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rmqproto.headers.sending import RecallHeader, SendHeader
 from rmqproto.headers.transactions import COMMIT, ROLLBACK, EndTransactionHeader
 from rmqproto.message import properties as props
+from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_WRITE
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import check_message, check_topic, check_type, ms_of
@@ -72,6 +73,7 @@ class SendCalls:
     def put(self, call: GrpcCall, message: Any, kind: Type, config: TopicConfig, on_sent: Any) -> None:
         """Puts one message. Raises Refused."""
         properties = properties_of(message, kind, call.address)
+        is_retry = config.topic_name.startswith(RETRY_PREFIX)  # only there a client has a say
         header = SendHeader(
             producer_group=config.topic_name,
             topic=config.topic_name,
@@ -79,7 +81,7 @@ class SendCalls:
             sys_flag=sys_flag_of(message, kind),
             born_timestamp=ms_of(message.system_properties.born_timestamp) or self._clock_ms(),
             properties=props.joined(properties).decode(),
-            reconsume_times=message.system_properties.delivery_attempt,
+            reconsume_times=max(message.system_properties.delivery_attempt, 0) if is_retry else 0,
         )
         self._sends.put(header, message.body, 0, call, on_sent)
 

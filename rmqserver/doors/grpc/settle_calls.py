@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,8 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeHeader
 from rmqproto.headers.sending import SendBackHeader
 from rmqproto.pop import real_topic
+from rmqserver.broker.errors import as_refused
+from rmqserver.broker.sending.pending import STORED
 from rmqserver.doors.grpc.call_checks import check_group, check_invisible_ms, check_topic, ms_of
 from rmqserver.doors.grpc.codes import CallRefused, Code, status, status_of
 from rmqserver.doors.grpc.messages import CLASSES
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
     from rmqserver.operation import Peer
 
 
+log = logging.getLogger(__name__)
+
+
 class SettleCalls:
     """``renewals``: what push consumers hold."""
 
@@ -36,6 +43,11 @@ class SettleCalls:
         self._guarded = guarded
         self._post = broker.loop.post
         self.renewals = Renewals(self.change_time, broker.clock_ms)
+
+    def later(self, settle: Callable[[], None]) -> None:
+        """Settles a message in a round of its own, for nobody who waits: it may be the end of one now, whose puts are
+        being answered. What fails comes again at the end of its invisible time."""
+        self._post(partial(_settled, settle))
 
     # --- acknowledge -------------------------------------------------------------------------------------------------
 
@@ -133,14 +145,22 @@ class SettleCalls:
             told = status(Code.OK, "0") if outcome.code == ResponseCode.SUCCESS else status_of(outcome)
             call.answer(CLASSES["ForwardMessageToDeadLetterQueueResponse"](status=told))
 
-        self._send_to_dead_letters(call, group, topic, receipt, request.lite_topic, on_done)
+        guarded = partial(self._guarded, call)
+        self._send_to_dead_letters(call, group, topic, receipt, request.lite_topic, on_done, guarded)
 
     def bury(self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str) -> None:
         """A message that was tried too often goes to the dead letters in place of its consumer."""
-        self._send_to_dead_letters(call, group, topic, receipt, lite_topic, lambda outcome: None)
+        self._send_to_dead_letters(call, group, topic, receipt, lite_topic, lambda outcome: None, _settled)
 
     def _send_to_dead_letters(
-        self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str, on_done: OnDone
+        self,
+        call: GrpcCall,
+        group: str,
+        topic: str,
+        receipt: Receipt,
+        lite_topic: str,
+        on_done: OnDone,
+        guarded: Callable[[Callable[[], None]], None],
     ) -> None:
         header = SendBackHeader(
             offset=receipt.log_offset or 0, group=group, delay_level=-1, origin_topic=topic, max_reconsume_times=0
@@ -148,14 +168,16 @@ class SettleCalls:
 
         def when_stored(outcome: Outcome) -> None:
             if outcome.code == ResponseCode.SUCCESS:
-                self._post(partial(self._ack_quietly, call, group, topic, receipt, lite_topic))
+                self.later(partial(self._ack_quietly, call, group, topic, receipt, lite_topic))
             on_done(outcome)
 
         def then(returned: Returned | None) -> None:
-            if returned is not None:
+            if returned is None:  # the group keeps nothing for another time
+                when_stored(STORED)
+            else:
                 self._send_backs.put(header, returned, 0, call, when_stored)
 
-        self._reads.read(partial(self._send_backs.load, header, call), then, partial(self._guarded, call))
+        self._reads.read(partial(self._send_backs.load, header, call), then, guarded)
 
     def _ack_quietly(self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str) -> None:
         with contextlib.suppress(CallRefused):  # its time is over: it comes again, and becomes a dead letter again
@@ -165,3 +187,11 @@ class SettleCalls:
         """Makes a message that nobody got visible at once."""
         with contextlib.suppress(Refused):  # it comes back at the end of its invisible time
             self.change_time(group, topic, receipt, 0, peer, lite_topic)
+
+
+def _settled(settle: Callable[[], None]) -> None:
+    try:
+        settle()
+    except Exception as error:
+        refused = as_refused(error)
+        log.warning("event=not-settled reason=%r", str(error), exc_info=error if refused is None else None)

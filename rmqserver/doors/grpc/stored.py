@@ -7,6 +7,7 @@ import hashlib
 from typing import Any
 
 from rmqproto.errors import ProtocolError
+from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, host_text
 from rmqproto.message.sys_flag import COMPRESSED, TRANSACTION_PREPARED
@@ -111,7 +112,7 @@ def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
     if handle is not None:
         system.receipt_handle = handle
     system.queue_id, system.queue_offset = record.queue_id, record.queue_offset
-    system.delivery_attempt = record.reconsume_times + 1
+    system.delivery_attempt = min(record.reconsume_times + 1, INT_MAX)
     if props.SHARDING_KEY in properties:
         system.message_group = properties[props.SHARDING_KEY]
     if (deliver_ms := _number(properties.get(props.TIMER_DELIVER_MS), 0)) > 0:
@@ -125,7 +126,7 @@ def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
         system.dead_letter_queue.topic = properties[props.RETRY_TOPIC]
         system.dead_letter_queue.message_id = properties.get(props.ORIGIN_MESSAGE_ID, "")
     if (priority := _number(properties.get(props.PRIORITY), -1)) >= 0:
-        system.priority = priority
+        system.priority = min(priority, INT_MAX)
     if props.LITE_TOPIC in properties:
         system.lite_topic = properties[props.LITE_TOPIC]
     message.user_properties.update({name: text for name, text in properties.items() if name not in _HIDDEN})

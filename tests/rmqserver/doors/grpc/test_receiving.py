@@ -177,3 +177,13 @@ def test_many_polls_wait_on_one_connection(
     bodies = [answer.message.body for poll in polls for answer in poll if answer.HasField("message")]
     thread.join()
     assert sorted(bodies) == sorted(b"%d" % number for number in range(100))
+
+
+def test_a_client_has_no_say_in_how_often_a_new_message_was_tried(
+    client: GrpcClient, topic_and_group: TopicAndGroup
+) -> None:
+    """Numbers at the ends of their type once ended the broker."""
+    topic, group = topic_and_group()
+    for number in (2**31 - 1, -(2**31), 17):
+        send(client, topic, b"%d" % number, delivery_attempt=number)
+    assert [each.system_properties.delivery_attempt for each in receive(client, topic, group)] == [1, 1, 1]
