@@ -101,19 +101,22 @@ class Http2:
             events = self._h2.receive_data(data)
         except h2.exceptions.ProtocolError as error:
             raise ProtocolError(f"HTTP/2: {error}") from None
-        found: list[StreamEvent] = []
+        # What a client cancels with the same bytes is over before it can be answered, and is not begun.
+        gone = {event.stream_id for event in events if isinstance(event, h2.events.StreamReset)}
+        for stream in gone:
+            self._forget(stream)
+        found: list[StreamEvent] = [StreamGone(stream) for stream in gone]
         for event in events:
+            if isinstance(event, h2.events.DataReceived) and event.flow_controlled_length:
+                self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            if getattr(event, "stream_id", None) in gone:
+                continue
             if isinstance(event, h2.events.RequestReceived):
                 found.append(StreamAsked(event.stream_id, event.headers))
             elif isinstance(event, h2.events.DataReceived):
-                if event.flow_controlled_length:
-                    self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
                 found.append(StreamData(event.stream_id, event.data))
             elif isinstance(event, h2.events.StreamEnded):
                 found.append(StreamEnded(event.stream_id))
-            elif isinstance(event, h2.events.StreamReset):
-                self._forget(event.stream_id)
-                found.append(StreamGone(event.stream_id))
             elif isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
                 for stream in list(self._queued):
                     self._send_queued(stream)

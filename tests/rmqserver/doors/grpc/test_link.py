@@ -12,6 +12,7 @@ import pytest
 
 from rmqserver.doors.grpc.codes import Code, GrpcStatus
 from rmqserver.doors.grpc.link import MESSAGE_SIZE_MAX_BYTES
+from rmqserver.doors.grpc.messages import CLASSES
 from tests.rmqserver.doors.grpc.calls import receive, receive_request, send
 from tests.support.grpc_client import GrpcClient, GrpcError
 from tests.support.servers import Server
@@ -127,4 +128,16 @@ def test_a_peer_that_does_not_read_is_ended(
 
     with pytest.raises((EOFError, ConnectionError)):
         poll_much()
+    assert _route(client) == Code.OK
+
+
+def test_a_call_that_is_cancelled_at_once_leaves_the_others_alone(client: GrpcClient) -> None:
+    """Question and cancellation come with the same bytes."""
+    flush, client.flush = client.flush, lambda: None  # type: ignore[method-assign]
+    call = client.open("QueryRoute")
+    raw = CLASSES["QueryRouteRequest"](topic={"name": "Golden_Normal"}).SerializeToString()
+    call.send(raw, is_last=True)
+    call.cancel()
+    client.flush = flush  # type: ignore[method-assign]
+    client.flush()
     assert _route(client) == Code.OK
