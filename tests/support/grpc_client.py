@@ -30,9 +30,14 @@ class GrpcError(Exception):
 class GrpcClient:
     """One connection. ``close`` it, or use it as a context manager."""
 
-    def __init__(self, address: str, client_id: str = "tester", *, tls: ssl.SSLContext | None = None, **metadata: str):
+    def __init__(
+        self, address: str, client_id: str = "tester", *, tls: ssl.SSLContext | None = None, before: bytes = b"",
+        **metadata: str,
+    ):  # fmt: skip
+        """``before`` is said first, before TLS."""
         host, _, port = address.rpartition(":")
         raw = socket.create_connection((host, int(port)), TIMEOUT_S)
+        raw.sendall(before)
         self.socket = raw if tls is None else tls.wrap_socket(raw, server_hostname=host)
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding=None))
         self.h2.initiate_connection()

@@ -67,6 +67,7 @@ class GrpcCall:
         connection = link.connection
         self.link, self.kind, self.metadata = link, kind, metadata
         self.address, self.born_host = connection.address, connection.born_host
+        self.real_address = connection.real_address
         self.local_addr, self.local_host = connection.local_addr, connection.local_host
         self.closed = False
         self.on_end: list[Callable[[], None]] = []

@@ -34,7 +34,7 @@ class Guard:
         user = self._user(call)
         if not self._settings.is_authorizing or user.is_super:
             return
-        source = call.address.rpartition(":")[0]
+        source = call.real_address.rpartition(":")[0]
         for resource, actions in _needs(name, request):
             refusal = judge(user, self._table.acl_of(user.name), resource, actions, source).refusal
             if refusal:

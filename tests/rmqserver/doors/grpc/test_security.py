@@ -102,3 +102,19 @@ def test_policies_say_who_sends_and_who_receives(connect: Callable[..., GrpcClie
         assert client.call(call, {"group": {"name": "G"}, "topic": {"name": "T"}}).status.message == words
     assert client.call("SyncLiteSubscription", {"group": {"name": "G"}}).status.message == words
     assert "no permission" in send(client, "Other", b"x").status.message
+
+
+def test_a_source_is_where_the_connection_comes_from(guarded: Server) -> None:
+    """Not where its PROXY header says, which anybody may send."""
+    with AdminClient(guarded.namesrv_addr, ROOT) as admin:
+        account = UserAccount(username="inside", password="inside-password", user_type="Normal")
+        admin.create_user(guarded.broker_addr, account)
+        entry = AclEntry(resource="Topic:T", actions=["Pub"], source_ips=["10.1.2.3"], decision="Allow")
+        policy = AclPolicy(policy_type="Custom", entries=[entry])
+        admin.create_acl(guarded.broker_addr, AclInfo(subject="User:inside", policies=[policy]))
+    client = GrpcClient(
+        guarded.broker_addr, before=b"PROXY TCP4 10.1.2.3 10.9.9.9 4711 10911\r\n",
+        x_mq_date_time=WHEN, authorization=signed("inside", "inside-password"),
+    )  # fmt: skip
+    with client:
+        assert send(client, "T", b"x").status.code == Code.UNAUTHORIZED
