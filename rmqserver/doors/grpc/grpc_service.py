@@ -88,7 +88,7 @@ class GrpcService:
         while True:
             await trio.sleep(RENEW_EVERY_S)
             self._settling.renewals.renew()
-            self.clients.expire_questions(time.monotonic())
+            self.clients.expire(time.monotonic())
             self._broker.end_round()
 
     def kind_of(self, path: bytes) -> ServedCall | str:

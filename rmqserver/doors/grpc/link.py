@@ -69,6 +69,8 @@ class GrpcCall:
         self.address, self.born_host = connection.address, connection.born_host
         self.real_address = connection.real_address
         self.local_addr, self.local_host = connection.local_addr, connection.local_host
+        self.user = ""
+        """Who has signed the call; empty if nobody has to."""
         self.closed = False
         self.on_end: list[Callable[[], None]] = []
         """Called once, when the call has ended, by whatever side."""

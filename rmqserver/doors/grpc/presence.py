@@ -18,6 +18,7 @@ from rmqproto.headers.base import Header
 from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.headers.transactions import CheckTransactionHeader
 from rmqproto.message.record import decode_record_untrusted
+from rmqserver.broker.errors import TooManyClients
 from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, LITE_TOPIC_LENGTH_MAX, check_group, check_topic
 from rmqserver.doors.grpc.codes import CallRefused, Code, GrpcStatus, status
 from rmqserver.doors.grpc.messages import CLASSES, ENUMS, value
@@ -38,6 +39,11 @@ BACKOFF_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200
 """Delays of a push consumer's retries (``CustomizedRetryPolicy``)."""
 QUESTIONS_MAX = 256
 """Open questions to one client; further ones count as unanswered."""
+CLIENTS_MAX = 100_000
+SETTINGS_MAX_BYTES = 64 << 20
+"""The settings of all clients."""
+SILENT_MAX_S = 120
+"""A client is gone after so long without heartbeat or settings. The broker's own limit finds those of groups only."""
 
 _COMMAND = CLASSES["TelemetryCommand"]
 _SQL = value("FilterType", "SQL")
@@ -61,9 +67,10 @@ class _Answer(NamedTuple):
 class GrpcPeer:
     """A client of this door: a peer of operations from its settings to its farewell, whatever its connections do."""
 
-    def __init__(self, clients: GrpcPeers, client_id: str, call: GrpcCall):
-        self.client_id = client_id
+    def __init__(self, clients: GrpcPeers, call: GrpcCall):
+        self.client_id, self.user = id_of(call), call.user
         self.closed = False
+        self.settings_bytes = 0
         self.settings: Any = None
         self.groups: set[str] = set()
         """Those that it consumes in, beside the one of its settings."""
@@ -79,6 +86,7 @@ class GrpcPeer:
         self.language = language if language in LANGUAGES else "OTHER"
         text = call.metadata.get(b"x-mq-client-version", b"").decode("latin-1")
         self.version = _VERSIONS.get("V" + text.replace(".", "_"), _VERSIONS["V5_5_0"])
+        self.seen_s = time.monotonic()
 
     def listen(self, call: GrpcCall) -> None:
         """Uses this telemetry stream for what the broker asks, in place of an earlier one."""
@@ -167,23 +175,30 @@ class GrpcPeers:
     """``on_gone`` is called with a client that leaves."""
 
     def __init__(self, membership: Membership, groups: GroupTable, on_gone: Callable[[GrpcPeer], None]):
-        self._by_id: dict[str, GrpcPeer] = {}
+        self._by_key: dict[tuple[str, str], GrpcPeer] = {}
+        """By user and client id: a user has no access to another's clients."""
+        self._settings_bytes = 0
         self._membership = membership
         self._groups = groups
         self._on_gone = on_gone
 
     def find(self, call: GrpcCall) -> GrpcPeer | None:
         """The client of a call, if it has sent settings."""
-        return self._by_id.get(id_of(call))
+        return self._by_key.get((call.user, id_of(call)))
 
     def gone(self, client: GrpcPeer) -> None:
-        if self._by_id.get(client.client_id) is client:
-            del self._by_id[client.client_id]
+        key = client.user, client.client_id
+        if self._by_key.get(key) is client:
+            del self._by_key[key]
+            self._settings_bytes -= client.settings_bytes
         self._on_gone(client)
 
-    def expire_questions(self, now_s: float) -> None:
-        for client in self._by_id.values():
+    def expire(self, now_s: float) -> None:
+        """Ends questions that nobody answers, and clients that say nothing. To be called every few seconds."""
+        for client in list(self._by_key.values()):
             client.expire_questions(now_s)
+            if now_s - client.seen_s > SILENT_MAX_S:
+                client.close("its heartbeats have stopped")
 
     # --- telemetry ---------------------------------------------------------------------------------------------------
 
@@ -215,14 +230,26 @@ class GrpcPeers:
                 check_topic(topic.name)
         else:
             self._check_consumer(settings)
-        client = self.find(call)
-        if client is None:
-            client = self._by_id[id_of(call)] = GrpcPeer(self, id_of(call), call)
+        client = self._with_room_for(call, settings.ByteSize())
         client.came_by(call)
         client.listen(call)
         client.settings = settings
         self._register(client)
         call.send(_COMMAND(status=status(), settings=self._merged(settings)))
+
+    def _with_room_for(self, call: GrpcCall, settings_bytes: int) -> GrpcPeer:
+        """The client of these settings, an old or a new one. Raises TooManyClients."""
+        client = self.find(call)
+        more_bytes = settings_bytes - (client.settings_bytes if client is not None else 0)
+        if self._settings_bytes + more_bytes > SETTINGS_MAX_BYTES:
+            raise TooManyClients(f"settings of more than {SETTINGS_MAX_BYTES} bytes")
+        if client is None:
+            if len(self._by_key) >= CLIENTS_MAX:
+                raise TooManyClients(f"{CLIENTS_MAX} clients take part, and no more are taken")
+            client = self._by_key[call.user, id_of(call)] = GrpcPeer(self, call)
+        client.settings_bytes = settings_bytes
+        self._settings_bytes += more_bytes
+        return client
 
     def _check_consumer(self, settings: Any) -> None:
         if settings.client_type not in _CONSUMES:
@@ -267,6 +294,7 @@ class GrpcPeers:
 
     def heartbeat(self, call: GrpcCall, request: Any) -> None:
         client = self.known(call)
+        client.seen_s = time.monotonic()
         if client.settings.WhichOneof("pub_sub") == "subscription":
             check_group(request.group.name)
             if self._groups.find(request.group.name) is None:

@@ -30,8 +30,9 @@ class Guard:
         self._table = table
 
     def check(self, call: GrpcCall, name: str, request: Any) -> None:
-        """Raises CallRefused for a call whose sender is not proven, or may not."""
+        """Notes whose call it is. Raises CallRefused if its sender is not proven, or may not."""
         user = self._user(call)
+        call.user = user.name
         if not self._settings.is_authorizing or user.is_super:
             return
         source = call.real_address.rpartition(":")[0]

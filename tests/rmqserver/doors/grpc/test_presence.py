@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +11,10 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.codes import version_name
 from rmqproto.errors import RefusedError
+from rmqserver.broker.errors import TooManyClients
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import CLASSES, value
+from rmqserver.doors.grpc.presence import SILENT_MAX_S, GrpcPeer, GrpcPeers
 from tests.rmqserver.doors.grpc.calls import (
     be_consumer,
     be_producer,
@@ -115,3 +119,53 @@ def test_a_new_stream_takes_the_place_of_the_old(
     be_consumer(connect, name, group, topic)
     with AdminClient(typed_server.namesrv_addr) as admin:
         assert len(admin.consumer_connection(typed_server.broker_addr, group).connection_set) == 1
+
+
+# --- without a server ------------------------------------------------------------------------------------------------
+
+
+class Members:
+    """Takes every heartbeat, and knows no group."""
+
+    def heartbeat(self, *_: Any) -> tuple[bool, Callable[[], None]]:
+        return False, lambda: None
+
+
+@pytest.fixture
+def gone() -> list[GrpcPeer]:
+    return []
+
+
+@pytest.fixture
+def peers(gone: list[GrpcPeer]) -> GrpcPeers:
+    members: Any = Members()
+    return GrpcPeers(members, members, gone.append)
+
+
+def _says(peers: GrpcPeers, client_id: str, command: Any) -> None:
+    call: Any = SimpleNamespace(
+        metadata={b"x-mq-client-id": client_id.encode()}, address="127.0.0.1:1", born_host=b"", local_addr="",
+        local_host=b"", user="", closed=False, send=lambda message: None, finish=lambda: None,
+    )  # fmt: skip
+    peers.telemetry(call, command)
+
+
+def test_a_client_without_topics_is_forgotten_once_it_is_silent(peers: GrpcPeers, gone: list[GrpcPeer]) -> None:
+    _says(peers, "one", producer_settings())
+    peers.expire(time.monotonic() + SILENT_MAX_S - 5)
+    assert not gone
+    peers.expire(time.monotonic() + SILENT_MAX_S + 5)
+    assert [each.client_id for each in gone] == ["one"]
+
+
+def test_settings_fill_memory_up_to_a_limit(peers: GrpcPeers, gone: list[GrpcPeer]) -> None:
+    large = producer_settings("T")
+    large.settings.user_agent.version = "x" * (6 << 20)
+    for number in range(10):
+        _says(peers, str(number), large)
+        _says(peers, str(number), large)
+    with pytest.raises(TooManyClients):
+        _says(peers, "one more", large)
+    peers.expire(time.monotonic() + SILENT_MAX_S + 5)
+    assert len(gone) == 10
+    _says(peers, "one more", large)

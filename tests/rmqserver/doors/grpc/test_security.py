@@ -12,7 +12,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.wire.credentials import Credentials
 from rmqserver.doors.grpc.codes import Code
-from tests.rmqserver.doors.grpc.calls import consumer_settings, receive_request, send
+from tests.rmqserver.doors.grpc.calls import consumer_settings, producer_settings, receive_request, send, tell_settings
 from tests.support import servers
 from tests.support.grpc_client import GrpcClient
 from tests.support.servers import Server
@@ -39,8 +39,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         with AdminClient(running.namesrv_addr, ROOT) as admin:
             admin.create_topic(running.broker_addr, TopicConfig(topic_name="T"))
             admin.create_group(running.broker_addr, SubscriptionGroupConfig(group_name="G"))
-            account = UserAccount(username="pub", password="pub-password", user_type="Normal")
-            admin.create_user(running.broker_addr, account)
+            for name in ("pub", "other"):
+                account = UserAccount(username=name, password=f"{name}-password", user_type="Normal")
+                admin.create_user(running.broker_addr, account)
             entry = AclEntry(resource="Topic:T", actions=["Pub"], decision="Allow")
             policy = AclPolicy(policy_type="Custom", entries=[entry])
             admin.create_acl(running.broker_addr, AclInfo(subject="User:pub", policies=[policy]))
@@ -118,3 +119,18 @@ def test_a_source_is_where_the_connection_comes_from(guarded: Server) -> None:
     )  # fmt: skip
     with client:
         assert send(client, "T", b"x").status.code == Code.UNAUTHORIZED
+
+
+def test_a_client_id_is_its_users(guarded: Server) -> None:
+    """Another user that knows it can neither take its place nor send it away."""
+    said = {"x_mq_date_time": WHEN}
+    with (
+        GrpcClient(guarded.broker_addr, "shared", **said, authorization=signed("pub", "pub-password")) as owner,
+        GrpcClient(guarded.broker_addr, "shared", **said, authorization=signed("other", "other-password")) as other,
+    ):
+        tell_settings(owner, producer_settings("T"))
+        told = other.call("NotifyClientTermination", {})
+        assert told.status.code == Code.UNRECOGNIZED_CLIENT_TYPE
+        tell_settings(other, producer_settings())
+        assert other.call("NotifyClientTermination", {}).status.code == Code.OK
+        assert owner.call("Heartbeat", {}).status.code == Code.OK
