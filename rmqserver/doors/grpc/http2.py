@@ -106,6 +106,7 @@ class Http2:
         for stream in gone:
             self._forget(stream)
         found: list[StreamEvent] = [StreamGone(stream) for stream in gone]
+        has_more_room = False
         for event in events:
             if isinstance(event, h2.events.DataReceived) and event.flow_controlled_length:
                 self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
@@ -118,10 +119,12 @@ class Http2:
             elif isinstance(event, h2.events.StreamEnded):
                 found.append(StreamEnded(event.stream_id))
             elif isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
-                for stream in list(self._queued):
-                    self._send_queued(stream)
+                has_more_room = True
             elif isinstance(event, h2.events.ConnectionTerminated):
                 raise ProtocolError(f"HTTP/2: the peer ends the connection ({event.error_code})")
+        if has_more_room:  # once, however many windows the bytes open
+            for stream in list(self._queued):
+                self._send_queued(stream)
         return found
 
     def _check_lengths(self, data: bytes) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import h2.config
 import h2.connection
+import h2.settings
 import pytest
 
 from rmqserver.doors.grpc.http2 import Headers, Http2, StreamAsked, StreamData, StreamEnded, StreamGone
@@ -59,3 +60,20 @@ def test_a_window_that_opens_for_a_cancelled_stream_takes_nothing(peer: Peer) ->
     peer.h2.reset_stream(1)
     assert peer.pass_on() == [StreamGone(1)]
     assert peer.http2.queued_bytes == 0
+
+
+def test_many_windows_that_open_at_once_are_looked_at_once(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 KiB of them, and a thousand answers that wait, once took seconds."""
+    peer.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    for stream in (1, 3):
+        peer.h2.send_headers(stream, ASKED, end_stream=True)
+    peer.pass_on()
+    for stream in (1, 3):
+        peer.http2.begin(stream, HEAD)
+        peer.http2.send(stream, b"answer")
+    looked_at: list[int] = []
+    monkeypatch.setattr(peer.http2, "_send_queued", looked_at.append)
+    for _ in range(100):
+        peer.h2.increment_flow_control_window(1)
+    peer.pass_on()
+    assert looked_at == [1, 3]
