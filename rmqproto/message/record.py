@@ -95,14 +95,15 @@ class StoredMessage(msgspec.Struct, frozen=True):
         """Whether the body still has the CRC it was stored with."""
         return body_crc(self.body) == self.body_crc
 
-    def plain_body(self) -> bytes:
-        """The body, decompressed if the record says so. ProtocolError if that fails or needs LZ4 or Zstandard."""
+    def plain_body(self, size_max_bytes: int = PLAIN_BODY_MAX_BYTES) -> bytes:
+        """The body, decompressed if the record says so. ProtocolError if that fails, gives more than so many bytes, or
+        needs LZ4 or Zstandard."""
         if not self.sys_flag & COMPRESSED:
             return self.body
-        plain, is_whole = self._inflated(PLAIN_BODY_MAX_BYTES)
+        plain, is_whole = self._inflated(size_max_bytes)
         if not is_whole:
-            is_long = len(plain) == PLAIN_BODY_MAX_BYTES
-            problem = f"longer than {PLAIN_BODY_MAX_BYTES} bytes" if is_long else "damaged: it is cut off"
+            is_long = len(plain) == size_max_bytes
+            problem = f"longer than {size_max_bytes} bytes" if is_long else "damaged: it is cut off"
             raise ProtocolError(f"message {self.message_id}: compressed body is {problem}")
         return plain
 

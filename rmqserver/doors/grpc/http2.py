@@ -33,6 +33,9 @@ FRAME_SIZE_MAX_BYTES = 16_384
 PREFACE_SIZE_BYTES = 24
 HEAD_SIZE_BYTES = 9
 """Of a frame: its length u24, type u8, flags u8, stream u32."""
+SETTINGS_AT_ONCE_MAX = 16
+"""Frames of settings in what came with one read."""
+_SETTINGS = 4
 _FIRST_WINDOW_BYTES = 65_535
 
 
@@ -101,6 +104,9 @@ class Http2:
             events = self._h2.receive_data(data)
         except h2.exceptions.ProtocolError as error:
             raise ProtocolError(f"HTTP/2: {error}") from None
+        return self._told(events)
+
+    def _told(self, events: list[h2.events.Event]) -> list[StreamEvent]:
         # What a client cancels with the same bytes is over before it can be answered, and is not begun.
         gone = {event.stream_id for event in events if isinstance(event, h2.events.StreamReset)}
         for stream in gone:
@@ -128,8 +134,9 @@ class Http2:
         return found
 
     def _check_lengths(self, data: bytes) -> None:
-        """Refuses a frame by its head; the engine would keep up to 16 MiB of it first."""
-        at, end = self._left_bytes, len(data)
+        """Refuses a frame by its head; the engine would keep up to 16 MiB of it first. And settings without end: each
+        changes the windows of all streams."""
+        at, end, settings_count = self._left_bytes, len(data), 0
         while at < end or self._head:
             wanted = HEAD_SIZE_BYTES - len(self._head)
             self._head += data[at : at + wanted]
@@ -139,6 +146,9 @@ class Http2:
             size = int.from_bytes(self._head[:3], "big")
             if size > FRAME_SIZE_MAX_BYTES:
                 raise ProtocolError(f"HTTP/2: a frame of {size} bytes is longer than {FRAME_SIZE_MAX_BYTES}")
+            settings_count += self._head[3] == _SETTINGS
+            if settings_count > SETTINGS_AT_ONCE_MAX:
+                raise ProtocolError("HTTP/2: so many settings at once are not taken")
             self._head, at = b"", at + wanted + size
         self._left_bytes = at - end
 

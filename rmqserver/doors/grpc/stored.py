@@ -19,6 +19,9 @@ from rmqserver.doors.grpc.messages import CLASSES, value
 BORN_HOST = "__BORNHOST"
 DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID"
 
+PLAIN_SIZE_MAX_BYTES = 16 << 20
+"""A frame of the older protocol. What is longer once unpacked was made to be: 32 such bodies would fill memory."""
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _IDENTITY, _GZIP = value("Encoding", "IDENTITY"), value("Encoding", "GZIP")
 _MD5 = value("DigestType", "MD5")
@@ -141,7 +144,7 @@ def _body_of(record: StoredMessage) -> tuple[bytes, int]:
     if record.body.startswith(_GZIP_MAGIC):
         return record.body, _GZIP
     try:
-        return record.plain_body(), _IDENTITY
+        return record.plain_body(PLAIN_SIZE_MAX_BYTES), _IDENTITY
     except ProtocolError:
         return record.body, _GZIP
 

@@ -7,6 +7,7 @@ import h2.connection
 import h2.settings
 import pytest
 
+from rmqproto.errors import ProtocolError
 from rmqserver.doors.grpc.http2 import Headers, Http2, StreamAsked, StreamData, StreamEnded, StreamGone
 
 ASKED: Headers = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/x"), (b":authority", b"a")]
@@ -77,3 +78,14 @@ def test_many_windows_that_open_at_once_are_looked_at_once(peer: Peer, monkeypat
         peer.h2.increment_flow_control_window(1)
     peer.pass_on()
     assert looked_at == [1, 3]
+
+
+def test_settings_without_end_are_not_taken(peer: Peer) -> None:
+    """64 KiB of them, and a thousand streams, would take a second."""
+    for size in range(10):
+        peer.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: size})
+    assert not peer.pass_on(), "a few are"
+    for size in range(20):
+        peer.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: size})
+    with pytest.raises(ProtocolError, match="so many settings"):
+        peer.pass_on()

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import zlib
+
+import msgspec
 import pytest
 
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, host_bytes
+from rmqproto.message.sys_flag import COMPRESSED
+from rmqserver.doors.grpc.messages import value
 from rmqserver.doors.grpc.stored import message_of
 
 HOST = host_bytes("127.0.0.1", 10911)
@@ -30,3 +35,11 @@ def test_attempts_are_counted_no_further_than_fits() -> None:
 @pytest.mark.parametrize("name", [props.BORN_TIMESTAMP, props.TIMER_DELIVER_MS])
 def test_any_time_can_be_told(name: str) -> None:
     assert message_of(_record(**{name: "9" * 18}), "T", None).body == b"body"
+
+
+@pytest.mark.parametrize(("plain_bytes", "encoding"), [(1 << 20, "IDENTITY"), (40 << 20, "GZIP")])
+def test_a_body_that_unpacks_to_very_much_goes_out_as_it_is(plain_bytes: int, encoding: str) -> None:
+    record = msgspec.structs.replace(_record(), body=zlib.compress(bytes(plain_bytes)), sys_flag=COMPRESSED)
+    got = message_of(record, "T", "handle")
+    assert got.system_properties.body_encoding == value("Encoding", encoding)
+    assert len(got.body) == (plain_bytes if encoding == "IDENTITY" else len(record.body))
