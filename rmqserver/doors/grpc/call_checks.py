@@ -96,6 +96,11 @@ def _check_names(system: Any) -> None:
             raise CallRefused(Code.ILLEGAL_MESSAGE_GROUP, f"message group exceed the max size {size + 1}")
     if not system.message_id.strip():
         raise CallRefused(Code.ILLEGAL_MESSAGE_ID, "message id cannot be empty")
+    if _CONTROL.search(system.message_id):
+        raise CallRefused(Code.ILLEGAL_MESSAGE_ID, "message id cannot contain control character")
+    for what, text in (("trace context", system.trace_context), ("born host", system.born_host)):
+        if _CONTROL.search(text):  # it would end its property and begin another, which may be the broker's own
+            raise CallRefused(Code.BAD_REQUEST, f"{what} cannot contain control character")
 
 
 def _check_times(system: Any, now_ms: int) -> None:

@@ -47,7 +47,7 @@ class LiteTopicCalls:
             text = f"lite group {group} is expected to bind topic {bound or 'null'}, but actual is {topic}"
             raise CallRefused(Code.ILLEGAL_TOPIC, text)
         client = self._clients.known(call)
-        action = _ACTIONS[request.action] if request.action < len(_ACTIONS) else ""
+        action = _ACTIONS[request.action] if 0 <= request.action < len(_ACTIONS) else ""
         change = LiteSubscriptionChange(
             action=action,
             client_id=client.client_id,

@@ -174,8 +174,10 @@ class SettleCalls:
         def then(returned: Returned | None) -> None:
             if returned is None:  # the group keeps nothing for another time
                 when_stored(STORED)
-            else:
-                self._send_backs.put(header, returned, 0, call, when_stored)
+                return
+            if returned.message.topic != real_topic(topic, group, receipt.handle.kind):
+                raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is invalid")
+            self._send_backs.put(header, returned, 0, call, when_stored)
 
         self._reads.read(partial(self._send_backs.load, header, call), then, guarded)
 

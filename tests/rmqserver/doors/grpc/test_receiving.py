@@ -187,3 +187,19 @@ def test_a_client_has_no_say_in_how_often_a_new_message_was_tried(
     for number in (2**31 - 1, -(2**31), 17):
         send(client, topic, b"%d" % number, delivery_attempt=number)
     assert [each.system_properties.delivery_attempt for each in receive(client, topic, group)] == [1, 1, 1]
+
+
+def test_only_what_a_group_received_goes_to_its_dead_letters(
+    client: GrpcClient, topic_and_group: TopicAndGroup
+) -> None:
+    """A receipt whose last word names a message of another topic, which its client may not see."""
+    topic, group = topic_and_group()
+    other_topic, other_group = topic_and_group()
+    send(client, topic, b"mine")
+    send(client, other_topic, b"secret")
+    (mine,) = receive(client, topic, group)
+    (secret,) = receive(client, other_topic, other_group)
+    words = mine.system_properties.receipt_handle.split(" ")
+    words[-1] = secret.system_properties.receipt_handle.split(" ")[-1]
+    request = {"group": {"name": group}, "topic": {"name": topic}, "receipt_handle": " ".join(words)}
+    assert client.call("ForwardMessageToDeadLetterQueue", request).status.code == Code.INVALID_RECEIPT_HANDLE

@@ -127,3 +127,10 @@ def test_what_is_not_the_users_stays_hidden(client: GrpcClient, topic_and_group:
     assert not got.user_properties
     assert (got.system_properties.message_group, got.system_properties.trace_context) == ("g", "trace")
     assert props.SHARDING_KEY not in got.user_properties
+
+
+@pytest.mark.parametrize("field", ["message_id", "trace_context", "born_host"])
+def test_no_field_brings_properties_along(client: GrpcClient, topic_and_group: TopicAndGroup, field: str) -> None:
+    topic, _ = topic_and_group()
+    answer = send(client, topic, b"x", **{field: f"text\x02{props.TAGS}\x01smuggled"})
+    assert answer.status.code in (Code.ILLEGAL_MESSAGE_ID, Code.BAD_REQUEST)

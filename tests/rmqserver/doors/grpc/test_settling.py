@@ -38,7 +38,7 @@ class Broker:
     def load(self, header: Any, peer: Any) -> Any:
         if self.fails:
             raise OverflowError("more than a struct takes")
-        return "message"
+        return SimpleNamespace(message=SimpleNamespace(topic="T"))
 
     def put(self, header: Any, returned: Any, version: int, peer: Any, on_done: Any) -> None:
         self.put_to.append(header.group)
