@@ -115,7 +115,7 @@ class Connection:
     __slots__ = (
         "_cutter", "_loop", "_next_opaque", "_pump", "_queued_bytes", "_requests", "address", "born_host",
         "held_bytes", "last_active_s", "local_addr", "local_host", "out", "real_address", "service", "sock", "state",
-        "unsent",
+        "unsent", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +132,8 @@ class Connection:
         """Bytes of incomplete frames, as reported to the loop."""
         self.out: list[bytes] = []
         self.unsent = bytearray()
+        self.waiting_bytes = 0
+        """Bytes of answers that another door keeps until the peer takes them, beside ``unsent``."""
         self.state = READING
         self.last_active_s = time.monotonic()
         self.service = service
@@ -321,6 +323,15 @@ class Connection:
         self._loop.unsent_changed(len(data))
         if len(self.unsent) > self.service.limits.max_unread_bytes_per_connection:
             self.close(f"the peer does not read: {len(self.unsent)} bytes unsent")
+
+    def keeps(self, waiting_bytes: int) -> None:
+        """Another door says how many bytes of answers it keeps: they count as those that the peer does not read."""
+        if self.closed or waiting_bytes == self.waiting_bytes:
+            return
+        added_bytes, self.waiting_bytes = waiting_bytes - self.waiting_bytes, waiting_bytes
+        self._loop.unsent_changed(added_bytes)
+        if waiting_bytes > self.service.limits.max_unread_bytes_per_connection:
+            self.close(f"the peer does not read: {waiting_bytes} bytes wait for its windows")
 
     def _flush_rest(self) -> None:
         """The peer reads again: writes what was kept."""

@@ -397,7 +397,7 @@ class Loop:
     def unsent_changed(self, by_bytes: int) -> None:
         self._unsent_total_bytes += by_bytes
         if self._unsent_total_bytes > UNSENT_TOTAL_MAX_BYTES:
-            largest = max(self.connections, key=lambda each: len(each.unsent))
+            largest = max(self.connections, key=lambda each: len(each.unsent) + each.waiting_bytes)
             largest.close(f"answers of more than {UNSENT_TOTAL_MAX_BYTES} bytes are not read, and most are its own")
 
     def drop(self, connection: Connection) -> None:
@@ -408,7 +408,7 @@ class Loop:
         if not self._counts[origin]:
             del self._counts[origin]
         self._held_total_bytes -= connection.held_bytes
-        self._unsent_total_bytes -= len(connection.unsent)
+        self._unsent_total_bytes -= len(connection.unsent) + connection.waiting_bytes
         self._epoll.unregister(fd)
         connection.sock.close()
 

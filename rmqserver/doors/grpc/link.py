@@ -238,9 +238,7 @@ class Link:
         data = self.http2.to_send()
         if data:
             self.connection.put_out(data)
-        most_bytes = self.connection.service.limits.max_unread_bytes_per_connection
-        if self.http2.queued_bytes > most_bytes:
-            self.connection.close(f"the peer does not read: {self.http2.queued_bytes} bytes wait for its windows")
+        self.connection.keeps(self.http2.queued_bytes)
 
     def ended(self, stream: int) -> None:
         del self._calls[stream]

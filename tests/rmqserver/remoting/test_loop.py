@@ -535,6 +535,31 @@ def test_unread_answers_are_bounded_over_all_connections(monkeypatch: pytest.Mon
         in_loop(loop, job)
 
 
+def test_answers_that_other_doors_keep_are_bounded_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "UNSENT_TOTAL_MAX_BYTES", 24 << 20)
+    with echo_loop() as (loop, service, port):
+
+        async def connect() -> tuple[trio.SocketStream, Connection]:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            await talk_on(stream, echo_frame(1), 1)
+            assert service.last is not None
+            return stream, service.last
+
+        async def job() -> None:
+            (large, large_end), (small, small_end) = await connect(), await connect()
+            large_end.keeps(20 << 20)
+            small_end.keeps(3 << 20)
+            assert not large_end.closed
+            small_end.keeps(16 << 20)
+            assert large_end.closed, "it keeps most"
+            small_end.keeps(23 << 20)
+            assert not small_end.closed, "what the other kept is gone"
+            await large.aclose()
+            await small.aclose()
+
+        in_loop(loop, job)
+
+
 def test_incomplete_frames_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that held just under the limit used to make the server close every other connection that sent a frame in
     two pieces."""
