@@ -167,6 +167,10 @@ class Http2:
         self._queued.setdefault(stream, deque()).append(trailers)
         self._send_queued(stream)
 
+    def is_waiting(self, stream: int) -> bool:
+        """Whether a part of the answer waits for the peer's windows."""
+        return stream in self._queued
+
     def reset(self, stream: int) -> None:
         """Cancels the stream. Does nothing if it has ended."""
         self._forget(stream)

@@ -74,6 +74,8 @@ class GrpcCall:
         self.closed = False
         self.on_end: list[Callable[[], None]] = []
         """Called once, when the call has ended, by whatever side."""
+        self.on_lost: Callable[[], None] | None = None
+        """Called if the client goes away, or cancels, while a part of its answer waits to be sent."""
         self.deadline_s = _deadline_s(metadata.get(b"grpc-timeout"))
         """``time.monotonic()``; None if the client waits for ever, or for more than a day."""
         self._stream = stream
@@ -197,6 +199,8 @@ class Link:
         self.held_bytes = 0
         self.is_stopped = False  # it holds no frames back: windows do that
         self._calls: dict[int, GrpcCall] = {}
+        self._unread: dict[int, Callable[[], None]] = {}
+        """What to call if the answer of a stream is lost, whose call has ended."""
         self._is_feeding = False
 
     def feed_untrusted(self, data: bytes) -> None:
@@ -213,6 +217,8 @@ class Link:
                         call.client_is_done()
                     elif isinstance(event, StreamGone):
                         call.cancelled()
+                elif isinstance(event, StreamGone) and event.stream in self._unread:
+                    self._unread.pop(event.stream)()
         finally:
             self._is_feeding = False
             self.held_bytes = sum(call.held_bytes for call in self._calls.values())
@@ -238,10 +244,14 @@ class Link:
         data = self.http2.to_send()
         if data:
             self.connection.put_out(data)
+        for stream in [each for each in self._unread if not self.http2.is_waiting(each)]:
+            del self._unread[stream]
         self.connection.keeps(self.http2.queued_bytes)
 
     def ended(self, stream: int) -> None:
-        del self._calls[stream]
+        call = self._calls.pop(stream)
+        if call.on_lost is not None and self.http2.is_waiting(stream):
+            self._unread[stream] = call.on_lost
         self.changed()
 
     def hand_to(self, service: object) -> None:
@@ -254,7 +264,12 @@ class Link:
             call.closed = True
             for told in call.on_end:
                 told()
+            if call.on_lost is not None:
+                call.on_lost()
         self._calls.clear()
+        for lost in self._unread.values():
+            lost()
+        self._unread.clear()
 
 
 def _deadline_s(text: bytes | None) -> float | None:

@@ -120,13 +120,12 @@ class ReceiveCalls:
     def _deliver(self, call: GrpcCall, request: Any, code: ResponseCode, found: Found) -> None:
         group, topic = request.group.name, request.message_queue.topic.name
         if call.closed:  # nobody waits any more: the next poll is to get them soon
-            for _, receipt, lite_topic in found:
-                self._settling.later(partial(self._settling.give_back, group, topic, receipt, call, lite_topic))
+            self._give_back(call, group, topic, [each[1:] for each in found])
             return
         if code == ResponseCode.POLLING_FULL:
             self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "polling full"))
             return
-        messages, attempts_max = [], self._attempts_max(group)
+        messages, delivered, attempts_max = [], [], self._attempts_max(group)
         client = self._clients.find(call) if request.auto_renew else None
         for record, receipt, lite_topic in found:
             if record.reconsume_times >= attempts_max:
@@ -136,13 +135,19 @@ class ReceiveCalls:
                 messages.append(message_of(record, topic, str(receipt)))
             except ProtocolError:  # a damaged message must not cost those beside it
                 continue
+            delivered.append((receipt, lite_topic))
             if client is not None:
                 self._settling.renewals.hold(group, topic, receipt, client, lite_topic)
+        call.on_lost = partial(self._give_back, call, group, topic, delivered)
         told = status() if messages else status(Code.MESSAGE_NOT_FOUND, "no new message")
         call.send(_RECEIVED(status=told))
         for message in messages:
             call.send(_RECEIVED(message=message))
         self._end(call)
+
+    def _give_back(self, call: GrpcCall, group: str, topic: str, found: list[tuple[Receipt, str]]) -> None:
+        for receipt, lite_topic in found:
+            self._settling.later(partial(self._settling.give_back, group, topic, receipt, call, lite_topic))
 
     def refuse(self, call: GrpcCall, refusal: CallRefused) -> None:
         call.send(_RECEIVED(status=status(refusal.code, refusal.text)))

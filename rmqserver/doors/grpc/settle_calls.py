@@ -187,6 +187,8 @@ class SettleCalls:
 
     def give_back(self, group: str, topic: str, receipt: Receipt, peer: Peer, lite_topic: str) -> None:
         """Makes a message that nobody got visible at once."""
+        receipt = self.renewals.current(group, topic, receipt, lite_topic)
+        self.renewals.settled(group, topic, receipt, lite_topic)
         with contextlib.suppress(Refused):  # it comes back at the end of its invisible time
             self.change_time(group, topic, receipt, 0, peer, lite_topic)
 

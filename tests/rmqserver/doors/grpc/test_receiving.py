@@ -3,6 +3,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import h2.settings
+import pytest
+
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import value
 from tests.rmqserver.doors.grpc.calls import ack, be_consumer, receive, receive_request, send
@@ -203,3 +206,25 @@ def test_only_what_a_group_received_goes_to_its_dead_letters(
     words[-1] = secret.system_properties.receipt_handle.split(" ")[-1]
     request = {"group": {"name": group}, "topic": {"name": topic}, "receipt_handle": " ".join(words)}
     assert client.call("ForwardMessageToDeadLetterQueue", request).status.code == Code.INVALID_RECEIPT_HANDLE
+
+
+@pytest.mark.parametrize("how", ["cancel", "disconnect"])
+def test_an_answer_that_is_not_taken_is_given_back(
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Callable[[str], str], how: str,
+    topic_and_group: TopicAndGroup,
+) -> None:  # fmt: skip
+    """The consumer lives on, on another connection: its messages would be renewed for three hours."""
+    topic, group = topic_and_group()
+    name = fresh("consumer")
+    be_consumer(connect, name, group, topic)
+    send(client, topic, b"x" * 100_000)
+    slow = connect(name)
+    slow.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1000})
+    poll = slow.open("ReceiveMessage")
+    poll.send(receive_request(topic, group, auto_renew=True), is_last=True)
+    slow.next_event(poll.number)
+    if how == "cancel":
+        poll.cancel()
+    else:
+        slow.close()
+    assert [len(each.body) for each in receive(client, topic, group, wait_s=20)] == [100_000]
