@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import logging
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -185,6 +186,15 @@ class Connection:
     def may_wait(self) -> bool:
         """Whether the loop can leave it alone until the peer sends something."""
         return self.state is READING
+
+    def has_peer_left(self) -> bool:
+        """Whether the peer has closed its end, though bytes that it sent before are still to be read: what it is sent
+        now is lost. A call to the kernel."""
+        if self.closed:
+            return True
+        ends = select.poll()
+        ends.register(self.sock, select.POLLRDHUP)
+        return bool(ends.poll(0))
 
     def _become(self, event: Event) -> None:
         before = self.state

@@ -157,6 +157,10 @@ class GrpcCall:
             self.link.http2.begin(self._stream, [*_HEAD, *trailers], is_all=True)
         self._end()
 
+    def has_client_left(self) -> bool:
+        """Whether the client has closed its end of the connection, and will read nothing."""
+        return self.link.connection.has_peer_left()
+
     def cancelled(self) -> None:
         """The client no longer waits."""
         if not self.closed:

@@ -119,7 +119,7 @@ class ReceiveCalls:
 
     def _deliver(self, call: GrpcCall, request: Any, code: ResponseCode, found: Found) -> None:
         group, topic = request.group.name, request.message_queue.topic.name
-        if call.closed:  # nobody waits any more: the next poll is to get them soon
+        if call.closed or (found and call.has_client_left()):  # the next poll is to get them soon
             self._give_back(call, group, topic, [each[1:] for each in found])
             return
         if code == ResponseCode.POLLING_FULL:

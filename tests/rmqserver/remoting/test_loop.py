@@ -560,6 +560,25 @@ def test_answers_that_other_doors_keep_are_bounded_with_them(monkeypatch: pytest
         in_loop(loop, job)
 
 
+def test_a_peer_that_has_left_is_known_before_all_is_read() -> None:
+    with echo_loop() as (loop, service, port):
+
+        async def job() -> None:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            await talk_on(stream, echo_frame(1), 1)
+            end = service.last
+            assert end is not None
+            assert not end.has_peer_left()
+            await stream.send_all(echo_frame(2)[:10])
+            await stream.aclose()
+            assert end.has_peer_left()
+            while not end.closed:
+                await trio.sleep(0.001)
+            assert end.has_peer_left()
+
+        in_loop(loop, job)
+
+
 def test_incomplete_frames_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that held just under the limit used to make the server close every other connection that sent a frame in
     two pieces."""
