@@ -87,8 +87,11 @@ class GrpcService:
         """Renews what push consumers hold, until cancelled."""
         while True:
             await trio.sleep(RENEW_EVERY_S)
-            self._settling.renewals.renew()
-            self.clients.expire(time.monotonic())
+            try:
+                self._settling.renewals.renew()
+                self.clients.expire(time.monotonic())
+            except Exception:  # our own mistake, which must not end the broker
+                log.exception("event=renewal-failed")
             self._broker.end_round()
 
     def kind_of(self, path: bytes) -> ServedCall | str:

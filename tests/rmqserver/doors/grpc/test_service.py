@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+import trio
+import trio.testing
+
+from rmqserver.doors.grpc.grpc_service import RENEW_EVERY_S, GrpcService
+
+
+@pytest.mark.trio
+async def test_a_mistake_in_a_renewal_does_not_end_the_broker(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[float] = []
+    broker: Any = MagicMock()
+    broker.end_round = lambda: rounds.append(trio.current_time())
+    service = GrpcService(broker)
+
+    def fails(now_s: float) -> None:
+        raise OverflowError("more than a struct takes")
+
+    monkeypatch.setattr(service.clients, "expire", fails)
+    with trio.move_on_after(3.5 * RENEW_EVERY_S):
+        await service.run()
+    assert len(rounds) == 3
