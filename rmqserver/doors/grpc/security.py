@@ -78,7 +78,7 @@ def _needs(name: str, request: Any) -> Iterator[Need]:
         yield topic_resource(request.topic.name), (Action.PUB,)
     elif name == "Telemetry":
         yield from _of_settings(request.settings)
-    elif name in ("Heartbeat", "NotifyClientTermination", "ChangeInvisibleDuration"):
+    elif name in ("Heartbeat", "NotifyClientTermination"):
         if request.group.name:
             yield group_resource(request.group.name), (Action.SUB,)
     else:

@@ -134,3 +134,17 @@ def test_a_client_id_is_its_users(guarded: Server) -> None:
         tell_settings(other, producer_settings())
         assert other.call("NotifyClientTermination", {}).status.code == Code.OK
         assert owner.call("Heartbeat", {}).status.code == Code.OK
+
+
+def test_who_may_use_a_group_settles_messages_of_its_own_topics_only(guarded: Server) -> None:
+    """Receipts can be forged: a changed time would send another topic's message to the retries of the group."""
+    with AdminClient(guarded.namesrv_addr, ROOT) as admin:
+        account = UserAccount(username="sub", password="sub-password", user_type="Normal")
+        admin.create_user(guarded.broker_addr, account)
+        entry = AclEntry(resource="Group:G", actions=["Sub"], decision="Allow")
+        policy = AclPolicy(policy_type="Custom", entries=[entry])
+        admin.create_acl(guarded.broker_addr, AclInfo(subject="User:sub", policies=[policy]))
+    with GrpcClient(guarded.broker_addr, x_mq_date_time=WHEN, authorization=signed("sub", "sub-password")) as client:
+        for call in ("AckMessage", "ChangeInvisibleDuration", "ForwardMessageToDeadLetterQueue"):
+            told = client.call(call, {"group": {"name": "G"}, "topic": {"name": "T"}})
+            assert told.status.message.startswith("User:sub has no permission to access Topic:T"), call
