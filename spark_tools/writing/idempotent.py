@@ -40,7 +40,7 @@ NO_PROGRESS_S_MAX = 120.0
 _ADDED = frozenset({props.UNIQUE_KEY, props.PRODUCER_SEQ, props.MSG_REGION, props.TRACE_ON, props.CLUSTER})
 """Properties that this writer or the broker adds."""
 
-_NEEDED = "delivery=idempotent needs input that is the same each time, in the same order and partitions"
+SAME_INPUT = "delivery=idempotent needs input that is the same each time, in the same order and partitions"
 
 
 class OtherRowsError(RocketMQError):
@@ -53,7 +53,7 @@ class StoredRows(Protocol):
     def row(self, sequence: int) -> StoredMessage: ...
 
     def count(self) -> int:
-        """One more than the highest number."""
+        """One more than the highest number. DeliveryError if a row is there twice."""
 
 
 class NumberedTarget(Protocol):
@@ -105,9 +105,15 @@ class IdempotentDelivery:
         self.doubtful_count = 0
         self.repeated_count = 0
 
-    def run(self, messages: Iterable[Outgoing]) -> None:
+    @property
+    def counts(self) -> list[int]:
+        """How many messages each queue has got, in their order."""
+        return [self._lines[queue].count for queue in self._queues]
+
+    def run(self, messages: Iterable[Outgoing], *, is_again: bool = False) -> None:
         """Returns when every message is stored once. A message without a queue of its own gets one by its number in the
-        task. DeliveryError if the brokers do not take them, and OtherRowsError if an earlier attempt had other rows."""
+        task. DeliveryError if the brokers do not take them, and OtherRowsError if an earlier attempt had other rows.
+        ``is_again``: there was an earlier attempt, although perhaps none of its rows comes again."""
         self._progress_at = self._clock()
         for message in messages:
             queue = message.target or self._queues[message.queue_offset % len(self._queues)]
@@ -119,7 +125,7 @@ class IdempotentDelivery:
             self._send(numbered)
         while any(line.open for line in self._lines.values()):
             self._collect()
-        if self.repeated_count:
+        if is_again or self.repeated_count:
             self._check_ends()
 
     def _numbered(self, message: Outgoing, queue: MessageQueue, sequence: int) -> Outgoing:
@@ -190,7 +196,7 @@ class IdempotentDelivery:
         if not _is_same(stored, message):
             raise OtherRowsError(
                 f"row {message.queue_offset} of this task is not what an earlier attempt stored in its place (queue "
-                f"{stored.queue_id} of {stored.topic}, offset {stored.queue_offset}): {_NEEDED}"
+                f"{stored.queue_id} of {stored.topic}, offset {stored.queue_offset}): {SAME_INPUT}"
             )
 
     def _check_ends(self) -> None:
@@ -200,7 +206,7 @@ class IdempotentDelivery:
             if stored > line.count:
                 raise OtherRowsError(
                     f"an earlier attempt of this task stored {counted(stored, 'row')} in queue {queue.queue_id} of "
-                    f"{queue.topic} on {queue.broker_name}, and this one has {line.count}: {_NEEDED}"
+                    f"{queue.topic} on {queue.broker_name}, and this one has {line.count}: {SAME_INPUT}"
                 )
 
 

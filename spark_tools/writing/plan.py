@@ -8,12 +8,14 @@ import contextlib
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, StorageError, UsageError
+from rmqproto.wording import counted
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.source.live import LiveCluster
 from rmqserver.store.sequences.sequence_table import KEPT_MS
@@ -29,15 +31,17 @@ OWN_SETTING = "uniqueKeyCheckMillis"
 FILE = "rocketmq-write.json"
 
 
-class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """``queues`` are in the order of ``writable_queues``, with their ends. ``batch_id`` is None outside a stream."""
+class WritePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``queues`` are in the order of ``writable_queues``, with their ends. ``batch_id`` is None outside a stream.
+    ``is_repeated``: the batch was begun before, perhaps by another driver and with other tasks."""
 
     topic: str
-    queues: list[Fence]
+    queues: Annotated[list[Fence], msgspec.Meta(min_length=1)]
     body_max_bytes: int
     write_id: str
     batch_id: int | None
     begun_ms: int
+    is_repeated: bool = False
 
     @property
     def message_queues(self) -> list[MessageQueue]:
@@ -83,12 +87,14 @@ class StreamCheckpoint:
 
     def plan(self, cluster: LiveCluster, topic: str) -> WritePlan:
         """The plan of the batch that is to be written: the kept one if the batch was begun before. UsageError if it
-        cannot be repeated now."""
-        batch_id = self._batch_id()
-        kept = self._kept()
+        cannot be repeated now, StorageError if the checkpoint does not tell."""
+        with self._errors_in_words("read"):
+            batch_id = self._batch_id()
+            kept = self._kept()
         if kept is None or kept.batch_id != batch_id:
             made = make_plan(cluster, topic, batch_id)
-            self._keep(made)
+            with self._errors_in_words("written"):
+                self._keep(made)
             return made
         if kept.topic != topic:
             raise UsageError(
@@ -102,7 +108,17 @@ class StreamCheckpoint:
                 "forgotten what it stored",
                 hint="write this batch at-least-once, or begin with a new checkpoint",
             )
-        return kept
+        return msgspec.structs.replace(kept, is_repeated=True)
+
+    @contextlib.contextmanager
+    def _errors_in_words(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(
+                f"{FILE} or the offsets in the checkpoint {self._root} cannot be {what}: {error}",
+                hint="delivery=idempotent has its driver read and write there",
+            ) from None
 
     def _batch_id(self) -> int:
         """The newest batch in the offset log: Spark notes each before it plans it."""
@@ -119,8 +135,12 @@ class StreamCheckpoint:
             return None
         try:
             return msgspec.json.decode(data, type=WritePlan)
-        except msgspec.MsgspecError as error:
-            raise StorageError(f"{FILE} in the checkpoint is damaged: {error}") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StorageError(
+                f"{FILE} in the checkpoint {self._root} is damaged ({counted(len(data), 'byte')}): {error}",
+                hint="bring it back from a copy; without it nobody knows what this batch has stored: begin with a new "
+                "checkpoint",
+            ) from None
 
     def _keep(self, plan: WritePlan) -> None:
         part = f"{self._root}/{FILE}.part"

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.message.producer_sequence import REPEATS_KNOWN
-from rmqproto.message.properties import PRODUCER_SEQ, find_bytes
-from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.message.record import StoredMessage
 from rmqproto.wording import counted
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Limits, TaskDelivery
 from rmqreplay.sending.sender import ChooseQueue, round_robin
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
-from rmqreplay.source.pulling import PullRules, persist, pull_range
 from rmqserver.store.sequences.sequence_table import LINES_MAX
 from spark_tools.source_options import WriteOptions
 from spark_tools.writing.idempotent import IdempotentDelivery
 from spark_tools.writing.plan import WritePlan
 from spark_tools.writing.rejects import Rejects
 from spark_tools.writing.rows import TaskRows
+from spark_tools.writing.stored import READ_MESSAGES, StoredTally, check_doubled, end_of, numbered
 from spark_tools.writing.task_sender import OwnPermits, TaskSender, no_target
 
 if TYPE_CHECKING:
@@ -35,19 +33,19 @@ PRODUCERS_MAX = LINES_MAX // 2
 """Pairs of a task and a queue that one write may have at one broker, which remembers twice as many of all producers."""
 APPEARS_S_MAX = 30.0
 """A message that the broker has acknowledged is in its queue after this time at the latest."""
-READ_MESSAGES = 256
 _NO_END = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSent:
     """What became of a task's rows. ``doubtful``: how many requests had no answer; ``weak``: stored, but not flushed or
-    replicated in time."""
+    replicated in time; ``counts``: of a write with a plan, the rows in each of its queues."""
 
     stored: int
     weak: int
     doubtful: int
     rejects: Rejects
+    counts: Sequence[int] = ()
 
 
 def write_at_least_once(
@@ -71,9 +69,12 @@ def write_once(
     cluster: LiveCluster,
     task: int,
     batches: Iterator[pa.RecordBatch],
+    *,
+    is_again: bool = False,
 ) -> TaskSent:
     """As ``write_at_least_once``, for all attempts of a task together. ``producer`` is the same for all tasks of the
-    plan. DeliveryError; OtherRowsError if the attempts have different rows."""
+    plan; ``is_again``: this driver has started the task before. DeliveryError; OtherRowsError if the attempts have
+    different rows."""
     queues, epoch = plan.message_queues, plan.batch_id or 0
     of_broker = max(sum(queue.broker_name == each.broker_name for queue in queues) for each in queues)
     if (task + 1) * of_broker > PRODUCERS_MAX:
@@ -86,10 +87,10 @@ def write_once(
     target = _NumberedTarget(options, cluster, plan, f"{producer}-{task}:{epoch}:".encode())
     try:
         delivery = IdempotentDelivery(target, queues, f"{producer}-{task}", epoch, time.monotonic, time.sleep)
-        delivery.run(rows.messages(batches))
+        delivery.run(rows.messages(batches), is_again=is_again)
     finally:
         target.close()
-    return TaskSent(delivery.stored_count, delivery.weak_count, delivery.doubtful_count, rows.rejects)
+    return TaskSent(delivery.stored_count, delivery.weak_count, delivery.doubtful_count, rows.rejects, delivery.counts)
 
 
 class _PlainTarget:
@@ -150,7 +151,7 @@ class _StoredRows:
         self._mark = mark
         self._at = fence.queue_offset
         self._rows: dict[int, StoredMessage] = {}
-        self._count = 0
+        self._tally = StoredTally()
 
     def row(self, sequence: int) -> StoredMessage:
         deadline = time.monotonic() + APPEARS_S_MAX
@@ -167,30 +168,18 @@ class _StoredRows:
     def count(self) -> int:
         while self._read_on():
             self._rows.clear()
-        return self._count
+        check_doubled(self._tally.doubled, self._queue.topic)
+        return self._tally.count
 
     def _read_on(self) -> bool:
         """Whether there was more to read."""
-        topic = self._queue.topic
-        end = persist(self._end, partial(self._cluster.forget_route, topic), PullRules().read_timeout_s)
-        upto = min(end, self._at + READ_MESSAGES)
+        upto = min(end_of(self._cluster, self._queue), self._at + READ_MESSAGES)
         if upto <= self._at:
             return False
-        for body in pull_range(
-            self._cluster, OffsetRange(self._queue, self._at, upto), PullRules(batch_size=READ_MESSAGES)
-        ):  # fmt: skip
-            for message in decode_records_untrusted(body):
-                number = find_bytes(message.properties_raw, _NUMBER)
-                if message.queue_offset < upto and number.startswith(self._mark):
-                    sequence = int(number[len(self._mark) :])
-                    self._rows[sequence] = message
-                    self._count = max(self._count, sequence + 1)
+        for number, message in numbered(self._cluster, OffsetRange(self._queue, self._at, upto)):
+            if number.startswith(self._mark):
+                sequence = int(number[len(self._mark) :])
+                self._rows[sequence] = message
+                self._tally.add(sequence)
         self._at = upto
         return True
-
-    def _end(self) -> int:
-        address = self._cluster.master(self._queue.topic, self._queue.broker_name)
-        return self._cluster.admin.max_offset(address, self._queue.topic, self._queue.queue_id)
-
-
-_NUMBER = PRODUCER_SEQ.encode() + b"\x01"

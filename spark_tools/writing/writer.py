@@ -18,6 +18,7 @@ from spark_tools.writing.columns import check_input
 from spark_tools.writing.plan import StreamCheckpoint, WritePlan, make_plan
 from spark_tools.writing.rejects import check_reject_path, settle
 from spark_tools.writing.rows import writable_queues
+from spark_tools.writing.stored import check_nothing_else
 from spark_tools.writing.tasks import TaskSent, write_at_least_once, write_once
 
 if TYPE_CHECKING:
@@ -29,9 +30,12 @@ QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 @dataclass
 class WriteReport(WriterCommitMessage):
-    """The result of one task."""
+    """The result of one task. ``repeated``: the plan, if the batch was begun before; ``producer``: what its tasks are
+    called after."""
 
     sent: TaskSent
+    repeated: WritePlan | None = None
+    producer: str = ""
 
 
 class RocketMQWriter(DataSourceArrowWriter):
@@ -87,12 +91,23 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         return _write(self._options, self._plan, (query or "").replace("-", ""), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """As ``RocketMQWriter.commit``; each batch has a file of its own, which a repeated batch replaces."""
+        """As ``RocketMQWriter.commit``; each batch has a file of its own, which a repeated batch replaces.
+        OtherRowsError if an earlier driver's attempt had other tasks."""
         path = self._options.reject_path
         _commit(messages, f"{path}.{batchId}" if path is not None else None)
+        self._check_repeated(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Does nothing: sent messages stay sent."""
+
+    def _check_repeated(self, messages: list[WriterCommitMessage | None]) -> None:
+        reports = {task: each for task, each in enumerate(messages) if isinstance(each, WriteReport)}
+        for each in reports.values():
+            if each.repeated is not None:
+                counts = {task: report.sent.counts for task, report in reports.items()}
+                with hints_in_text(), _cluster(self._options) as cluster:
+                    check_nothing_else(cluster, each.repeated, each.producer, counts)
+                return
 
 
 def _cluster(options: WriteOptions) -> LiveCluster:
@@ -106,7 +121,9 @@ def _write(
     assert context is not None
     with hints_in_text(), _cluster(options) as cluster:
         if plan is not None:
-            return WriteReport(write_once(options, plan, producer, cluster, context.partitionId(), batches))
+            is_again = context.attemptNumber() > 0
+            sent = write_once(options, plan, producer, cluster, context.partitionId(), batches, is_again=is_again)
+            return WriteReport(sent, plan if plan.is_repeated else None, producer)
         return WriteReport(write_at_least_once(options, cluster, context.partitionId(), batches))
 
 

@@ -160,3 +160,38 @@ def test_a_row_that_can_never_be_sent_fails_the_job_or_goes_to_a_file(spark, ser
         rows.write.format("rocketmq").mode("append").options(
             nameServer=server.namesrv_addr, topic="NoTopicIsCalledSo"
         ).save()
+
+
+def test_a_batch_that_is_repeated_with_fewer_partitions_fails(spark, server: Server, fresh, tmp_path) -> None:
+    """The batch was stored, but its end was not noted."""
+    topic = fresh("RepeatedTopic")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(
+            server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
+        )
+        wait_for_route(admin, topic)
+    files, checkpoint = tmp_path / "files", tmp_path / "checkpoint"
+    files.mkdir()
+    for name, count in (("long", 30), ("short", 5)):
+        (files / f"{name}.txt").write_text("".join(f"{name} {number}\n" for number in range(count)))
+    lines = spark.readStream.format("text").load(str(files)).selectExpr("value as body")
+
+    def write(frame) -> None:
+        writing = frame.writeStream.format("rocketmq").options(
+            nameServer=server.namesrv_addr, topic=topic, delivery="idempotent", checkpointLocation=str(checkpoint)
+        )  # fmt: skip
+        writing.trigger(availableNow=True).start().awaitTermination()
+
+    def forget_the_end() -> None:
+        for each in (checkpoint / "commits").iterdir():
+            each.unlink()
+
+    write(lines)
+    forget_the_end()
+    write(lines)
+    read = spark.read.format("rocketmq").option("nameServer", server.namesrv_addr).option("subscribe", topic)
+    assert read.load().count() == 35
+    forget_the_end()
+    with pytest.raises(Exception, match=r"this one, with 1 task, does not have in their places \(5 of task 1\)"):
+        write(lines.coalesce(1))
+    assert not any(each.name == "0" for each in (checkpoint / "commits").iterdir())

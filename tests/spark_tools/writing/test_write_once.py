@@ -152,8 +152,9 @@ def test_a_batch_keeps_its_plan_for_the_next_driver(
     cluster.forget_route(topic)
     (location / "offsets").mkdir()
     (location / "offsets" / "0").touch()
-    assert StreamCheckpoint(f"file:{location}").plan(cluster, topic) == first
-    assert StreamCheckpoint(f"file://{location}").plan(cluster, topic) == first
+    again = msgspec.structs.replace(first, is_repeated=True)
+    assert StreamCheckpoint(f"file:{location}").plan(cluster, topic) == again
+    assert StreamCheckpoint(f"file://{location}").plan(cluster, topic) == again
     (location / "offsets" / "10").touch()
     (location / "offsets" / ".10.crc").touch()
     later = StreamCheckpoint(str(location)).plan(cluster, topic)
@@ -170,9 +171,30 @@ def test_a_batch_that_cannot_be_repeated_is_refused(cluster: LiveCluster, topic:
     (tmp_path / FILE).write_bytes(msgspec.json.encode(older))
     with pytest.raises(UsageError, match="begun 21 hours ago"):
         checkpoint.plan(cluster, topic)
-    (tmp_path / FILE).write_text("{")
-    with pytest.raises(StorageError, match="damaged"):
+
+
+def test_a_plan_that_cannot_be_read_is_refused_in_words(cluster: LiveCluster, topic: str, tmp_path: Path) -> None:
+    checkpoint = StreamCheckpoint(str(tmp_path))
+    whole = msgspec.json.encode(checkpoint.plan(cluster, topic))
+    no_queues = msgspec.json.encode(msgspec.json.decode(whole) | {"queues": []})
+    halves = [whole[:at] for at in range(0, len(whole), 7)]
+    for data in (*halves, no_queues, b"\xff" + whole, whole.replace(topic.encode(), b"\xff\xfe"), bytes(len(whole))):
+        (tmp_path / FILE).write_bytes(data)
+        with pytest.raises(StorageError) as caught:
+            checkpoint.plan(cluster, topic)
+        assert str(caught.value).startswith(f"{FILE} in the checkpoint {tmp_path} is damaged ({len(data):,} byte")
+        assert "new checkpoint" in (caught.value.hint or "")
+    (tmp_path / FILE).write_bytes(whole)
+    (tmp_path / f"{FILE}.part").write_bytes(whole[:9])  # of a driver that was killed before the batch began
+    assert checkpoint.plan(cluster, topic).is_repeated
+    (tmp_path / FILE).unlink()
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(StorageError, match=f"{FILE} .* {tmp_path} cannot be read: "):
         checkpoint.plan(cluster, topic)
+    in_a_file = tmp_path / "file"
+    in_a_file.touch()
+    with pytest.raises(StorageError, match=r"cannot be (read|written): "):
+        StreamCheckpoint(str(in_a_file)).plan(cluster, topic)
 
 
 def test_what_cannot_be_written_once_is_refused_before_it_begins(server: Server) -> None:
