@@ -50,7 +50,7 @@ def parse_receipt_untrusted(text: str) -> Receipt:
     try:
         handle = parse_handle_untrusted(" ".join(words[:_WORDS_MIN]))
         last = words[-1] if len(words) > _WORDS_MIN else ""
-        return Receipt(handle, int(last) if last.isascii() and last.isdecimal() and len(last) < 19 else None)
+        return Receipt(handle, int(last) if last.isascii() and last.isdecimal() and len(last) <= 19 else None)
     except ProtocolError:
         raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is invalid") from None
 

@@ -121,7 +121,7 @@ async def lost(driver: Driver, system: Cluster) -> None:
         await driver.press(key)
         await driver.until_shown(f"{noun} unknown", "no answer yet", "cannot connect")
     await driver.press("h")
-    await driver.until_shown("unknown: ")
+    await driver.until_shown("1 broken", "cannot connect to")
 
 
 def account(admin: AdminClient, addr: str) -> UserAccount | None:

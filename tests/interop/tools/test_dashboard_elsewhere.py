@@ -52,7 +52,7 @@ def test_from_the_cluster_to_another_and_back(
 
 def go(program: pexpect.spawn[str], place: str) -> None:
     program.send(":")
-    program.expect("Copy the line")
+    program.expect("Complete")
     program.send(f"{place}\r")
 
 
@@ -73,7 +73,7 @@ def test_in_a_browser(cluster: Cluster, tmp_path: Path, fresh: Callable[[str], s
         async with aiohttp.ClientSession(timeout=timeout) as browser, browser.ws_connect(url) as page:
             await until_painted(page, "READ-ONLY", f"{BROKER_NAME}/0")
             await page.send_json(["stdin", ":"])
-            await until_painted(page, "Copy the line")
+            await until_painted(page, "Complete")
             await page.send_json(["stdin", f"topic {topic}\r"])
             await until_painted(page, topic, "2 queues, 0 messages")
             await page.send_json(["stdin", "c"])

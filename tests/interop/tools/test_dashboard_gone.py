@@ -112,7 +112,7 @@ def test_a_broker_is_killed_and_then_the_name_server_is_lost(
         await driver.until(lambda: "gone" in line_of(driver, f"{SECOND}/0"))
 
         door.__exit__()
-        await driver.until_shown("unknown: ", "cannot connect")
+        await driver.until_shown(f"{door.address}  cannot connect to")
         for key, noun, row in (("c", "brokers", BROKER_NAME), ("t", "topics", topic), ("g", "groups", group)):
             await driver.press(key)
             await driver.until_shown("cannot connect", row)
