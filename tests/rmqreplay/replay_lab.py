@@ -113,8 +113,10 @@ class Proxy:
 
 
 def _read_frame(peer: socket.socket) -> bytes:
+    """Empty at the end, also of a client that was killed amid a frame."""
     head = _read(peer, 4)
-    return head + _read(peer, struct.unpack(">I", head)[0]) if head else b""
+    rest = _read(peer, struct.unpack(">I", head)[0]) if head else b""
+    return head + rest if rest else b""
 
 
 def _read(peer: socket.socket, count: int) -> bytes:
