@@ -67,9 +67,9 @@ SYSTEM_GROUPS = frozenset({
     "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", TRANSACTION_GROUP,
 })  # fmt: skip
 
-_LEGAL = r"[%|a-zA-Z0-9_-]+"
-_LEGAL_LITE = r"[a-zA-Z0-9_-]+"
-_RULE = "^[%|a-zA-Z0-9_-]+$"
+LEGAL_NAME = r"[%|a-zA-Z0-9_-]+"
+LEGAL_LITE_NAME = r"[a-zA-Z0-9_-]+"
+LEGAL_NAME_RULE = "^[%|a-zA-Z0-9_-]+$"
 
 
 def retry_topic(group: str) -> str:
@@ -132,8 +132,8 @@ def topic_problem(topic: str) -> str | None:
     """The reason why a broker refuses this topic name, in Apache's words; None if it is legal."""
     if not topic.strip():
         return "The specified topic is blank."
-    if not re.fullmatch(_LEGAL, topic):
-        return f"The specified topic: {topic}, contains illegal characters, allowing only {_RULE}"
+    if not re.fullmatch(LEGAL_NAME, topic):
+        return f"The specified topic: {topic}, contains illegal characters, allowing only {LEGAL_NAME_RULE}"
     if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         if len(topic) > (longest := RETRY_OR_DLQ_TOPIC_LENGTH_MAX):
             return (
@@ -146,7 +146,7 @@ def topic_problem(topic: str) -> str | None:
 
 def lite_topic_problem(lite_topic: str) -> str | None:
     """The reason why a lite topic cannot have this name, by the rule of Apache's proxy; None if it can."""
-    if not re.fullmatch(_LEGAL_LITE, lite_topic):
+    if not re.fullmatch(LEGAL_LITE_NAME, lite_topic):
         return f"lite topic {lite_topic!r} can only contain alphanumeric characters, hyphens(-), and underscores(_)"
     if len(lite_topic) > LITE_TOPIC_LENGTH_MAX:
         return f"lite topic {lite_topic!r} exceed the max size {LITE_TOPIC_LENGTH_MAX}"
@@ -157,8 +157,8 @@ def group_problem(group: str) -> str | None:
     """The reason why a broker refuses this group name, in Apache's words; None if it is legal."""
     if not group.strip():
         return "The specified group is blank."
-    if not re.fullmatch(_LEGAL, group):
-        return f"The specified group: {group}, contains illegal characters, allowing only {_RULE}"
+    if not re.fullmatch(LEGAL_NAME, group):
+        return f"The specified group: {group}, contains illegal characters, allowing only {LEGAL_NAME_RULE}"
     if len(group) > GROUP_LENGTH_MAX:
         return f"The specified group: {group}, is longer than group max length: {GROUP_LENGTH_MAX}"
     return None

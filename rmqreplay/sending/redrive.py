@@ -21,7 +21,7 @@ from rmqreplay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
 DROPPED_PROPERTIES = props.MARKS_OF_USE | {REPLAY_ID}
 
 
-ORIGIN_TOPIC_PROPERTIES = (props.RETRY_TOPIC, "DLQ_ORIGIN_TOPIC", props.REAL_TOPIC)
+ORIGIN_TOPIC_PROPERTIES = (props.RETRY_TOPIC, props.DLQ_ORIGIN_TOPIC, props.REAL_TOPIC)
 
 
 def origin_topic_of(properties: Mapping[str, str], topic: str) -> str:

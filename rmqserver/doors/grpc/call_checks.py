@@ -7,33 +7,38 @@ import re
 from typing import Any
 
 from rmqproto.message import properties as props
-from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
+from rmqproto.names import (
+    DLQ_PREFIX,
+    GROUP_LENGTH_MAX,
+    LEGAL_LITE_NAME,
+    LEGAL_NAME,
+    LEGAL_NAME_RULE,
+    LITE_TOPIC_LENGTH_MAX,
+    RETRY_PREFIX,
+    TOPIC_LENGTH_MAX,
+    is_system_group,
+    is_system_topic,
+)
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.codes import CallRefused, Code
 
-TOPIC_LENGTH_MAX = 127
-GROUP_LENGTH_MAX = 120
 BODY_SIZE_MAX_BYTES = 4 << 20
 USER_PROPERTIES_MAX = 128
 USER_PROPERTIES_SIZE_MAX_BYTES = 16_384
 MESSAGE_GROUP_SIZE_MAX_BYTES = 63
-LITE_TOPIC_LENGTH_MAX = 64
 DELAY_MAX_MS = 86_400_000
 RECOVERY_MAX_S = 3600
 INVISIBLE_MIN_MS = 10_000
 INVISIBLE_MAX_MS = 43_200_000
 
-_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
-_LEGAL_LITE = re.compile(r"[a-zA-Z0-9_-]+")
-_RULE = "^[%|a-zA-Z0-9_-]+$"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 SYSTEM_PROPERTIES = props.MARKS_OF_USE - {props.PRODUCER_SEQ} | {
     props.KEYS, props.TAGS, props.UNIQUE_KEY, props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.ORIGIN_MESSAGE_ID,
     props.MSG_TYPE, props.CORRELATION_ID, props.REPLY_TO_CLIENT, props.TTL, props.PUSH_REPLY_TIME, props.ARRIVE_TIME,
-    props.BORN_TIMESTAMP, props.PRIORITY, props.LITE_TOPIC, "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "INSTANCE_ID",
-    "EXTEND_UNIQ_INFO", "DUP_INFO", "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "REDIRECT",
-    "PROPERTY_FORWARD_QUEUE_ID", "__BORNHOST", "__RMQ.TRANSIENT.TOPIC_SYS_FLAG", "__RMQ.TRANSIENT.GROUP_SYS_FLAG",
+    props.BORN_TIMESTAMP, props.PRIORITY, props.LITE_TOPIC, props.DLQ_ORIGIN_TOPIC, props.DLQ_ORIGIN_MESSAGE_ID,
+    "INSTANCE_ID", "EXTEND_UNIQ_INFO", "DUP_INFO", "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "REDIRECT",
+    "PROPERTY_FORWARD_QUEUE_ID", props.BORN_HOST, "__RMQ.TRANSIENT.TOPIC_SYS_FLAG", "__RMQ.TRANSIENT.GROUP_SYS_FLAG",
 }  # fmt: skip
 """Names that no user property may have (``MessageConst.STRING_HASH_SET``)."""
 
@@ -45,8 +50,8 @@ def check_topic(topic: str) -> None:
         raise CallRefused(
             Code.ILLEGAL_TOPIC, f"The specified topic is longer than topic max length {TOPIC_LENGTH_MAX}."
         )
-    if not _LEGAL.fullmatch(topic):
-        text = f"The specified topic[{topic}] contains illegal characters, allowing only {_RULE}"
+    if not re.fullmatch(LEGAL_NAME, topic):
+        text = f"The specified topic[{topic}] contains illegal characters, allowing only {LEGAL_NAME_RULE}"
         raise CallRefused(Code.ILLEGAL_TOPIC, text)
     if is_system_topic(topic):
         raise CallRefused(Code.ILLEGAL_TOPIC, "cannot access system topic")
@@ -58,8 +63,8 @@ def check_group(group: str) -> None:
     if len(group) > GROUP_LENGTH_MAX:
         text = f"the specified group[{group}] is longer than group max length: {GROUP_LENGTH_MAX}."
         raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, text)
-    if not _LEGAL.fullmatch(group):
-        text = f"the specified group[{group}] contains illegal characters, allowing only {_RULE}"
+    if not re.fullmatch(LEGAL_NAME, group):
+        text = f"the specified group[{group}] contains illegal characters, allowing only {LEGAL_NAME_RULE}"
         raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, text)
     if is_system_group(group):
         raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, "cannot use system consumer group")
@@ -117,7 +122,7 @@ def check_lite_topic(name: str) -> None:
         raise CallRefused(Code.ILLEGAL_LITE_TOPIC, "lite topic cannot be the char sequence of whitespace")
     if len(name) > LITE_TOPIC_LENGTH_MAX:
         raise CallRefused(Code.ILLEGAL_LITE_TOPIC, f"lite topic exceed the max size {LITE_TOPIC_LENGTH_MAX}")
-    if not _LEGAL_LITE.fullmatch(name):
+    if not re.fullmatch(LEGAL_LITE_NAME, name):
         text = "lite topic can only contain alphanumeric characters, hyphens(-), and underscores(_)"
         raise CallRefused(Code.ILLEGAL_LITE_TOPIC, text)
 

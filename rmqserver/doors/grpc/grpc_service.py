@@ -41,9 +41,8 @@ class ServedCall:
         self.is_stream = is_stream
         self.request = CLASSES["TelemetryCommand" if is_stream else f"{name}Request"]
         self.response = CLASSES["TelemetryCommand" if is_stream else f"{name}Response"]
-        self.handler = take
+        self.take = take
         self.refuse = refuse or self._answer_refusal
-        self.take: Take = take
 
     def _answer_refusal(self, call: GrpcCall, refusal: CallRefused) -> None:
         call.answer(self.response(status=status(refusal.code, refusal.text)))
@@ -76,8 +75,6 @@ class GrpcService:
             ServedCall("NotifyClientTermination", self.clients.farewell),
             ServedCall("Telemetry", self.clients.telemetry, self.clients.refuse, is_stream=True),
         )
-        for kind in kinds:
-            kind.take = self._checked(kind)
         self._kinds = {f"/{SERVICE}/{kind.name}".encode(): kind for kind in kinds}
 
     def link(self, connection: Connection) -> Link:
@@ -105,6 +102,22 @@ class GrpcService:
             return f"Method {text} is unimplemented"
         return f"Method not found: {text}"
 
+    def take(self, call: GrpcCall, request: Any) -> None:
+        kind = call.kind
+        assert isinstance(kind, ServedCall)
+        try:
+            if not id_of(call).strip():
+                raise CallRefused(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
+            if self._guard is not None:
+                self._guard.check(call, kind.name, request)
+        except CallRefused as refusal:  # with the status alone, even where a call's own refusals say more
+            call.answer(kind.response(status=status(refusal.code, refusal.text)))
+            return
+        if self._broker.slave is not None:
+            call.fail(GrpcStatus.UNAVAILABLE, "this broker is a slave: its master serves")
+            return
+        kind.take(call, request)
+
     def refuse(self, call: GrpcCall, error: Exception) -> None:
         kind = call.kind
         assert isinstance(kind, ServedCall)
@@ -120,23 +133,6 @@ class GrpcService:
         else:
             log.error("event=call-failed call=%s peer=%s", kind.name, call.address, exc_info=error)
             kind.refuse(call, CallRefused(Code.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}"))
-
-    def _checked(self, kind: ServedCall) -> Take:
-        def take(call: GrpcCall, request: Any) -> None:
-            try:
-                if not id_of(call).strip():
-                    raise CallRefused(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
-                if self._guard is not None:
-                    self._guard.check(call, kind.name, request)
-            except CallRefused as refusal:  # with the status alone, even where a call's own refusals say more
-                call.answer(kind.response(status=status(refusal.code, refusal.text)))
-                return
-            if self._broker.slave is not None:
-                call.fail(GrpcStatus.UNAVAILABLE, "this broker is a slave: its master serves")
-                return
-            kind.handler(call, request)
-
-        return take
 
     def _guarded(self, call: GrpcCall, go_on: Callable[[], None]) -> None:
         if call.closed:

@@ -6,7 +6,6 @@ later, and its bytes leave at the end of the round.
 
 from __future__ import annotations
 
-import logging
 import struct
 import time
 from collections.abc import Callable
@@ -20,8 +19,6 @@ from rmqserver.doors.grpc.http2 import Headers, Http2, StreamAsked, StreamData, 
 
 if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
-
-log = logging.getLogger(__name__)
 
 MESSAGE_SIZE_MAX_BYTES = 8 << 20
 """A message of a client. The broker refuses bodies above 4 MiB by default, in words."""
@@ -43,8 +40,6 @@ class CallKind(Protocol):
     request: Any
     is_stream: bool
     """Whether the client sends any number of messages, each handed over as it comes."""
-    take: Callable[[GrpcCall, Any], None]
-    """Takes a message of the client; answers now or later."""
 
 
 Guarded = Callable[["GrpcCall", Callable[[], None]], None]
@@ -54,6 +49,9 @@ Guarded = Callable[["GrpcCall", Callable[[], None]], None]
 class CallTable(Protocol):
     def kind_of(self, path: bytes) -> CallKind | str:
         """The call of that path, or why there is none."""
+
+    def take(self, call: GrpcCall, message: Any) -> None:
+        """Takes a message of the client; answers now or later."""
 
     def refuse(self, call: GrpcCall, error: Exception) -> None:
         """Answers a call whose taking has raised."""
@@ -72,8 +70,6 @@ class GrpcCall:
         self.user = ""
         """Who has signed the call; empty if nobody has to."""
         self.closed = False
-        self.on_end: list[Callable[[], None]] = []
-        """Called once, when the call has ended, by whatever side."""
         self.on_lost: Callable[[], None] | None = None
         """Called if the client goes away, or cancels, while a part of its answer waits to be sent."""
         self.deadline_s = _deadline_s(metadata.get(b"grpc-timeout"))
@@ -86,12 +82,9 @@ class GrpcCall:
 
     # --- what the client sends ---------------------------------------------------------------------------------------
 
-    @property
-    def held_bytes(self) -> int:
-        return len(self._begun)
-
     def received(self, data: bytes) -> None:
         self._begun += data
+        self.link.held_bytes += len(data)
         while not self.closed and len(self._begun) >= _FRAME.size:
             compressed, size = _FRAME.unpack_from(self._begun)
             if size > MESSAGE_SIZE_MAX_BYTES:
@@ -103,6 +96,7 @@ class GrpcCall:
                 return None
             message = bytes(self._begun[_FRAME.size : _FRAME.size + size])
             del self._begun[: _FRAME.size + size]
+            self.link.held_bytes -= _FRAME.size + size
             self._take(message)
         return None
 
@@ -118,7 +112,7 @@ class GrpcCall:
     def _take(self, message: bytes) -> None:
         self._is_taken = True
         try:
-            self.kind.take(self, self.kind.request.FromString(message))
+            self.link.service.take(self, self.kind.request.FromString(message))
         except DecodeError:
             self.fail(GrpcStatus.INVALID_ARGUMENT, f"these bytes are no {self.kind.request.DESCRIPTOR.name}")
         except Exception as error:
@@ -173,10 +167,9 @@ class GrpcCall:
 
     def _end(self) -> None:
         self.closed = True
+        self.link.held_bytes -= len(self._begun)
         self._begun.clear()
         self.link.ended(self._stream)
-        for told in self.on_end:
-            told()
 
     # --- as a peer of operations -------------------------------------------------------------------------------------
 
@@ -201,6 +194,7 @@ class Link:
         self.service = service
         self.http2 = Http2()
         self.held_bytes = 0
+        """Of messages that have not come whole."""
         self.is_stopped = False  # it holds no frames back: windows do that
         self._calls: dict[int, GrpcCall] = {}
         self._unread: dict[int, Callable[[], None]] = {}
@@ -225,7 +219,6 @@ class Link:
                     self._unread.pop(event.stream)()
         finally:
             self._is_feeding = False
-            self.held_bytes = sum(call.held_bytes for call in self._calls.values())
             self.changed()
 
     def _asked(self, event: StreamAsked) -> None:
@@ -266,11 +259,10 @@ class Link:
         """The connection is gone, and with it every call."""
         for call in list(self._calls.values()):
             call.closed = True
-            for told in call.on_end:
-                told()
             if call.on_lost is not None:
                 call.on_lost()
         self._calls.clear()
+        self.held_bytes = 0
         for lost in self._unread.values():
             lost()
         self._unread.clear()

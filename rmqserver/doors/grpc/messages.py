@@ -7,6 +7,7 @@ default pool, which refuses a second file of that name that differs.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory, timestamp_pb2
@@ -197,6 +198,7 @@ CLASSES = _classes()
 """The message classes, by name."""
 
 
+@cache
 def value(enum: str, name: str) -> int:
     """The number of an enum's value."""
     return ENUMS[enum].split().index(name) + 1

@@ -18,8 +18,9 @@ from rmqproto.headers.base import Header
 from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.headers.transactions import CheckTransactionHeader
 from rmqproto.message.record import decode_record_untrusted
+from rmqproto.names import LITE_TOPIC_LENGTH_MAX
 from rmqserver.broker.errors import TooManyClients
-from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, LITE_TOPIC_LENGTH_MAX, check_group, check_topic
+from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, check_group, check_topic
 from rmqserver.doors.grpc.codes import CallRefused, Code, GrpcStatus, status
 from rmqserver.doors.grpc.messages import CLASSES, ENUMS, value
 from rmqserver.doors.grpc.send_calls import transaction_id
@@ -35,6 +36,7 @@ LONG_POLL_MS = 20_000
 RECEIVE_BATCH_SIZE = 32
 PRODUCER_ATTEMPTS_MAX = 3
 LITE_SUBSCRIPTIONS_MAX = 2000
+RETRIES_DEFAULT = 16
 BACKOFF_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """Delays of a push consumer's retries (``CustomizedRetryPolicy``)."""
 QUESTIONS_MAX = 256
@@ -52,7 +54,6 @@ _CONSUMES = {
     value("ClientType", "SIMPLE_CONSUMER"): CONSUME_ACTIVELY,
     value("ClientType", "LITE_PUSH_CONSUMER"): CONSUME_PASSIVELY,
 }
-_PRODUCER = value("ClientType", "PRODUCER")
 _VERSIONS = {version_name(ordinal): ordinal for ordinal in range(700)}
 
 
@@ -200,6 +201,11 @@ class GrpcPeers:
             if now_s - client.seen_s > SILENT_MAX_S:
                 client.close("its heartbeats have stopped")
 
+    def attempts_max(self, group: str) -> int:
+        """How often a message comes to the group before it is a dead letter."""
+        known = self._groups.get(group)
+        return (known.retry_max_times if known is not None else RETRIES_DEFAULT) + 1
+
     # --- telemetry ---------------------------------------------------------------------------------------------------
 
     def telemetry(self, call: GrpcCall, command: Any) -> None:
@@ -279,7 +285,7 @@ class GrpcPeers:
             merged.publishing.validate_message_type = True
             return merged
         group = self._groups.get(settings.subscription.group.name)
-        policy.max_attempts = (group.retry_max_times if group is not None else 16) + 1
+        policy.max_attempts = self.attempts_max(settings.subscription.group.name)
         for delay_s in BACKOFF_S:
             policy.customized_backoff.next.add(seconds=delay_s)
         subscription = merged.subscription

@@ -111,9 +111,7 @@ class Renewals:
                 continue
             minutes = _MINUTES[min(held.renewed_count, len(_MINUTES) - 1)]
             try:
-                held.receipt = self._change(
-                    key.group, key.topic, held.receipt, minutes * 60_000, held.client, key.lite_topic
-                )
+                held.receipt = self._prolonged(key, held, minutes * 60_000)
                 held.renewed_count += 1
             except Exception as error:
                 log.warning("event=not-renewed group=%s topic=%s reason=%r", key.group, key.topic, str(error))

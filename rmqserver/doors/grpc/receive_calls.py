@@ -125,7 +125,7 @@ class ReceiveCalls:
         if code == ResponseCode.POLLING_FULL:
             self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "polling full"))
             return
-        messages, delivered, attempts_max = [], [], self._attempts_max(group)
+        messages, delivered, attempts_max = [], [], self._clients.attempts_max(group)
         client = self._clients.find(call) if request.auto_renew else None
         for record, receipt, lite_topic in found:
             if record.reconsume_times >= attempts_max:
@@ -175,7 +175,3 @@ class ReceiveCalls:
                 record = msgspec.structs.replace(record, reconsume_times=counts[source].get(offset, 0))
             found.append((record, Receipt(handle, record.log_offset)))
         return found
-
-    def _attempts_max(self, group: str) -> int:
-        known = self._groups.get(group)
-        return (known.retry_max_times if known is not None else 16) + 1

@@ -16,9 +16,6 @@ from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, ms_of
 from rmqserver.doors.grpc.messages import CLASSES, value
 
-BORN_HOST = "__BORNHOST"
-DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID"
-
 PLAIN_SIZE_MAX_BYTES = 16 << 20
 """A frame of the older protocol. What is longer once unpacked was made to be: 32 such bodies would fill memory."""
 
@@ -81,7 +78,7 @@ def properties_of(message: Any, kind: Type, peer_address: str) -> dict[str, str]
     if system.HasField("trace_context"):
         found[props.TRACE_CONTEXT] = system.trace_context
     found[props.RECONSUME_TIME] = str(system.delivery_attempt)
-    found[BORN_HOST] = system.born_host or peer_address
+    found[props.BORN_HOST] = system.born_host or peer_address
     if system.HasField("born_timestamp"):
         found[props.BORN_TIMESTAMP] = str(ms_of(system.born_timestamp))
     return found
@@ -109,7 +106,7 @@ def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
     system.body_encoding = encoding
     system.message_type = value("MessageType", _type_of_stored(properties))
     set_ms(system.born_timestamp, _number(properties.get(props.BORN_TIMESTAMP), record.born_timestamp_ms))
-    system.born_host = properties.get(BORN_HOST) or host_text(record.born_host)
+    system.born_host = properties.get(props.BORN_HOST) or host_text(record.born_host)
     set_ms(system.store_timestamp, record.store_timestamp_ms)
     system.store_host = host_text(record.store_host)
     if handle is not None:
@@ -122,9 +119,9 @@ def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
         set_ms(system.delivery_timestamp, deliver_ms)
     if props.TRACE_CONTEXT in properties:
         system.trace_context = properties[props.TRACE_CONTEXT]
-    if DLQ_ORIGIN_TOPIC in properties or DLQ_ORIGIN_MESSAGE_ID in properties:
-        system.dead_letter_queue.topic = properties.get(DLQ_ORIGIN_TOPIC, "")
-        system.dead_letter_queue.message_id = properties.get(DLQ_ORIGIN_MESSAGE_ID, "")
+    if props.DLQ_ORIGIN_TOPIC in properties or props.DLQ_ORIGIN_MESSAGE_ID in properties:
+        system.dead_letter_queue.topic = properties.get(props.DLQ_ORIGIN_TOPIC, "")
+        system.dead_letter_queue.message_id = properties.get(props.DLQ_ORIGIN_MESSAGE_ID, "")
     elif topic.startswith(DLQ_PREFIX) and props.RETRY_TOPIC in properties:
         system.dead_letter_queue.topic = properties[props.RETRY_TOPIC]
         system.dead_letter_queue.message_id = properties.get(props.ORIGIN_MESSAGE_ID, "")
