@@ -1,7 +1,8 @@
-"""Passes errors' hints through Spark, which keeps only an error's text."""
+"""What a person hears through Spark: errors' hints, of which it keeps only the text, and lines of its log."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,3 +19,8 @@ def hints_in_text() -> Iterator[None]:
             error.args = (f"{error} ({error.hint})",)
             error.hint = None
         raise
+
+
+def tell(text: str) -> None:
+    """To Spark's log, the only output of its processes."""
+    print(f"rocketmq: {text}", file=sys.stderr)  # noqa: T201

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from rmqproto.filters.sql92 import compile_sql92_for_records
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.pulling import PullRules, pull_range
 from spark_tools.arrow_records import BatchMaker, BatchOptions
-from spark_tools.hints import hints_in_text
+from spark_tools.hints import hints_in_text, tell
 from spark_tools.located import locate_untrusted
 from spark_tools.partitions import cluster_of
 from spark_tools.record_scan import record_starts
@@ -64,9 +63,9 @@ def read_any(
     with hints_in_text():
         yield from batches
     for place in rules.skipped:
-        print(f"rocketmq: passed over log offset {place}", file=sys.stderr)  # noqa: T201 - goes to Spark's log
+        tell(f"passed over log offset {place}")
     for path in rules.gone:
-        print(f"rocketmq: {path} is gone, and the messages in it", file=sys.stderr)  # noqa: T201 - as above
+        tell(f"{path} is gone, and the messages in it")
 
 
 def _read_live(part: OffsetRange, rules: ReadRules, options: ReadOptions) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,6 @@ In a cluster "latest" and times are resolved for each query; in store files once
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from rmqproto.errors import UsageError
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.store_view import StoreView
 from spark_tools.given_options import as_comment, from_comments, is_of_table, plain_options
-from spark_tools.hints import hints_in_text
+from spark_tools.hints import hints_in_text, tell
 from spark_tools.partitions import cluster_of, plan_live
 from spark_tools.planned_part import PlannedPart
 from spark_tools.schema import check_columns, ddl
@@ -162,8 +161,7 @@ class RocketMQReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         gone = [f"{queue_text(gap.queue)}: part of {gap.start} to {gap.end} is gone" for gap in self._planned.gaps]
         for text in [*gone, *self._planned.not_searched]:
-            # This goes to Spark's log, the only output of a planning process.
-            print(f"rocketmq: {text}", file=sys.stderr)  # noqa: T201
+            tell(text)
         return [PlannedPart(part) for part in self._planned.parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

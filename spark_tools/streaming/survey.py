@@ -4,7 +4,6 @@ stream then goes on without it, and takes it up again where it left off."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,16 +14,12 @@ from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.pulling import PullRules, is_gone, is_passing, is_silence, persist
 from rmqreplay.source.queue_ranges import DataLossError, starting_places, wanted_topics
+from spark_tools.hints import tell
 from spark_tools.source_options import ReadOptions
 from spark_tools.streaming.offsets import Places
 
 UNITS_MAX = 512
 """Units of a consume queue to ask for at once."""
-
-
-def tell(text: str) -> None:
-    """To Spark's log, the only output of a planning process."""
-    print(f"rocketmq: {text}", file=sys.stderr)  # noqa: T201
 
 
 @dataclass(slots=True)
