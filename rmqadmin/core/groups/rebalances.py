@@ -22,8 +22,8 @@ Owners = tuple[str, ...]
 
 
 class OwnedQueue(msgspec.Struct, frozen=True):
-    """``since_ms``: the reading in which it first had these owners, None if that was the first one. ``before``: the
-    owners before that."""
+    """``since_ms``: the reading in which it first had these owners, None if that was the first one. ``before``: who
+    last had it before them; empty if nobody ever had."""
 
     owners: Owners
     since_ms: int | None
@@ -96,9 +96,11 @@ class Rebalances:
 
     def _keep(self, at_ms: int, now: dict[MessageQueue, Owners], moved: Iterable[MessageQueue]) -> None:
         for queue in moved:
-            was = self.queues[queue].owners
-            self.moves.append(QueueMove(at_ms, queue, was, now[queue]))
-            self.queues[queue] = OwnedQueue(now[queue], at_ms, was)
+            known = self.queues[queue]
+            self.moves.append(QueueMove(at_ms, queue, known.owners, now[queue]))
+            # While members rebalance, a queue may for a moment have no owner or two: neither is who had it before.
+            gone = tuple(name for name in known.owners if name not in now[queue])
+            self.queues[queue] = OwnedQueue(now[queue], at_ms, gone or known.owners or known.before or ())
         new = {
             queue: OwnedQueue(names, None if self.since_ms is None else at_ms)
             for queue, names in now.items()

@@ -97,7 +97,8 @@ def test_a_member_joins_and_takes_half() -> None:
     assert [(move.at_ms, move.queue.queue_id, move.text()) for move in seen.moves] == [
         (2000, 2, "a → a, b"), (2000, 3, "a → nobody"), (9000, 3, "nobody → b"), (14_000, 2, "a, b → b"),
     ]  # fmt: skip
-    assert seen.queues[QUEUES[3]] == OwnedQueue(("b",), 9000, ())
+    assert seen.queues[QUEUES[3]] == OwnedQueue(("b",), 9000, ("a",)), "nobody had it only in between"
+    assert seen.queues[QUEUES[2]] == OwnedQueue(("b",), 14_000, ("a",)), "both had it only in between"
     assert seen.begun_ms is None
     assert seen.since_ms == 1000
 
@@ -109,6 +110,15 @@ def test_what_is_wrong_at_the_first_look_has_begun_then() -> None:
     done = seen.look(3000, owners("a", "b"))
     assert done is not None
     assert done.text() == "queues went to other members in 2 s: b gained 1"
+
+
+def test_a_queue_that_nobody_ever_had_has_no_owner_before() -> None:
+    seen = Rebalances()
+    for at_ms, names in ((1000, ""), (2000, "a"), (3000, ""), (4000, "a")):
+        seen.look(at_ms, owners("c", names))
+        if at_ms == 2000:
+            assert seen.queues[QUEUES[1]] == OwnedQueue(("a",), 2000, ())
+    assert seen.queues[QUEUES[1]] == OwnedQueue(("a",), 4000, ("a",)), "it came back"
 
 
 def test_the_last_member_leaves_and_a_topic_goes() -> None:
