@@ -11,7 +11,7 @@ from rmqproto.errors import NotFoundError
 from rmqproto.names import group_in_topic, retry_topic
 from rmqproto.wording import counted
 from rmqreplay.ledger.letter_source import letters_of
-from rmqreplay.ledger.redriven import SentBefore, sent_before
+from rmqreplay.ledger.sent_before import SentBefore, sent_before
 from rmqreplay.plans.plan import Plan, save_plan, wave_count_for
 from rmqreplay.run.engine import Engine
 from rmqreplay.run.group_guard import TO_SAME, refuse_orderly_group

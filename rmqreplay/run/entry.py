@@ -19,7 +19,7 @@ from rmqproto.wording import counted
 from rmqreplay.ledger.jobs import planned_job
 from rmqreplay.ledger.ledger import read_ledger
 from rmqreplay.ledger.letter_source import letters_of
-from rmqreplay.ledger.redriven import changed_queue, sent_before
+from rmqreplay.ledger.sent_before import changed_queue, sent_before
 from rmqreplay.plans.plan import Plan
 from rmqreplay.plans.planning import check_target, plan_replay
 from rmqreplay.plans.request import ReplayRequest, check_ledger_root, default_ledger_root, freeze

@@ -18,7 +18,7 @@ from rmqreplay.ledger.audit import AuditResult, audit
 from rmqreplay.ledger.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
 from rmqreplay.ledger.letter_source import letters_of
 from rmqreplay.ledger.lost_lines import has_lost_lines
-from rmqreplay.ledger.redriven import root_lock, sent_before
+from rmqreplay.ledger.sent_before import root_lock, sent_before
 from rmqreplay.plans.plan import Plan
 from rmqreplay.run.canary import WAIT_S_DEFAULT, watch_canary
 from rmqreplay.run.engine import Engine

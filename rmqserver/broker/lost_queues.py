@@ -11,7 +11,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import StorageError
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqserver.broker.errors import TableFull
-from rmqserver.broker.tables.offsets import SEPARATOR, ConsumerOffsets
+from rmqserver.broker.tables.consumer_offsets import SEPARATOR, ConsumerOffsets
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.segments import QUEUES_ANEW

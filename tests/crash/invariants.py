@@ -6,7 +6,7 @@ from bisect import bisect_right
 from random import Random
 
 from rmqproto.java.java_hash import abs_hash, extend_hash
-from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode

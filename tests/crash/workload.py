@@ -10,7 +10,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.java.java_hash import tag_code
 from rmqproto.message.record import BatchItem, encode_batch, host_bytes
 from rmqserver.broker.tables.config_table import ConfigTable
-from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.store.disk.config_files import IN_PLACE_FROM_COUNT, ConfigFiles
 from rmqserver.store.message_store import DEFAULT_PARTS, MessageStore, StoreParts
 from rmqserver.store.options import FlushMode, StoreOptions

@@ -22,7 +22,7 @@ from rmqserver.broker.stats import stats
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables import config_table, groups, offsets
 from rmqserver.broker.tables.groups import GroupTable
-from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig

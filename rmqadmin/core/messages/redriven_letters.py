@@ -1,5 +1,5 @@
 """Which dead letters were redriven from this machine, by the ledgers of its redrives. One rule for all who ask:
-``rmqreplay.ledger.redriven``."""
+``rmqreplay.ledger.sent_before``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def redriven_before(admin: AdminClient, letters: Iterable[FoundMessage], ledger:
         return set()
     from rmqreplay.ledger.letter_source import LiveLetters
     from rmqreplay.ledger.letters import letter_of
-    from rmqreplay.ledger.redriven import sent_of_letters
+    from rmqreplay.ledger.sent_before import sent_of_letters
 
     found = {place_of(letter): letter_of(letter.stored, letter.properties) for letter in letters}
     return sent_of_letters(root, found, LiveLetters(admin))
@@ -46,7 +46,7 @@ def redriven_count(
     if root is None:
         return 0
     from rmqreplay.ledger.letter_source import LiveLetters
-    from rmqreplay.ledger.redriven import sent_of_ranges
+    from rmqreplay.ledger.sent_before import sent_of_ranges
     from rmqreplay.source.offset_ranges import OffsetRange
 
     asked: Sequence[OffsetRange] = [OffsetRange(queue, *ends) for queue, ends in ranges.items() if ends[0] < ends[1]]

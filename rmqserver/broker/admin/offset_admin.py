@@ -11,7 +11,7 @@ from rmqproto.bodies.statistics import CorrectionOffsets, DelayOffsets, GroupLis
 from rmqproto.headers.statistics import CloneGroupOffsetHeader, CorrectionOffsetHeader
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.own_address import OwnAddress
-from rmqserver.broker.tables.offsets import SEPARATOR, ConsumerOffsets
+from rmqserver.broker.tables.consumer_offsets import SEPARATOR, ConsumerOffsets
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.operation import Peer
 from rmqserver.store.message_store import MessageStore

@@ -20,7 +20,7 @@ from rmqserver.broker.admin.paging import page
 from rmqserver.broker.stats.queue_times import store_time_ms
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_untrusted
-from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config.broker_config import QUEUE_NUMS_MAX, BrokerConfig
 from rmqserver.operation import Refused

@@ -31,7 +31,7 @@ from rmqserver.store.timers.timer_check import TIMER_CHECK_FIELDS_BYTES, TimerCh
 
 if TYPE_CHECKING:
     from rmqserver.broker.tables.groups import GroupTable
-    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles

@@ -15,7 +15,7 @@ from rmqserver.broker.transactions.half_queue import HalfQueue, true_progress
 
 if TYPE_CHECKING:
     from rmqproto.message.record import StoredMessage
-    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.broker.transactions.half_messages import OpMessages
     from rmqserver.store.disk.config_files import Document

@@ -20,7 +20,7 @@ from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.returned_messages import ReturnRequests
 from rmqserver.doors.remoting.sends import SendHandlers
-from rmqserver.doors.remoting.slave_requests import SlaveRequests
+from rmqserver.doors.remoting.slave_refusals import SlaveRefusals
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 
@@ -56,7 +56,7 @@ def broker_handlers(broker: Broker) -> dict[int, Handler]:
     for service in services:
         table.update(service.handlers())
     if broker.slave is not None:
-        table |= SlaveRequests(broker.config, broker.slave).handlers(table)
+        table |= SlaveRefusals(broker.config, broker.slave).handlers(table)
     if broker.set_state is not None and isinstance(broker.replicas, SetMaster):
         table |= MemberRequests(broker.set_state, broker.replicas).handlers(table)
     return table

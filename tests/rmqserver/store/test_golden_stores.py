@@ -11,7 +11,7 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqproto.message.record import StoredMessage, decode_record_untrusted, host_text
-from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.log.scan import scan

@@ -16,7 +16,7 @@ from rmqserver.broker.stats.queue_times import store_time_ms
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.lite.ready import Ready
     from rmqserver.broker.consuming.lite.subscriptions import LiteSubscriptions
-    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer

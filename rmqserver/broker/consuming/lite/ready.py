@@ -17,7 +17,7 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_names_of, lite_queue_name
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.holds import Holds, WakeKey
-    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.operation import Peer
     from rmqserver.store.message_store import MessageStore
     from rmqserver.store.queues.round import Arrival

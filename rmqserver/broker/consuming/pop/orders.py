@@ -12,7 +12,7 @@ import msgspec
 from rmqproto.bodies.base import Body
 from rmqproto.java.java_numbers import Int64
 from rmqserver.broker.tables.config_table import from_file
-from rmqserver.broker.tables.offsets import SEPARATOR
+from rmqserver.broker.tables.consumer_offsets import SEPARATOR
 
 if TYPE_CHECKING:
     from rmqserver.broker.tables.groups import GroupTable

@@ -25,7 +25,7 @@ from rmqproto.message.light_queues import queue_offset_in_untrusted
 from rmqproto.message.record import RECORD_SIZE_MIN_BYTES, decode_record_untrusted, encode_record
 from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, retry_kind
-from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
+from rmqserver.broker.consuming.offset_requests import is_whole_queue_near
 from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.results import MOVED, GetResult, GetStatus
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.pop_sources import PopSources
     from rmqserver.broker.consuming.pop.revive_log import ReviveLog
     from rmqserver.broker.stats.stats import BrokerStats
-    from rmqserver.broker.tables.offsets import ConsumerOffsets
+    from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore
 

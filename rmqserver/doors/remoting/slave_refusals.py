@@ -35,7 +35,7 @@ def retry_at_master(pull: PullHeader, remark: str | None) -> Refused:
     return Refused(ResponseCode.PULL_RETRY_IMMEDIATELY, remark, again)
 
 
-class SlaveRequests:
+class SlaveRefusals:
     def __init__(self, config: BrokerConfig, slave: Slave):
         self._config = config
         self._slave = slave

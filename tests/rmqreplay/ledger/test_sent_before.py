@@ -13,7 +13,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqreplay.ledger.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger
 from rmqreplay.ledger.letters import BrokerSeen, Letter, LetterBook, Witness, mark_of, marked_runs, unmarked
-from rmqreplay.ledger.redriven import changed_queue, sent_before, sent_of_letters, sent_of_ranges
+from rmqreplay.ledger.sent_before import changed_queue, sent_before, sent_of_letters, sent_of_ranges
 from rmqreplay.plans.plan import Plan, Selection, Source, TargetRule, save_plan
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, queue_text
 
