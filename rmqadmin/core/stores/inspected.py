@@ -239,7 +239,7 @@ def _state(found: Survey) -> str:
 
 
 def _index_entries(found: Survey) -> int | None:
-    from rmqserver.store.index.file import HEADER, IndexFile
+    from rmqserver.store.index.index_file import HEADER, IndexFile
 
     if not found.has_index_counts:
         return None

@@ -81,7 +81,7 @@ def _held(found: Survey, log: FoundFiles, path: str) -> _Held:
 
 
 def _held_by_index(found: Survey, path: str) -> _Held:
-    from rmqserver.store.index.file import HEADER, IndexHeader, is_index_name
+    from rmqserver.store.index.index_file import HEADER, IndexHeader, is_index_name
 
     data = found.disk.open(path, read_only=True).pread(HEADER.size, 0) if found.disk.is_file(path) else b""
     if len(data) < HEADER.size or not is_index_name(path.rpartition("/")[2]):

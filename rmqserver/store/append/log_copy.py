@@ -16,7 +16,7 @@ from rmqserver.store.append.confirmation import OFFSET_MAX, Confirmation
 from rmqserver.store.append.copied_blocks import BLOCK_BYTES, CopiedBlocks
 from rmqserver.store.fate import FATE_MASK, INDEXED, QUEUED, fates
 from rmqserver.store.followers import Follower
-from rmqserver.store.index.file import index_item
+from rmqserver.store.index.index_file import index_item
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.scan import FoundRecord, read_records, records_untrusted
 from rmqserver.store.queues.consume_queues import ConsumeQueues

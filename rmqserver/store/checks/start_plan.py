@@ -15,7 +15,7 @@ from rmqserver.store.checks.looks.log_walk import LogStretch, walk
 from rmqserver.store.checks.looks.queue_check import LostMessages
 from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.overlay import Range
-from rmqserver.store.index.file import HEADER, INDEX_UNIT, IndexHeader
+from rmqserver.store.index.index_file import HEADER, INDEX_UNIT, IndexHeader
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.options import UNIT_SIZE_BYTES
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import abs_hash, extend_hash
 from rmqserver.store.disk.disk import Disk, File
-from rmqserver.store.index.file import (
+from rmqserver.store.index.index_file import (
     NAME_DIGITS,
     IndexFile,
     LiveIndexFile,

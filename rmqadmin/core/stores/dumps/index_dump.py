@@ -41,7 +41,7 @@ def index_rows(found: Survey, window: DumpWindow) -> Iterator[IndexEntryRow]:
     """The entries. ``window`` counts the log offsets of messages. StorageError if it is unknown where entries are."""
     from rmqserver.store.checks.found_files import commit_log_of
     from rmqserver.store.checks.looks.index_check import FoundIndexFile
-    from rmqserver.store.index.file import HEADER
+    from rmqserver.store.index.index_file import HEADER
 
     if not found.has_index_counts:
         raise StorageError("how many slots the index files have is unknown, and so where their entries begin")

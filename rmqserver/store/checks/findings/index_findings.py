@@ -6,7 +6,7 @@ from rmqproto.wording import counted
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
 from rmqserver.store.checks.looks.index_check import CheckedIndexFile, IndexCheck
-from rmqserver.store.index.file import file_size_bytes
+from rmqserver.store.index.index_file import file_size_bytes
 
 MADE_ANEW = "makes it anew from the log"
 MISSED = "leaves it: look-ups by key miss messages"

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from rmqserver.store.disk.disk import Disk, File
-from rmqserver.store.index.file import (
+from rmqserver.store.index.index_file import (
     HEADER,
     INDEX_UNIT,
     SLOT,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_id, extend_hash_utf8, extend_hashes_id, java_hash
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.index import file as index_file
-from rmqserver.store.index.file import file_size_bytes, index_item
+from rmqserver.store.index.index_file import file_size_bytes, index_item
 from rmqserver.store.index.index import Index
 from rmqserver.store.queues.consume_queues import Topic
 from rmqserver.store.queues.round import IndexItem
