@@ -19,7 +19,6 @@ from rmqserver.broker.clients.client_admin import ClientAdmin
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.clients.locks import QueueLocks
 from rmqserver.broker.clients.membership import MemberNotices, Membership
-from rmqserver.broker.consuming.offset_requests import CommittedOffsets
 from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.consuming.lite.infos import LiteInfos
@@ -27,6 +26,7 @@ from rmqserver.broker.consuming.lite.lite_topics import Lite
 from rmqserver.broker.consuming.lite.pops import LiteChecks, LitePops
 from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import LiteSubscriptions
+from rmqserver.broker.consuming.offset_requests import CommittedOffsets
 from rmqserver.broker.consuming.pop.acks import Acks
 from rmqserver.broker.consuming.pop.assignment import AskRoute, Assigning
 from rmqserver.broker.consuming.pop.looks import Looks
@@ -62,8 +62,8 @@ from rmqserver.broker.sending.targets import Targets, at_once
 from rmqserver.broker.sending.waiting_put import WaitingPut
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
-from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
 from rmqserver.broker.transactions.checks import Checks

@@ -18,8 +18,8 @@ from rmqproto.pop import normal_topic
 from rmqserver.broker.clients.clients import Client, Clients
 from rmqserver.broker.stats.queue_times import store_time_ms
 from rmqserver.broker.stats.stats import BrokerStats, Flow
-from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.consumer_offsets import SEPARATOR, ConsumerOffsets
+from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.metrics.exposition import COUNTER, GAUGE, Family, LabelledValue

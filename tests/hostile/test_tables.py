@@ -20,9 +20,9 @@ from rmqserver.broker.consuming.holds import Held, Holds
 from rmqserver.broker.errors import NameTooLong, TableFull, TooManyClients
 from rmqserver.broker.stats import stats
 from rmqserver.broker.stats.stats import BrokerStats
-from rmqserver.broker.tables import config_table, groups, offsets
-from rmqserver.broker.tables.groups import GroupTable
+from rmqserver.broker.tables import config_table, consumer_offsets, groups
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
@@ -80,7 +80,7 @@ def test_groups_and_what_is_forbidden_to_them_are_bounded(files: ConfigFiles, mo
 def test_offsets_are_bounded_whatever_queue_ids_are_committed(
     files: ConfigFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offsets, "OFFSETS_MAX", 3)
+    monkeypatch.setattr(consumer_offsets, "OFFSETS_MAX", 3)
     table = ConsumerOffsets(files, lambda: NOW_MS)
     table.load()
     table.commit("G", "T", 0, 1)

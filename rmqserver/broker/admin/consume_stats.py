@@ -17,8 +17,8 @@ from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.stats.queue_times import UNKNOWN_MS, store_time_ms
 from rmqserver.broker.stats.stats import BrokerStats
-from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import Peer, Refused

@@ -12,8 +12,8 @@ from rmqproto.names import group_problem
 from rmqserver.broker.admin.paging import page
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables.attributes import GROUP_ATTRIBUTES, alter
-from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.config.broker_config import QUEUE_NUMS_MAX, BrokerConfig
 from rmqserver.operation import Refused
 

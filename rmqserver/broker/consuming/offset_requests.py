@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.consuming import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
-from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.operation import Refused
 from rmqserver.store.queues.reader import physical_memory_bytes

@@ -16,8 +16,8 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.wire.fastjson import ObjectMap, dumps
 from rmqserver.broker.clients.clients import Clients, refuse_older
-from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import Refused

@@ -30,8 +30,8 @@ from rmqserver.broker.replicas.master_link import MasterLink
 from rmqserver.store.timers.timer_check import TIMER_CHECK_FIELDS_BYTES, TimerCheckpoint
 
 if TYPE_CHECKING:
-    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HELLO_MAX_BYTES = 64 << 10
-"""What a client may send before its connection is answered for the first time."""
+HELLO_MAX_BYTES = 128 << 10
+"""What a client may send before its connection is answered for the first time: HTTP/2's first window, 64 KiB of data,
+with its hello, headers and frames (RFC 9113, 6.9.2)."""
 
 NOT_INSTALLED = "the libraries for clients of gRPC, such as RocketMQ 5's, are missing: pip install 'rmqadmin[grpc]'"
 

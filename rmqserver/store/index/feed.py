@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.fate import FATE_MASK, INDEXED
-from rmqserver.store.index.index_file import index_item
 from rmqserver.store.index.index import Index
+from rmqserver.store.index.index_file import index_item
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.scan import FoundRecord, is_record, scan_portions
 from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic

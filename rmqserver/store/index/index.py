@@ -12,12 +12,11 @@ from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.index.index_file import (
     NAME_DIGITS,
     IndexFile,
-    LiveIndexFile,
-    Snapshot,
     entries,
     file_size_bytes,
     is_index_name,
 )
+from rmqserver.store.index.live_file import LiveIndexFile, Snapshot
 from rmqserver.store.queues.round import IndexItem
 
 

@@ -26,8 +26,8 @@ from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
-    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore

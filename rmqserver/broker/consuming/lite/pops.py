@@ -20,11 +20,11 @@ from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted
-from rmqserver.broker.consuming.offset_requests import is_whole_queue_near
 from rmqserver.broker.consuming.holds import Held, WakeKey
 from rmqserver.broker.consuming.lite.infos import is_lite
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
+from rmqserver.broker.consuming.offset_requests import is_whole_queue_near
 from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
 from rmqserver.operation import SEE_FAQ, Guarded, Peer, Refused
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.reads import Reads
     from rmqserver.broker.stats.stats import BrokerStats
-    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore

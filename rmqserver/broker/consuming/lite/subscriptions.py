@@ -17,8 +17,8 @@ from rmqserver.store.queues.light import is_light
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
-    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore
 

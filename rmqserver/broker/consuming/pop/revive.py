@@ -31,8 +31,8 @@ from rmqserver.store.new_message import NewMessage, copy_for
 from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
 
 if TYPE_CHECKING:
-    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
+    from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore

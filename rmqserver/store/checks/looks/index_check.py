@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from rmqserver.store.disk.disk import Disk, File
+from rmqserver.store.index.found_counts import Counts
 from rmqserver.store.index.index_file import (
     HEADER,
     INDEX_UNIT,
@@ -17,10 +18,9 @@ from rmqserver.store.index.index_file import (
     IndexHeader,
     entries,
     file_size_bytes,
-    index_units,
     seconds_since,
 )
-from rmqserver.store.index.found_counts import Counts
+from rmqserver.store.index.live_file import index_units
 from rmqserver.store.queues.consume_queues import NO_TAG
 from rmqserver.store.queues.round import IndexItem
 

@@ -8,8 +8,8 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import StorageError
 from rmqproto.wire.fastjson import parse_untrusted
-from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.consumer_offsets import VERSION_STEP, ConsumerOffsets
+from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable, config_text
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.config_files import ConfigFiles

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import h2.config
+import h2.connection
 import pytest
 import trio
 
@@ -53,3 +55,15 @@ def test_a_hello_without_end_is_not_kept() -> None:
     waiting.feed_untrusted(b"x" * HELLO_MAX_BYTES)
     with pytest.raises(OSError, match="does not wait"):
         waiting.feed_untrusted(b"x")
+
+
+def test_a_first_message_may_fill_the_first_window_while_the_door_opens() -> None:
+    client = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+    client.initiate_connection()
+    client.increment_flow_control_window(1 << 20)
+    client.send_headers(1, [(":method", "POST"), (":scheme", "http"), (":path", "/a"), (":authority", "b")])
+    while room := client.local_flow_control_window(1):
+        client.send_data(1, bytes(min(room, 1024)))
+    broker = Broker()
+    waiting = GrpcDoor(broker, broker.turned_away).take(Connection())  # type: ignore[arg-type]
+    waiting.feed_untrusted(client.data_to_send())

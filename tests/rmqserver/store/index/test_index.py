@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_id, extend_hash_utf8, extend_hashes_id, java_hash
 from rmqserver.store.disk.disk import OsDisk
-from rmqserver.store.index import file as index_file
-from rmqserver.store.index.index_file import file_size_bytes, index_item
+from rmqserver.store.index import live_file
 from rmqserver.store.index.index import Index
+from rmqserver.store.index.index_file import file_size_bytes, index_item
 from rmqserver.store.queues.consume_queues import Topic
 from rmqserver.store.queues.round import IndexItem
 
@@ -150,7 +150,7 @@ def test_files_are_the_same_whatever_is_put_at_once(units: int, items: list[Inde
     at_once, singly = files(portions), files([1] * len(items))
     assert at_once == singly
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_file, "index_units", None)
+        patch.setattr(live_file, "index_units", None)
         assert files(portions) == singly  # the same without C
 
 
