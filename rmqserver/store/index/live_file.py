@@ -1,0 +1,196 @@
+"""The newest index file. Its slots are in memory, because three random 4-byte writes a message would cost more than the
+message. It reaches the disk as a snapshot; a crash may tear that, but recovery notices."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+
+from rmqserver.store.disk.disk import File
+from rmqserver.store.index.index_file import HEADER, INDEX_UNIT, IndexFile, entries, seconds_since
+from rmqserver.store.queues.round import IndexItem
+
+try:
+    from rmqserver.store.index._index import index_units as index_units
+except ImportError:  # installed without a C compiler
+    index_units = None  # type: ignore[assignment]
+
+_SLOTS_PER_PAGE_SHIFT = 10
+_PAGE_BYTES = 4 << _SLOTS_PER_PAGE_SHIFT
+_LOAD_BYTES = 1 << 20
+UNITS_BEHIND_MAX_BYTES = 1 << 20
+"""Units kept in memory before they are written ahead of the next snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The changes that bring a file on the disk up to date; another thread may write them."""
+
+    file: File
+    header: bytes
+    end_timestamp_ms: int
+    slots: list[tuple[int, bytes]]
+    """Place in the file, and the bytes."""
+
+    def write(self) -> None:
+        """The changes, and the units written before, are on the device at return. The header goes first: until the
+        checkpoint vouches for its end time, recovery after a crash drops the file and rebuilds it."""
+        self.file.pwrite(self.header, 0)
+        self.file.fdatasync()
+        for at, data in self.slots:
+            self.file.pwrite(data, at)
+        self.file.fdatasync()
+
+
+class LiveIndexFile(IndexFile):
+    """The newest file. Its slots are in anonymous memory, touched as they are used; ``snapshot`` returns what to
+    write."""
+
+    def __init__(self, file: File, slot_count: int, unit_count: int):
+        super().__init__(file, slot_count, unit_count)
+        pages = -(-4 * slot_count // _PAGE_BYTES)
+        self._memory = mmap.mmap(-1, pages * _PAGE_BYTES)
+        self._slots = memoryview(self._memory).cast("i")
+        self._dirty = bytearray(pages)
+        self._behind = bytearray()
+        self._behind_first = self.header.next_unit
+        if self.header.next_unit > 1:
+            self._load_slots()
+
+    def _load_slots(self) -> None:
+        at, end = 0, 4 * self.slot_count
+        while at < end:
+            data = self.file.pread(min(_LOAD_BYTES, end - at), HEADER.size + at)
+            if data.count(0) != len(data):  # unused slots stay untouched memory
+                self._memory[at : at + len(data)] = _swapped(data)
+            at += len(data)
+
+    def slot(self, number: int) -> int:
+        return self._slots[number]
+
+    def unit(self, number: int) -> bytes:
+        behind = number - self._behind_first
+        if behind >= 0:
+            return bytes(self._behind[behind * INDEX_UNIT.size : (behind + 1) * INDEX_UNIT.size])
+        return super().unit(number)
+
+    def put(self, items: list[IndexItem]) -> int:
+        """Adds the entries of messages in log order; returns how many messages fit. The entries of a message are never
+        spread over two files, unless no file could hold them all."""
+        header, done = self.header, len(items)
+        room = self.unit_count - header.next_unit
+        if self._put_natively(items, room):
+            return done
+        hashes, log_offsets = entries(items)
+        if len(hashes) > room:
+            next_offset = log_offsets[room]
+            end = log_offsets.index(next_offset)
+            if not end and header.next_unit <= 1:
+                end, next_offset = room, next((offset for offset in log_offsets if offset > log_offsets[0]), -1)
+            done = next((position for position, item in enumerate(items) if item[1] == next_offset), done)
+            del hashes[end:], log_offsets[end:]
+        if hashes:
+            if header.next_unit <= 1:
+                header.begin_log_offset = log_offsets[0]
+                header.begin_timestamp_ms = next(item[2] for item in items if item[1] == log_offsets[0])
+            self._chain_up(hashes, log_offsets, self._seconds(items, log_offsets))
+        if done:
+            _, header.end_log_offset, header.end_timestamp_ms, _, _, _ = items[done - 1]
+        return done
+
+    def _put_natively(self, items: list[IndexItem], room: int) -> bool:
+        """Does it in C, except for a file's first entries and unusual messages. False if Python has to do it."""
+        header = self.header
+        if index_units is None or header.next_unit <= 1 or not items:
+            return False
+        done = index_units(
+            items, self._slots, self.slot_count, self._dirty, header.next_unit, room, header.begin_timestamp_ms
+        )
+        if done is None:
+            return False
+        units, used_slots = done
+        self._behind += units
+        header.next_unit += len(units) // INDEX_UNIT.size
+        header.used_slot_count += used_slots
+        _, header.end_log_offset, header.end_timestamp_ms, _, _, _ = items[-1]
+        return True
+
+    def _chain_up(self, hashes: list[int], log_offsets: list[int], seconds: Iterable[int]) -> None:
+        """Does each step for all entries: a loop that does all steps for each entry takes a third longer."""
+        header, slots, slot_count = self.header, self._slots, self.slot_count
+        number = header.next_unit
+        taken = [key_hash % slot_count for key_hash in hashes]
+        before: list[int] = []
+        for slot in taken:
+            previous = slots[slot]
+            before.append(previous if 0 < previous < number else 0)
+            slots[slot] = number
+            number += 1
+        for page in {slot >> _SLOTS_PER_PAGE_SHIFT for slot in taken}:
+            self._dirty[page] = 1
+        self._behind += b"".join(map(INDEX_UNIT.pack, hashes, log_offsets, seconds, before))
+        header.next_unit = number
+        header.used_slot_count += before.count(0)
+
+    def _seconds(self, items: list[IndexItem], log_offsets: list[int]) -> Iterable[int]:
+        """The seconds from the file's begin time to each entry."""
+        begin_ms = self.header.begin_timestamp_ms
+        by_time = {at_ms: seconds_since(begin_ms, at_ms) for at_ms in {item[2] for item in items}}
+        if len(set(by_time.values())) == 1:
+            return repeat(by_time.popitem()[1])
+        by_offset = {item[1]: by_time[item[2]] for item in items}
+        return [by_offset[log_offset] for log_offset in log_offsets]
+
+    def write_ahead(self) -> None:
+        """Writes units once there are many; they count for nothing until the header counts them. OSError."""
+        if len(self._behind) >= UNITS_BEHIND_MAX_BYTES:
+            self._write_units()
+
+    def _write_units(self) -> None:
+        self.file.pwrite(self._behind, self._units_at + INDEX_UNIT.size * self._behind_first)
+        self._behind.clear()
+        self._behind_first = self.header.next_unit
+
+    def snapshot(self) -> Snapshot | None:
+        """The changes since the last snapshot, None if there are none. The caller has snapshots written in their order.
+        Units are written before it returns, because a query reads from the file what is no longer in memory.
+        OSError."""
+        pages = [i for i, is_dirty in enumerate(self._dirty) if is_dirty]
+        if not pages and not self._behind:
+            return None
+        if self.header.next_unit < self.unit_count:  # behind the last entry there may be some of before a crash
+            blank_at = self._units_at + INDEX_UNIT.size * self.header.next_unit
+            self.file.pwrite(bytes(INDEX_UNIT.size), blank_at)
+        self._write_units()
+        slots = [self._page_run(first, count) for first, count in _runs(pages)]
+        self._dirty = bytearray(len(self._dirty))
+        return Snapshot(self.file, self.header.pack(), self.header.end_timestamp_ms, slots)
+
+    def _page_run(self, first: int, count: int) -> tuple[int, bytes]:
+        start = first * _PAGE_BYTES
+        stop = min((first + count) * _PAGE_BYTES, 4 * self.slot_count)
+        return HEADER.size + start, _swapped(self._memory[start:stop])
+
+
+def _swapped(data: bytes) -> bytes:
+    """Slots in the other byte order: big-endian on disk, native in memory."""
+    slots = array("i", data)
+    assert slots.itemsize == 4
+    if sys.byteorder == "little":
+        slots.byteswap()
+    return slots.tobytes()
+
+
+def _runs(pages: list[int]) -> Iterator[tuple[int, int]]:
+    """Runs of consecutive page numbers as (first, count)."""
+    at = 0
+    while at < len(pages):
+        stop = at + 1
+        while stop < len(pages) and pages[stop] == pages[at] + stop - at:
+            stop += 1
+        yield pages[at], stop - at
+        at = stop
