@@ -19,6 +19,7 @@ from pathlib import Path
 from bench.broker import (
     cold,
     delivery,
+    grpc,
     guarded,
     idle,
     lateness,
@@ -57,6 +58,7 @@ PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "shell": lambda load, extent: shell_lines.take(extent),
     "topics": lambda load, extent: topics.take(extent),
     "fresh-slave": fresh_slave.take,
+    "grpc": lambda load, extent: grpc.take(extent),
     "failover": lambda load, extent: failover.take(extent),
 }
 """The parts apart from the four that have rows."""
