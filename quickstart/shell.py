@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,8 @@ class Shell:
         self._program = str(Path(sys.executable).with_name("rmqadmin"))
         own = {"NAMESRV_ADDR": namesrv_addr, "RMQADMIN_CONTEXT": "none", "XDG_STATE_HOME": str(state_dir)}
         self._environment = os.environ | own
+        self.ledgers = state_dir / "rmqadmin" / "replay"
+        """Where its replays keep theirs."""
 
     def show(self, *words: str) -> None:
         """Runs one command and shows its line and output. CalledProcessError if it fails."""
@@ -31,17 +32,6 @@ class Shell:
 
     def items(self, *words: str) -> list[dict[str, Any]]:
         """The rows of one command, for counting."""
-        items: list[dict[str, Any]] = self._document(words)["items"]
-        return items
-
-    def show_summary(self, *words: str) -> dict[str, Any]:
-        """Runs one command, shows its output and returns its summary. CalledProcessError if it fails."""
-        print(f"\n$ rmqadmin -o json {shlex.join(words)}", flush=True)
-        summary: dict[str, Any] = self._document(words)["summary"]
-        print(json.dumps(summary, indent=2), flush=True)
-        return summary
-
-    def _document(self, words: Sequence[str]) -> dict[str, Any]:
         done = subprocess.run(
             [self._program, "-o", "json", *words],
             env=self._environment,
@@ -49,5 +39,5 @@ class Shell:
             timeout=COMMAND_TIMEOUT_S,
             stdout=subprocess.PIPE,
         )
-        document: dict[str, Any] = json.loads(done.stdout)
-        return document
+        items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
+        return items

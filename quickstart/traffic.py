@@ -1,23 +1,27 @@
-"""The traffic through the broker: a producer with many concurrent sends, and push consumers that book arrivals."""
+"""The traffic through the broker: a frame of Spark is published, and push consumers book arrivals."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import trio
 
 from quickstart.broker import ReadyLine
-from quickstart.dead_letters import dead_letter_count
-from quickstart.flights import Flight
+from quickstart.dead_letters import message_count
 from rmqclient.listener import SUCCESS, ConsumeStatus, later
-from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
+from rmqclient.message import ReceivedMessage
 from rmqclient.push_consumer import PushConsumer
+from rmqproto.names import dlq_topic
+from spark_tools.replay.spark_engine import run_spark
 
-OPEN_SENDS = 128
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 DELAY_LEVEL_OF_RETRY = 1
 """One second between a failure and the next try."""
 
@@ -31,32 +35,28 @@ SEND_TIMEOUT_S = 60
 Advance = Callable[[int], None]
 
 
-@dataclass
-class Published:
-    """The numbers of the rows that were offered to the broker, and of those that it acknowledged."""
+def publish(broker: ReadyLine, topic: str, flights: DataFrame, advance: Advance) -> None:
+    """Returns when the broker has acknowledged every flight. SparkJobError."""
+    writing = flights.write.format("rocketmq").mode("append").options(
+        nameServer=broker.namesrv_addr, topic=topic, sendTimeoutMs=str(SEND_TIMEOUT_S * 1000)
+    )  # fmt: skip
 
-    offered: set[int] = field(default_factory=set)
-    acknowledged: set[int] = field(default_factory=set)
+    is_done = threading.Event()
 
+    def watch() -> None:
+        shown = 0
+        while not is_done.wait(POLL_S):
+            stored = message_count(broker, topic)
+            advance(stored - shown)
+            shown = stored
 
-async def publish(namesrv_addr: str, topic: str, flights: Iterable[Flight], advance: Advance) -> Published:
-    published = Published()
-    rows = iter(flights)
-
-    async def sender(producer: Producer) -> None:
-        for flight in rows:
-            published.offered.add(flight.row)
-            await producer.send(Message(topic, flight.body, tags=flight.tag, keys=flight.keys))
-            published.acknowledged.add(flight.row)
-            advance(1)
-
-    async with (
-        Producer(namesrv_addr, "quickstart_producer", timeout_s=SEND_TIMEOUT_S) as producer,
-        trio.open_nursery() as nursery,
-    ):
-        for _ in range(OPEN_SENDS):
-            nursery.start_soon(sender, producer)
-    return published
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        run_spark(writing.save)
+    finally:
+        is_done.set()
+        watcher.join()
 
 
 @dataclass
@@ -85,7 +85,7 @@ async def book_arrivals(broker: ReadyLine, topic: str, group: str, total: int, a
         deadline_s = trio.current_time() + STALLED_S
         while done < total and trio.current_time() < deadline_s:
             await trio.sleep(POLL_S)
-            dead = await trio.to_thread.run_sync(dead_letter_count, broker, group)
+            dead = await trio.to_thread.run_sync(message_count, broker, dlq_topic(group))
             advance(dead - dead_before)
             dead_before = dead
             if len(consumed.booked) + dead > done:
