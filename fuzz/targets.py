@@ -37,6 +37,7 @@ from rmqproto.wire.command import FrameReader, HeaderCodec, decode_frame_untrust
 from rmqserver.broker.tables import attributes
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
+from rmqserver.doors.grpc.http2 import STREAMS_MAX, Http2, StreamEnded
 from rmqserver.namesrv import register_body
 from rmqserver.store.timers.timer_check import DeliveryNote
 
@@ -208,11 +209,27 @@ def message_line(data: bytes) -> None:
     assert all(found.properties.values())
 
 
+def http2(data: bytes) -> None:
+    """Each request is answered at its end, as far as the peer's windows allow."""
+    connection, at = Http2(), 0
+    while at < len(data):
+        size = 1 + data[at] % 64
+        for event in connection.received(data[at : at + size]):
+            if isinstance(event, StreamEnded):
+                connection.begin(event.stream, b"\x88")
+                connection.send(event.stream, bytes(100))
+                connection.end(event.stream, b"\x88")
+        at += size
+    connection.to_send()
+    assert 0 <= connection.queued_bytes <= 100 * STREAMS_MAX
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
         frame, json_header, binary_header, record, batch, message_properties, json_body, expression,
         sql92, config, registration, trace, recall_handle, delivery_note, packed_messages, message_line, gate,
+        http2,
     )
 }  # fmt: skip
 

@@ -28,7 +28,7 @@ NOT_INSTALLED = "the libraries for clients of gRPC, such as RocketMQ 5's, are mi
 
 def is_installed() -> bool:
     try:
-        return find_spec("h2") is not None and find_spec("google.protobuf") is not None
+        return find_spec("google.protobuf") is not None
     except ModuleNotFoundError:
         return False
 

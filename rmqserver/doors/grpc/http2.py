@@ -1,42 +1,63 @@
 """HTTP/2 of one connection, as the server that gRPC needs (RFC 9113), behind a small interface, so that the engine may
 change. It does no I/O: bytes go in by ``received``, events come out, and ``to_send`` has the bytes for the peer.
 
-The engine is ``h2``. Header names and values are bytes, and are not checked beyond what HTTP/2 demands.
+The frames are our own, because a call of the maintained engines costs more than all that it asks for
+(docs/performance-changes.md).
 """
 
 from __future__ import annotations
 
-import contextlib
+import struct
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from enum import IntEnum
 from typing import NamedTuple
 
-import h2.config
-import h2.connection
-import h2.errors
-import h2.events
-import h2.exceptions
-import h2.settings
-
 from rmqproto.errors import ProtocolError
-
-Headers = list[tuple[bytes, bytes]]
+from rmqserver.doors.grpc.header_blocks import SIZE_UPDATE_TO_0, TABLE_SIZE_BYTES, HeaderDecoder, Headers
 
 STREAM_WINDOW_BYTES = 1 << 20
 CONNECTION_WINDOW_BYTES = 16 << 20
 """How much a client may send ahead. The initial 65,535 would stop a body of 4 MiB for every round trip."""
 STREAMS_MAX = 1024
 """A push consumer has a poll open for every broker and topic, beside its telemetry and its sends."""
-HEADERS_SIZE_MAX_BYTES = 32 << 10
-"""Of one request, uncompressed; longer ones are refused before they fill memory."""
+HEADER_BLOCK_MAX_BYTES = 32 << 10
+"""Of one request, with the heads of its frames: even empty ones come to an end."""
 FRAME_SIZE_MAX_BYTES = 16_384
-PREFACE_SIZE_BYTES = 24
-HEAD_SIZE_BYTES = 9
-"""Of a frame: its length u24, type u8, flags u8, stream u32."""
 SETTINGS_AT_ONCE_MAX = 16
-"""Frames of settings in what came with one read."""
-_SETTINGS = 4
+"""Frames of settings in what came with one read: each changes the windows of all streams."""
+CANCELLED_MAX = 1000
+"""How many calls more than it lets end a client may cancel: each costs more to take than to ask."""
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+WINDOW_MAX_BYTES = (1 << 31) - 1
 _FIRST_WINDOW_BYTES = 65_535
+_NUMBER = 0x7FFF_FFFF
+"""The bits of a stream or a window; the one above is reserved."""
+
+# length u24, as u16 and u8 | type u8 | flags u8 | stream u32
+_HEAD = struct.Struct(">HBBBI")
+_DATA, _HEADERS, _PRIORITY, _RST_STREAM, _SETTINGS, _PUSH_PROMISE, _PING, _GOAWAY = range(8)
+_WINDOW_UPDATE, _CONTINUATION = 8, 9
+_END_STREAM, _ACK, _END_HEADERS, _PADDED, _HAS_PRIORITY = 1, 1, 4, 8, 32
+_HEADER_TABLE_SIZE, _ENABLE_PUSH, _MAX_STREAMS, _INITIAL_WINDOW, _MAX_FRAME, _MAX_HEADERS = range(1, 7)
+_PSEUDO_NEEDED = {b":method", b":scheme", b":path"}
+_PSEUDO = {*_PSEUDO_NEEDED, b":authority"}
+_PING_SIZE_BYTES, _PRIORITY_SIZE_BYTES = 8, 5
+_U32, _TWO_U32 = struct.Struct(">I"), struct.Struct(">II")
+_SETTING = struct.Struct(">HI")
+
+
+class _Error(IntEnum):
+    NO_ERROR = 0
+    PROTOCOL_ERROR = 1
+    FLOW_CONTROL_ERROR = 3
+    STREAM_CLOSED = 5
+    FRAME_SIZE_ERROR = 6
+    REFUSED_STREAM = 7
+    CANCEL = 8
+    COMPRESSION_ERROR = 9
+    ENHANCE_YOUR_CALM = 11
 
 
 class StreamAsked(NamedTuple):
@@ -60,7 +81,7 @@ class StreamEnded(NamedTuple):
 
 
 class StreamGone(NamedTuple):
-    """The client has cancelled the stream."""
+    """The client has cancelled the stream, or broken its rules."""
 
     stream: int
 
@@ -68,137 +89,385 @@ class StreamGone(NamedTuple):
 StreamEvent = StreamAsked | StreamData | StreamEnded | StreamGone
 
 
+class _Broken(Exception):
+    """The connection cannot go on."""
+
+    def __init__(self, code: _Error, text: str):
+        super().__init__(code, text)
+        self.code, self.text = code, text
+
+
+class _Stream:
+    """``room`` is what the peer's window of the stream takes; ``uncredited_bytes`` have come, and were not given back
+    to our window."""
+
+    __slots__ = ("has_peer_ended", "room", "uncredited_bytes")
+
+    def __init__(self, room: int):
+        self.room = room
+        self.uncredited_bytes = 0
+        self.has_peer_ended = False
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    size = len(payload)
+    return _HEAD.pack(size >> 8, size & 255, kind, flags, stream) + payload
+
+
+_HELLO = (
+    _frame(_SETTINGS, 0, 0, b"".join(_SETTING.pack(*each) for each in (
+        (_ENABLE_PUSH, 0), (_MAX_STREAMS, STREAMS_MAX), (_INITIAL_WINDOW, STREAM_WINDOW_BYTES),
+        (_MAX_HEADERS, HEADER_BLOCK_MAX_BYTES),
+    )))
+    + _frame(_WINDOW_UPDATE, 0, 0, _U32.pack(CONNECTION_WINDOW_BYTES - _FIRST_WINDOW_BYTES))
+)  # fmt: skip
+
+
 class Http2:
-    """``queued_bytes`` wait for the peer's windows; the caller limits them."""
+    """Headers to send are blocks of ``encode_block``, at most a frame long. ``queued_bytes`` wait for the peer's
+    windows; the caller limits them. What is sent on a stream that has ended is dropped."""
 
     def __init__(self) -> None:
-        config = h2.config.H2Configuration(
-            client_side=False, header_encoding=None, validate_inbound_headers=False, normalize_inbound_headers=False,
-            validate_outbound_headers=False, normalize_outbound_headers=False,
-        )  # fmt: skip
-        codes = h2.settings.SettingCodes
-        self._h2 = h2.connection.H2Connection(config)
-        self._h2.local_settings = h2.settings.Settings(
-            client=False,
-            initial_values={
-                codes.INITIAL_WINDOW_SIZE: STREAM_WINDOW_BYTES,
-                codes.MAX_CONCURRENT_STREAMS: STREAMS_MAX,
-                codes.MAX_HEADER_LIST_SIZE: HEADERS_SIZE_MAX_BYTES,
-                codes.ENABLE_PUSH: 0,
-            },
-        )
-        self._h2.initiate_connection()
-        self._h2.increment_flow_control_window(CONNECTION_WINDOW_BYTES - _FIRST_WINDOW_BYTES)
-        self._queued: dict[int, deque[bytes | Headers]] = {}
-        """Data that waits for a window, by stream; headers behind it end the stream."""
+        self._out = [_HELLO]
+        self._rest = b""
+        """Of a frame that has not come whole."""
+        self._has_preface = self._has_settings = False
+        self._streams: dict[int, _Stream] = {}
+        """Those that one side or both have not ended."""
+        self._last_stream = 0
+        self._decoder = HeaderDecoder()
+        self._block: tuple[int, bool, bytearray] | None = None
+        """The stream, whether it ends, and the header block that goes on in the next frame."""
+        self._block_bytes = 0
+        self._room = self._first_room = _FIRST_WINDOW_BYTES
+        """What the peer's windows take: of the connection, and of a new stream."""
+        self._uncredited_bytes = 0
+        self._events: list[StreamEvent] = []
+        self._gone: set[int] = set()
+        self._settings_count = self._cancelled_count = 0
+        self._queued: dict[int, deque[tuple[bytes, bool]]] = {}
+        """Data that waits for a window, by stream; what is True is the trailers' block, which ends the stream."""
+        self._has_more_room = False
+        self._before_block = b""
         self.queued_bytes = 0
-        self._left_bytes = PREFACE_SIZE_BYTES
-        """Bytes until the next frame begins."""
-        self._head = b""
+        self.is_over = False
+        """Whether the peer has broken the rules of the connection."""
+        self._take: dict[int, Callable[[int, int, bytes], None]] = {
+            _DATA: self._take_data, _HEADERS: self._take_headers, _CONTINUATION: self._take_continuation,
+            _RST_STREAM: self._take_reset, _SETTINGS: self._take_settings, _PING: self._take_ping,
+            _WINDOW_UPDATE: self._take_window, _PRIORITY: self._take_priority, _PUSH_PROMISE: self._take_push,
+        }  # fmt: skip
 
-    def received(self, data: bytes) -> Iterable[StreamEvent]:
+    # --- bytes in ----------------------------------------------------------------------------------------------------
+
+    def received(self, data: bytes | memoryview) -> Iterable[StreamEvent]:
         """What the bytes say. ProtocolError if they are no HTTP/2, or break its rules; ``to_send`` then has what the
         peer is to be told before the connection is closed."""
-        self._check_lengths(data)
+        data = self._rest + data if self._rest else bytes(data)
         try:
-            events = self._h2.receive_data(data)
-        except h2.exceptions.ProtocolError as error:
-            raise ProtocolError(f"HTTP/2: {error}") from None
-        return self._told(events)
-
-    def _told(self, events: list[h2.events.Event]) -> list[StreamEvent]:
-        # What a client cancels with the same bytes is over before it can be answered, and is not begun.
-        gone = {event.stream_id for event in events if isinstance(event, h2.events.StreamReset)}
-        for stream in gone:
-            self._forget(stream)
-        found: list[StreamEvent] = [StreamGone(stream) for stream in gone]
-        has_more_room = False
-        for event in events:
-            if isinstance(event, h2.events.DataReceived) and event.flow_controlled_length:
-                self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-            if getattr(event, "stream_id", None) in gone:
-                continue
-            if isinstance(event, h2.events.RequestReceived):
-                found.append(StreamAsked(event.stream_id, event.headers))
-            elif isinstance(event, h2.events.DataReceived):
-                found.append(StreamData(event.stream_id, event.data))
-            elif isinstance(event, h2.events.StreamEnded):
-                found.append(StreamEnded(event.stream_id))
-            elif isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
-                has_more_room = True
-            elif isinstance(event, h2.events.ConnectionTerminated):
-                raise ProtocolError(f"HTTP/2: the peer ends the connection ({event.error_code})")
-        if has_more_room:  # once, however many windows the bytes open
+            self._rest = data[self._take_frames(data) :]
+        except _Broken as broken:
+            self.is_over = True
+            self._out.append(_frame(_GOAWAY, 0, 0, _TWO_U32.pack(self._last_stream, broken.code)))
+            raise ProtocolError(f"HTTP/2: {broken.text}") from None
+        if self._has_more_room:  # once, however many windows the bytes open
+            self._has_more_room = False
             for stream in list(self._queued):
                 self._send_queued(stream)
-        return found
+        events, self._events = self._events, []
+        if self._gone:
+            # What a client cancels with the same bytes is over before it can be answered, and is not begun.
+            gone, self._gone = self._gone, set()
+            events = [*map(StreamGone, sorted(gone)), *(event for event in events if event.stream not in gone)]
+        return events
 
-    def _check_lengths(self, data: bytes) -> None:
-        """Refuses a frame by its head; the engine would keep up to 16 MiB of it first. And settings without end: each
-        changes the windows of all streams."""
-        at, end, settings_count = self._left_bytes, len(data), 0
-        while at < end or self._head:
-            wanted = HEAD_SIZE_BYTES - len(self._head)
-            self._head += data[at : at + wanted]
-            if len(self._head) < HEAD_SIZE_BYTES:
-                at = end
-                break
-            size = int.from_bytes(self._head[:3], "big")
+    def _take_frames(self, data: bytes) -> int:
+        """Takes all whole frames; where the next one begins."""
+        at, end = 0, len(data)
+        if not self._has_preface:
+            if not PREFACE.startswith(data[: len(PREFACE)]):
+                raise _Broken(_Error.PROTOCOL_ERROR, "the connection does not begin with its preface")
+            if end < len(PREFACE):
+                return 0
+            self._has_preface, at = True, len(PREFACE)
+        self._settings_count = 0
+        while end - at >= _HEAD.size:
+            high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
+            size = high << 8 | low
             if size > FRAME_SIZE_MAX_BYTES:
-                raise ProtocolError(f"HTTP/2: a frame of {size} bytes is longer than {FRAME_SIZE_MAX_BYTES}")
-            settings_count += self._head[3] == _SETTINGS
-            if settings_count > SETTINGS_AT_ONCE_MAX:
-                raise ProtocolError("HTTP/2: so many settings at once are not taken")
-            self._head, at = b"", at + wanted + size
-        self._left_bytes = at - end
+                text = f"a frame of {size} bytes is longer than {FRAME_SIZE_MAX_BYTES}"
+                raise _Broken(_Error.FRAME_SIZE_ERROR, text)
+            after = at + _HEAD.size + size
+            if after > end:
+                break
+            stream &= _NUMBER
+            if not self._has_settings and (kind != _SETTINGS or flags & _ACK):
+                raise _Broken(_Error.PROTOCOL_ERROR, "the first frame is not of settings")
+            if self._block is not None and (kind != _CONTINUATION or stream != self._block[0]):
+                raise _Broken(_Error.PROTOCOL_ERROR, "a header block does not go on")
+            take = self._take.get(kind)
+            if take is not None:  # else a farewell, or an extension
+                take(flags, stream, data[at + _HEAD.size : after])
+            at = after
+        return at
 
-    def begin(self, stream: int, headers: Headers, *, is_all: bool = False) -> None:
+    def _take_headers(self, flags: int, stream: int, payload: bytes) -> None:
+        if flags & _PADDED:
+            payload = _unpadded(payload)
+        if flags & _HAS_PRIORITY:
+            _check_size(len(payload) >= _PRIORITY_SIZE_BYTES)
+            payload = payload[_PRIORITY_SIZE_BYTES:]
+        if flags & _END_HEADERS:
+            self._take_block(stream, bool(flags & _END_STREAM), payload)
+        else:
+            self._block, self._block_bytes = (stream, bool(flags & _END_STREAM), bytearray(payload)), len(payload)
+
+    def _take_continuation(self, flags: int, stream: int, payload: bytes) -> None:
+        if self._block is None:
+            raise _Broken(_Error.PROTOCOL_ERROR, "no header block goes on")
+        _, is_last, block = self._block
+        block += payload
+        self._block_bytes += _HEAD.size + len(payload)
+        if self._block_bytes > HEADER_BLOCK_MAX_BYTES:
+            raise _Broken(_Error.ENHANCE_YOUR_CALM, f"header blocks of more than {HEADER_BLOCK_MAX_BYTES} bytes")
+        if flags & _END_HEADERS:
+            self._block = None
+            self._take_block(stream, is_last, bytes(block))
+
+    def _take_block(self, stream: int, is_last: bool, block: bytes) -> None:
+        try:
+            headers = self._decoder.decode_untrusted(block)
+        except ProtocolError as error:
+            raise _Broken(_Error.COMPRESSION_ERROR, str(error)) from None
+        found = self._streams.get(stream)
+        if found is not None:  # trailers
+            if found.has_peer_ended or not is_last:
+                self._break_stream(stream, _Error.STREAM_CLOSED if found.has_peer_ended else _Error.PROTOCOL_ERROR)
+            else:
+                self._peer_ended(stream, found)
+            return
+        if not stream & 1 or stream <= self._last_stream:
+            raise _Broken(_Error.PROTOCOL_ERROR, f"stream {stream} cannot be opened now")
+        self._last_stream = stream
+        if len(self._streams) >= STREAMS_MAX:
+            self._tell_reset(stream, _Error.REFUSED_STREAM)
+        elif not _is_request(headers):
+            self._tell_reset(stream, _Error.PROTOCOL_ERROR)
+        else:
+            self._streams[stream] = found = _Stream(self._first_room)
+            self._events.append(StreamAsked(stream, headers))
+            if is_last:
+                self._peer_ended(stream, found)
+
+    def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
+        """Windows open again as soon as data has come: the caller limits how much it keeps."""
+        size = len(payload)
+        self._uncredited_bytes += size
+        if self._uncredited_bytes > CONNECTION_WINDOW_BYTES // 2:
+            self._out.append(_frame(_WINDOW_UPDATE, 0, 0, _U32.pack(self._uncredited_bytes)))
+            self._uncredited_bytes = 0
+        found = self._streams.get(stream)
+        if found is None:
+            self._check_known(stream)
+            self._tell_reset(stream, _Error.STREAM_CLOSED)
+            return
+        if found.has_peer_ended:
+            self._break_stream(stream, _Error.STREAM_CLOSED)
+            return
+        if flags & _PADDED:
+            payload = _unpadded(payload)
+        if payload:
+            self._events.append(StreamData(stream, payload))
+        if flags & _END_STREAM:
+            self._peer_ended(stream, found)
+            return
+        found.uncredited_bytes += size
+        if found.uncredited_bytes > STREAM_WINDOW_BYTES // 2:
+            self._out.append(_frame(_WINDOW_UPDATE, 0, stream, _U32.pack(found.uncredited_bytes)))
+            found.uncredited_bytes = 0
+
+    def _peer_ended(self, stream: int, found: _Stream) -> None:
+        found.has_peer_ended = True
+        self._events.append(StreamEnded(stream))
+
+    def _take_reset(self, flags: int, stream: int, payload: bytes) -> None:
+        _check_size(len(payload) == _U32.size)
+        self._check_known(stream)
+        if stream in self._streams:
+            self._lose(stream)
+
+    def _take_settings(self, flags: int, stream: int, payload: bytes) -> None:
+        if stream:
+            raise _Broken(_Error.PROTOCOL_ERROR, "settings are not a stream's")
+        if flags & _ACK:
+            _check_size(not payload)
+            return
+        _check_size(len(payload) % _SETTING.size == 0)
+        self._has_settings = True
+        self._settings_count += 1
+        if self._settings_count > SETTINGS_AT_ONCE_MAX:
+            raise _Broken(_Error.ENHANCE_YOUR_CALM, "so many settings at once are not taken")
+        said = dict(_SETTING.iter_unpack(payload))
+        if said.get(_ENABLE_PUSH, 0) > 1 or not FRAME_SIZE_MAX_BYTES <= said.get(_MAX_FRAME, 1 << 14) < 1 << 24:
+            raise _Broken(_Error.PROTOCOL_ERROR, "a setting has a value that it cannot have")
+        first_room = said.get(_INITIAL_WINDOW, self._first_room)
+        if first_room != self._first_room:
+            more, self._first_room = first_room - self._first_room, first_room
+            for each in self._streams.values():
+                each.room += more
+            if max([first_room, *(each.room for each in self._streams.values())]) > WINDOW_MAX_BYTES:
+                raise _Broken(_Error.FLOW_CONTROL_ERROR, "a window is too wide")
+            self._has_more_room = True
+        if said.get(_HEADER_TABLE_SIZE, TABLE_SIZE_BYTES) < TABLE_SIZE_BYTES:
+            self._before_block = SIZE_UPDATE_TO_0
+        self._out.append(_frame(_SETTINGS, _ACK, 0, b""))
+
+    def _take_ping(self, flags: int, stream: int, payload: bytes) -> None:
+        if stream:
+            raise _Broken(_Error.PROTOCOL_ERROR, "a ping is not a stream's")
+        _check_size(len(payload) == _PING_SIZE_BYTES)
+        if not flags & _ACK:
+            self._out.append(_frame(_PING, _ACK, 0, payload))
+
+    def _take_window(self, flags: int, stream: int, payload: bytes) -> None:
+        _check_size(len(payload) == _U32.size)
+        more = _U32.unpack(payload)[0] & _NUMBER
+        self._has_more_room = True
+        if not stream:
+            self._room += more
+            if not more or self._room > WINDOW_MAX_BYTES:
+                code = _Error.FLOW_CONTROL_ERROR if more else _Error.PROTOCOL_ERROR
+                raise _Broken(code, "a window opens by nothing, or is too wide")
+            return
+        self._check_known(stream)
+        found = self._streams.get(stream)
+        if found is not None:
+            found.room += more
+            if not more or found.room > WINDOW_MAX_BYTES:
+                self._break_stream(stream, _Error.FLOW_CONTROL_ERROR if more else _Error.PROTOCOL_ERROR)
+
+    def _take_priority(self, flags: int, stream: int, payload: bytes) -> None:
+        if not stream:
+            raise _Broken(_Error.PROTOCOL_ERROR, "a priority is a stream's")
+        _check_size(len(payload) == _PRIORITY_SIZE_BYTES)
+
+    def _take_push(self, flags: int, stream: int, payload: bytes) -> None:
+        raise _Broken(_Error.PROTOCOL_ERROR, "clients push nothing")
+
+    def _check_known(self, stream: int) -> None:
+        if not stream & 1 or stream > self._last_stream:
+            raise _Broken(_Error.PROTOCOL_ERROR, f"there is no stream {stream}")
+
+    def _break_stream(self, stream: int, code: _Error) -> None:
+        """The peer has broken the rules of one stream."""
+        self._lose(stream)
+        self._tell_reset(stream, code)
+
+    def _lose(self, stream: int) -> None:
+        self._forget(stream)
+        self._gone.add(stream)
+        self._cancelled_count += 1
+        if self._cancelled_count > CANCELLED_MAX:
+            raise _Broken(_Error.ENHANCE_YOUR_CALM, "so many calls are cancelled")
+
+    # --- bytes out ---------------------------------------------------------------------------------------------------
+
+    def begin(self, stream: int, block: bytes, *, is_all: bool = False) -> None:
         """Sends the head of an answer; ``is_all``: nothing follows."""
-        self._h2.send_headers(stream, headers, end_stream=is_all)
+        if stream in self._streams:
+            self._put_headers(stream, block, is_last=is_all)
 
     def send(self, stream: int, data: bytes) -> None:
         """Sends a part of an answer, as the peer's windows allow."""
-        self._queued.setdefault(stream, deque()).append(data)
-        self.queued_bytes += len(data)
-        self._send_queued(stream)
+        found = self._streams.get(stream)
+        if found is None:
+            return
+        size = len(data)
+        if size <= FRAME_SIZE_MAX_BYTES and size <= found.room and size <= self._room and stream not in self._queued:
+            self._put_data(stream, found, data)
+        else:
+            self._queued.setdefault(stream, deque()).append((data, False))
+            self.queued_bytes += size
+            self._send_queued(stream)
 
-    def end(self, stream: int, trailers: Headers) -> None:
+    def end(self, stream: int, block: bytes) -> None:
         """Sends the trailers, behind all data of the stream."""
-        self._queued.setdefault(stream, deque()).append(trailers)
-        self._send_queued(stream)
+        if stream in self._queued:
+            self._queued[stream].append((block, True))
+        elif stream in self._streams:
+            self._put_headers(stream, block, is_last=True)
 
     def is_waiting(self, stream: int) -> bool:
         """Whether a part of the answer waits for the peer's windows."""
         return stream in self._queued
 
-    def reset(self, stream: int) -> None:
-        """Cancels the stream. Does nothing if it has ended."""
-        self._forget(stream)
-        with contextlib.suppress(h2.exceptions.NoSuchStreamError, h2.exceptions.StreamClosedError):
-            self._h2.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
-
     def to_send(self) -> bytes:
         """The bytes for the peer, which are then forgotten."""
-        return bytes(self._h2.data_to_send())
+        out, self._out = self._out, []
+        return b"".join(out)
+
+    def _put_headers(self, stream: int, block: bytes, *, is_last: bool) -> None:
+        block, self._before_block = self._before_block + block, b""
+        self._out.append(_frame(_HEADERS, _END_HEADERS | is_last, stream, block))
+        if is_last:
+            if not self._streams[stream].has_peer_ended:  # it need not send the rest of its request
+                self._tell_reset(stream, _Error.NO_ERROR)
+            self._forget(stream)
+            self._cancelled_count -= self._cancelled_count > 0
+
+    def _put_data(self, stream: int, found: _Stream, data: bytes) -> None:
+        self._out.append(_frame(_DATA, 0, stream, data))
+        found.room -= len(data)
+        self._room -= len(data)
+
+    def _tell_reset(self, stream: int, code: _Error) -> None:
+        self._out.append(_frame(_RST_STREAM, 0, stream, _U32.pack(code)))
 
     def _send_queued(self, stream: int) -> None:
-        queue = self._queued[stream]
+        queue, found = self._queued[stream], self._streams[stream]
         while queue:
-            part = queue[0]
-            if isinstance(part, list):
-                self._h2.send_headers(stream, part, end_stream=True)
+            part, is_block = queue[0]
+            if is_block:
+                del self._queued[stream]
+                self._put_headers(stream, part, is_last=True)
+                return
+            room = min(found.room, self._room, FRAME_SIZE_MAX_BYTES)
+            if room <= 0:
+                return
+            self._put_data(stream, found, part[:room])
+            self.queued_bytes -= min(room, len(part))
+            if room < len(part):
+                queue[0] = part[room:], False
             else:
-                room = min(self._h2.local_flow_control_window(stream), self._h2.max_outbound_frame_size)
-                if room <= 0:
-                    return
-                self._h2.send_data(stream, part[:room])
-                self.queued_bytes -= min(room, len(part))
-                if room < len(part):
-                    queue[0] = part[room:]
-                    continue
-            queue.popleft()
+                queue.popleft()
         del self._queued[stream]
 
     def _forget(self, stream: int) -> None:
-        parts = self._queued.pop(stream, ())
-        self.queued_bytes -= sum(len(part) for part in parts if isinstance(part, bytes))
+        del self._streams[stream]
+        self.queued_bytes -= sum(len(part) for part, is_block in self._queued.pop(stream, ()) if not is_block)
+
+
+def _check_size(is_right: bool) -> None:
+    if not is_right:
+        raise _Broken(_Error.FRAME_SIZE_ERROR, "a frame has a length that its kind cannot have")
+
+
+def _unpadded(payload: bytes) -> bytes:
+    if not payload or payload[0] >= len(payload):
+        raise _Broken(_Error.PROTOCOL_ERROR, "a frame is all padding")
+    return payload[1 : len(payload) - payload[0]]
+
+
+def _is_request(headers: Headers) -> bool:
+    """Whether they are a request's, by the rules that tell a mistake of the peer (RFC 9113, 8.2 and 8.3)."""
+    names = [name for name, _ in headers]
+    text = b"\n".join(names)
+    pseudo = dict(headers[: text.count(b":")])
+    return (
+        _PSEUDO_NEEDED <= pseudo.keys() <= _PSEUDO
+        and len(pseudo) == text.count(b":")
+        and pseudo[b":path"] != b""
+        and text == text.lower()
+        and b"" not in names
+        and b"connection" not in names
+    )

@@ -15,7 +15,8 @@ from urllib.parse import quote
 from google.protobuf.message import DecodeError
 
 from rmqserver.doors.grpc.codes import GrpcStatus
-from rmqserver.doors.grpc.http2 import Headers, Http2, StreamAsked, StreamData, StreamEnded, StreamGone
+from rmqserver.doors.grpc.header_blocks import encode_block
+from rmqserver.doors.grpc.http2 import Http2, StreamAsked, StreamData, StreamEnded, StreamGone
 
 if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
@@ -29,9 +30,11 @@ DAY_S = 86_400
 _FRAME = struct.Struct(">BI")
 """Whether the message is compressed u8 | its length u32."""
 _SECONDS_OF_UNIT = {b"H": 3600, b"M": 60, b"S": 1, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
-_HEAD: Headers = [(b":status", b"200"), (b"content-type", b"application/grpc")]
-_NO_GRPC: Headers = [(b":status", b"415")]
-_DONE: Headers = [(b"grpc-status", b"0")]
+_HEAD = encode_block([(b":status", b"200"), (b"content-type", b"application/grpc")])
+_NO_GRPC = encode_block([(b":status", b"415")])
+_DONE = encode_block([(b"grpc-status", b"0")])
+_TEXT_MAX = 1000
+"""Characters of a status that are told: its header is to fit one frame."""
 
 
 class CallKind(Protocol):
@@ -144,11 +147,11 @@ class GrpcCall:
         """Ends the call with a status of gRPC."""
         if self.closed:
             return
-        trailers = [(b"grpc-status", b"%d" % code), (b"grpc-message", quote(text, safe=" ()[]<>:/,;=.-_'!").encode())]
+        trailers = _status_block(code, text)
         if self._has_begun:
             self.link.http2.end(self._stream, trailers)
         else:
-            self.link.http2.begin(self._stream, [*_HEAD, *trailers], is_all=True)
+            self.link.http2.begin(self._stream, _HEAD + trailers, is_all=True)
         self._end()
 
     def has_client_left(self) -> bool:
@@ -220,6 +223,8 @@ class Link:
         finally:
             self._is_feeding = False
             self.changed()
+            if self.http2.is_over:  # the connection is closed next, and drops what has not left
+                self.connection.flush()
 
     def _asked(self, event: StreamAsked) -> None:
         metadata = dict(event.headers)
@@ -228,9 +233,7 @@ class Link:
             return
         found = self.service.kind_of(metadata.get(b":path", b""))
         if isinstance(found, str):
-            text = quote(found, safe=" /:.").encode()
-            trailers = [(b"grpc-status", b"%d" % GrpcStatus.UNIMPLEMENTED), (b"grpc-message", text)]
-            self.http2.begin(event.stream, [*_HEAD, *trailers], is_all=True)
+            self.http2.begin(event.stream, _HEAD + _status_block(GrpcStatus.UNIMPLEMENTED, found), is_all=True)
             return
         self._calls[event.stream] = GrpcCall(self, event.stream, found, metadata)
 
@@ -266,6 +269,11 @@ class Link:
         for lost in self._unread.values():
             lost()
         self._unread.clear()
+
+
+def _status_block(code: GrpcStatus, text: str) -> bytes:
+    message = quote(text[:_TEXT_MAX], safe=" ()[]<>:/,;=.-_'!")
+    return encode_block([(b"grpc-status", b"%d" % code), (b"grpc-message", message.encode())])
 
 
 def _deadline_s(text: bytes | None) -> float | None:

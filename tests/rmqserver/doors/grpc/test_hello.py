@@ -35,7 +35,7 @@ class Connection:
 @pytest.mark.trio
 async def test_without_the_libraries_every_client_is_turned_away_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
-        raise ImportError("No module named 'h2'")
+        raise ImportError("No module named 'google'")
 
     monkeypatch.setattr(hello, "import_module", missing)
     broker, first, later = Broker(), Connection(), Connection()
