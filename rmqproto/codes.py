@@ -283,6 +283,11 @@ REPLY_CODES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2
 SUCCESS_ALONE = frozenset({int(ResponseCode.SUCCESS)})
 """The codes that a client accepts in an answer by default."""
 
+NOBODY_THERE = frozenset({
+    ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCode.TOPIC_NOT_EXIST,
+})  # fmt: skip
+"""The codes of a broker that knows nothing about a group."""
+
 
 def response_name(code: int) -> str:
     try:

@@ -27,13 +27,13 @@ PUBLISHED, DELIVERED, CONSUMED, TRANSACTION_ENDED, RECALLED = (
 )  # fmt: skip
 
 _PLACES: dict[str, dict[str, int]] = {
-    PUBLISHED: {"time_ms": 1, "group": 3, "message_id": 5, "cost_ms": 10, "success": 13},
+    PUBLISHED: {"time_ms": 1, "group": 3, "topic": 4, "message_id": 5, "cost_ms": 10, "success": 13},
     DELIVERED: {"time_ms": 1, "group": 3, "request_id": 4, "message_id": 5, "retry_times": 6},
     CONSUMED: {
         "request_id": 1, "message_id": 2, "cost_ms": 3, "success": 4, "context_code": 6, "time_ms": 7, "group": 8,
     },
-    TRANSACTION_ENDED: {"time_ms": 1, "group": 3, "message_id": 5, "state": 11},
-    RECALLED: {"time_ms": 1, "group": 3, "message_id": 5, "success": 6},
+    TRANSACTION_ENDED: {"time_ms": 1, "group": 3, "topic": 4, "message_id": 5, "state": 11},
+    RECALLED: {"time_ms": 1, "group": 3, "topic": 4, "message_id": 5, "success": 6},
 }  # fmt: skip
 
 CONTEXT_CODES = ("success", "timed out", "exception", "returned null", "failed")
@@ -148,6 +148,7 @@ class TraceRecord(msgspec.Struct, frozen=True):
     retry_times: int | None = None
     context_code: int | None = None
     state: str | None = None
+    topic: str | None = None
 
 
 def parse_trace_untrusted(body: bytes) -> list[TraceRecord]:

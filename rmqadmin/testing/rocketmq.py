@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from rmqadmin.core.groups.consumption import lag_of
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, ReceivedMessage, SendResult
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.statistics import lag_of
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 

@@ -38,6 +38,27 @@ class ConsumeOffset(Body, kw_only=True):
     pull_offset: Int64 = 0
 
 
+def lag_between(committed_offset: int, end_offset: int) -> int:
+    """Messages of a queue that a group has not committed. If the group's offset is past the queue's end, as after a
+    broker lost messages, that is 0, and does not reduce the lag of other queues. For a group without an offset (-1), it
+    is all messages."""
+    return max(0, end_offset - max(0, committed_offset))
+
+
+def lag_of(entry: ConsumeOffset) -> int:
+    """``lag_between`` for the offsets of one queue."""
+    return lag_between(entry.consumer_offset, entry.broker_offset)
+
+
+def unread_offset(committed_offset: int | None, ends: TopicOffset) -> ConsumeOffset | None:
+    """Where a group stands in a queue that consumers do not read, of which brokers tell no lag. None if it has nothing
+    left there."""
+    at = max(committed_offset or 0, ends.min_offset)
+    if ends.max_offset <= at:
+        return None
+    return ConsumeOffset(broker_offset=ends.max_offset, consumer_offset=at, pull_offset=at)
+
+
 class ConsumeStats(Body, kw_only=True):
     """Answer of 208."""
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Collection
 from typing import NamedTuple
 
 from rmqproto.errors import ProtocolError
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage
 
 _VERSION = "v1"
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
@@ -37,3 +40,13 @@ def parse_untrusted(text: str) -> RecallHandle:
     if len(parts) != 5 or parts[0] != _VERSION:
         raise ProtocolError("recall handle is invalid")
     return RecallHandle(*parts[1:])
+
+
+def is_recalled(waiting: StoredMessage, keys: Collection[str]) -> bool:
+    """Whether one of these keys recalls the timer message. A recall names the unique key, or the topic and the unique
+    key (``appendTopicForTimerDeleteKey``; Apache up to 5.3.3)."""
+    if not keys:
+        return False
+    found = waiting.properties
+    key = found.get(props.UNIQUE_KEY)
+    return key in keys or f"{found.get(props.REAL_TOPIC)}+{key}" in keys

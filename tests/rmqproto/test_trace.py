@@ -34,7 +34,13 @@ def test_what_a_real_producer_sent() -> None:
     body = decode_frame_untrusted(bytes.fromhex(line["hex"])).body
     (found,) = parse_trace_untrusted(body)
     assert found == TraceRecord(
-        "Pub", "7F00000129650000E31100000bb80001", 1795220244436, "PID_capture", cost_ms=9, success=True
+        "Pub",
+        "7F00000129650000E31100000bb80001",
+        1795220244436,
+        "PID_capture",
+        cost_ms=9,
+        success=True,
+        topic="TopicCapture",
     )
 
 
@@ -49,8 +55,8 @@ def test_every_type_of_record() -> None:
     assert parse_trace_untrusted(body) == [
         TraceRecord("SubBefore", "id", 5, "g", "request", retry_times=2),
         TraceRecord("SubAfter", "id", 12, "g", "request", 7, False, context_code=4),
-        TraceRecord("EndTransaction", "id", 1, "p", state="COMMIT_MESSAGE"),
-        TraceRecord("Recall", "id", 1, "p", success=True),
+        TraceRecord("EndTransaction", "id", 1, "p", state="COMMIT_MESSAGE", topic="T"),
+        TraceRecord("Recall", "id", 1, "p", success=True, topic="T"),
     ]
 
 

@@ -11,13 +11,12 @@ import typer
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, LONG, ShowAll, TrueFalse
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.core.groups.consumption import lag_of
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
+from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList, lag_of
 from rmqproto.names import is_system_group
 from rmqproto.times import mqadmin_time
 

@@ -17,7 +17,6 @@ from rmqadmin.core.groups.consumption import (
     GroupOffsets,
     answering,
     brokers_of_group,
-    lag_of,
     read_clients,
     read_logical_offsets,
     read_offsets,
@@ -29,7 +28,7 @@ from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.topics.stored_queues import UnreadQueue, read_again, unread_text
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import RocketMQError
 from rmqproto.queue_mapping import MappingError
 

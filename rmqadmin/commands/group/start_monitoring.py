@@ -13,11 +13,11 @@ from rmqadmin.cli.options.command_options import ShowAll
 from rmqadmin.core import targets
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ask_clients
-from rmqadmin.core.groups.consumption import lag_of, read_clients, read_offsets
+from rmqadmin.core.groups.consumption import read_clients, read_offsets
 from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX, is_system_group
 

@@ -10,7 +10,7 @@ import typer
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.message_options import Begin, EndBefore
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.core.messages.traces import TRACE_COUNT, FoundTrace, find_traces, trace_steps
+from rmqadmin.core.messages.traces import TRACE_COUNT, find_traces
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.targets import find_route
@@ -19,6 +19,7 @@ from rmqproto.errors import NotFoundError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.times import mqadmin_time, time_range
+from rmqproto.trace_steps import FoundTrace, trace_steps
 
 
 class TraceRow(Row, frozen=True):

@@ -19,8 +19,8 @@ from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerConnection, SubscriptionData
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.bodies.statistics import ConsumeOffset, TopicStats
-from rmqproto.codes import ResponseCode
+from rmqproto.bodies.statistics import ConsumeOffset, TopicStats, lag_of
+from rmqproto.codes import NOBODY_THERE
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.ha import MASTER_ID
 from rmqproto.names import RETRY_PREFIX, retry_topic
@@ -29,23 +29,6 @@ from rmqproto.queue_mapping import MappingError
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
     from rmqproto.bodies.routes import TopicRoute
-
-_NOBODY_THERE = frozenset({
-    ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCode.TOPIC_NOT_EXIST,
-})  # fmt: skip
-"""The response codes of a broker that knows nothing about a group."""
-
-
-def lag_between(committed_offset: int, end_offset: int) -> int:
-    """Messages of a queue that a group has not committed. If the group's offset is past the queue's end, as after a
-    broker lost messages, that is 0, and does not reduce the lag of other queues. For a group without an offset (-1), it
-    is all messages."""
-    return max(0, end_offset - max(0, committed_offset))
-
-
-def lag_of(entry: ConsumeOffset) -> int:
-    """``lag_between`` for the offsets of one queue."""
-    return lag_between(entry.consumer_offset, entry.broker_offset)
 
 
 class GroupOffsets(msgspec.Struct, frozen=True):
@@ -135,7 +118,7 @@ def _read_offsets(
         try:
             stats = admin.consume_stats(addr, group, topic)
         except RefusedError as error:
-            if error.code not in _NOBODY_THERE:
+            if error.code not in NOBODY_THERE:
                 raise
             return GroupOffsets({}, 0.0)
         return GroupOffsets(stats.offset_table, stats.consume_tps)
@@ -242,7 +225,7 @@ def read_connection(admin: AdminClient, broker: BrokerData, group: str) -> Consu
     try:
         return None if addr is None else admin.consumer_connection(addr, group)
     except RefusedError as error:
-        if error.code not in _NOBODY_THERE:
+        if error.code not in NOBODY_THERE:
             raise
         return None
 

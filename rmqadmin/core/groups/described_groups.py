@@ -11,7 +11,6 @@ from rmqadmin.core.groups.consumption import (
     GroupOffsets,
     answering,
     brokers_of_group,
-    lag_of,
     nothing_known,
     read_clients,
     read_offsets,
@@ -22,6 +21,7 @@ from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.tables.layout import table_lines
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData
+from rmqproto.bodies.statistics import lag_of
 from rmqproto.codes import version_name
 from rmqproto.errors import RocketMQError
 from rmqproto.wording import counted

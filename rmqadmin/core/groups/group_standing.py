@@ -15,7 +15,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups import retention
-from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, lag_of, read_told_clients, read_told_offsets
+from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, read_told_clients, read_told_offsets
 from rmqadmin.core.groups.lag_time import first_waiting_ms
 from rmqadmin.core.groups.lag_trend import Idle, LagTrend, lost_count, stuck_queues, trend_of
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, read_queue_owners
@@ -24,7 +24,7 @@ from rmqadmin.core.groups.uncommitted import read_uncommitted
 from rmqadmin.core.groups.unread_lag import UnreadLags
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:

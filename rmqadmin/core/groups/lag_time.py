@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.groups.consumption import GroupOffsets, lag_of
+from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from enum import StrEnum
 
 import msgspec
 
-from rmqadmin.core.groups.consumption import GroupOffsets, lag_of
+from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 
 SAMPLE_DEFAULT_S = 6.0
 """Longer than the time between two commits of a client."""

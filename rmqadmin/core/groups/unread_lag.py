@@ -13,7 +13,7 @@ from rmqadmin.core.topics.stored_queues import UnreadQueue, unread_queues
 from rmqadmin.core.topics.topic_config import read_topic
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicConfig
-from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset, unread_offset
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
@@ -84,9 +84,9 @@ class UnreadLags:
     def _of_topic(self, broker_name: str, addr: str, topic: str, committed: Mapping[int, int]) -> list[UnreadQueueLag]:
         found = []
         for one in self._unread(broker_name, addr, topic):
-            at = max(committed.get(one.queue.queue_id, 0), one.min_offset)
-            if one.max_offset > at:
-                entry = ConsumeOffset(broker_offset=one.max_offset, consumer_offset=at, pull_offset=at)
+            ends = TopicOffset(min_offset=one.min_offset, max_offset=one.max_offset)
+            entry = unread_offset(committed.get(one.queue.queue_id), ends)
+            if entry is not None:
                 found.append(UnreadQueueLag(one.queue, addr, entry))
         return found
 

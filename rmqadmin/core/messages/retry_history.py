@@ -7,7 +7,6 @@ application has put that into a property.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,14 +16,12 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.message import properties as props
-from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, dlq_topic, retry_topic
+from rmqproto.message.failures import told_causes
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, dlq_topic, group_in_topic, retry_topic
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
-
-_TELLS_WHY = re.compile(r"error|exception|reason|cause|fail|stack", re.IGNORECASE)
-"""Property names in which applications say what went wrong."""
 
 
 class StoredCopy(msgspec.Struct, frozen=True):
@@ -38,19 +35,13 @@ class StoredCopy(msgspec.Struct, frozen=True):
     queue_offset: int
 
 
-def failed_group(topic: str) -> str | None:
-    """The group that failed with the messages of a retry or dead-letter topic; None for any other topic."""
-    prefix = next((prefix for prefix in (DLQ_PREFIX, RETRY_PREFIX) if topic.startswith(prefix)), None)
-    return None if prefix is None else topic.removeprefix(prefix)
-
-
 def failure_facts(message: FoundMessage) -> list[tuple[str, str]]:
     """What the message itself tells about its failure, as labels and values. Empty for a message that has not
     failed."""
     from rmqreplay.sending.redrive import round_of  # only for failed messages
 
     stored, found = message.stored, message.properties
-    group = failed_group(stored.topic)
+    group = group_in_topic(stored.topic)
     if group is None:
         return []
     redrives = round_of(found)
@@ -61,7 +52,7 @@ def failure_facts(message: FoundMessage) -> list[tuple[str, str]]:
         "retries": _tries(stored.reconsume_times, found.get(props.MAX_RECONSUME_TIMES)),
         "redriven": counted(redrives, "time") if redrives else None,
     }
-    told = [(name, value) for name, value in found.items() if _TELLS_WHY.search(name)]
+    told = told_causes(found).items()
     return [*((label, value) for label, value in facts.items() if value), *told]
 
 
@@ -71,7 +62,7 @@ def _tries(count: int, count_max: str | None) -> str:
 
 def read_copies(admin: AdminClient, message: FoundMessage) -> list[StoredCopy]:
     """Every copy that the index still has, oldest first. A message without a unique key has no other copies."""
-    group = failed_group(message.stored.topic)
+    group = group_in_topic(message.stored.topic)
     unique_key = message.properties.get(props.UNIQUE_KEY)
     found = [message]
     if group is not None and unique_key:

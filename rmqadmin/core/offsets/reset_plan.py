@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 import msgspec
 
-from rmqadmin.core.groups.consumption import lag_between
 from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.near_names import near_name
 from rmqadmin.core.offsets import reset, undo
@@ -22,6 +21,7 @@ from rmqadmin.core.results import Notice, Result, Row, doc, some_failed
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.units import at_least, count
 from rmqproto.bodies.routes import TopicRoute
+from rmqproto.bodies.statistics import lag_between
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.times import parse_time, understood
 from rmqproto.wording import counted

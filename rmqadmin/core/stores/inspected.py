@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from rmqadmin.core.results import DUE, TIME, Result, Row, doc
-from rmqadmin.core.stores.waiting import delayed_count, half_count, pop_entry_count, timers_of
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.names import DLQ_PREFIX, LIGHT_QUEUE_PREFIX, RETRY_PREFIX
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_tables import FoundTables
+    from rmqserver.store.checks.inventory import FoundQueue, Inventory
     from rmqserver.store.checks.survey import Survey
     from rmqserver.store.message_store import MessageStore
 
@@ -104,84 +104,54 @@ class InspectedQueues(Result, frozen=True):
         return self.told
 
 
-@contextlib.contextmanager
-def inventory(found: Survey) -> Iterator[Inventory]:
-    """Opens the store, read-only, for the length of the context."""
-    from rmqserver.store.checks.dry_run import listening
-
-    said: list[str] = []
-    with listening(said):
-        opened = Inventory(found, said)
-        try:
-            yield opened
-        finally:
-            opened.close()
-
-
-class Inventory:
-    """An open store. If its queues cannot be read, ``store`` is None and ``problem`` says why. ``said`` is a growing
-    list of what the store logs about damage."""
-
-    def __init__(self, found: Survey, said: list[str]):
-        from rmqserver.store.checks.found_tables import FoundTables
-        from rmqserver.store.message_store import MessageStore
-
-        self.found = found
-        self.said = said
-        self.tables: FoundTables = FoundTables(found.paths.config, found.disk)
-        self.problem: str | None = None
-        self.store: MessageStore | None = MessageStore(found.root, found.options, found.disk, read_only=True)
-        try:
-            self.store.open()
-        except StorageError as error:
-            self.store, self.problem = None, str(error)
-
-    def close(self) -> None:
-        if self.store is not None:
-            self.store.close()
-
-    def queue_rows(self) -> list[StoredQueueRow]:
-        if self.store is None:
-            return []
-        queues = self.store.queues
-        rows = [_queue_row(self.store, name, queue_id) for name in queues.names() for queue_id in queues.ids_of(name)]
-        return sorted(rows, key=lambda row: (_is_light(row.topic), row.topic, row.queue_id))
-
-    def summary(self, queues: Sequence[StoredQueueRow]) -> StoreSummary:
-        found, store, tables = self.found, self.store, self.tables
-        plain = [row for row in queues if not _is_light(row.topic)]
-        timers = timers_of(found, store) if store is not None else None
-        log_names = [name for name in found.disk.listdir(found.paths.commit_log) if name.isdecimal()]
-        return StoreSummary(
-            store=found.root,
-            state=_state(found),
-            written_by=str(found.writer),
-            problem=self.problem,
-            said=list(self.said) or None,
-            log_begin_offset=store.log.min_offset if store is not None else int(log_names[0]) if log_names else 0,
-            log_end_offset=store.confirmed_offset if store is not None else None,
-            log_files=len(log_names),
-            log_file_size_bytes=found.options.commit_log_file_size_bytes,
-            oldest_ms=_store_time(store, store.log.min_offset) if store is not None else None,
-            newest_ms=max((row.newest_ms for row in queues if row.newest_ms is not None), default=None),
-            topics=len({row.topic for row in plain}),
-            queues=len(plain),
-            messages=sum(row.messages for row in plain),
-            light_queues=len(queues) - len(plain),
-            retry_messages=sum(row.messages for row in plain if row.topic.startswith(RETRY_PREFIX)),
-            dead_letters=sum(row.messages for row in plain if row.topic.startswith(DLQ_PREFIX)),
-            delayed=_counted(delayed_count, self),
-            timers=timers.waiting_count if timers is not None else None,
-            next_timer_ms=timers.next_due_ms if timers is not None else None,
-            half_messages=_counted(half_count, self),
-            pop_entries=_counted(pop_entry_count, self),
-            index_files=len(found.paths.index_paths()),
-            index_entries=_index_entries(found),
-            flushed_ms=found.checkpoint.log_timestamp_ms or None,
-            tables={name: table.entry_count for name in tables.names() if (table := tables.used(name)) is not None},
-            on_disk_bytes=_disk_use(found.root),
-            disk_ratio=found.disk.usage(found.root).used_percent / 100,
+def queue_rows(queues: Sequence[FoundQueue]) -> list[StoredQueueRow]:
+    return [
+        StoredQueueRow(
+            topic=one.topic, queue_id=one.queue_id, min_offset=one.min_offset, max_offset=one.max_offset,
+            messages=one.count, oldest_ms=one.oldest_ms, newest_ms=one.newest_ms, problem=one.problem,
         )
+        for one in queues
+    ]  # fmt: skip
+
+
+def summary_of(opened: Inventory, queues: Sequence[FoundQueue]) -> StoreSummary:
+    from rmqserver.store.checks.inventory import store_time
+    from rmqserver.store.checks.what_waits import delayed_count, half_count, pop_entry_count, timers_of
+
+    found, store, tables = opened.found, opened.store, opened.tables
+    plain = [one for one in queues if not one.is_light]
+    timers = timers_of(found, store) if store is not None else None
+    log_names = [name for name in found.disk.listdir(found.paths.commit_log) if name.isdecimal()]
+    return StoreSummary(
+        store=found.root,
+        state=_state(found),
+        written_by=str(found.writer),
+        problem=opened.problem,
+        said=list(opened.said) or None,
+        log_begin_offset=store.log.min_offset if store is not None else int(log_names[0]) if log_names else 0,
+        log_end_offset=store.confirmed_offset if store is not None else None,
+        log_files=len(log_names),
+        log_file_size_bytes=found.options.commit_log_file_size_bytes,
+        oldest_ms=store_time(store, store.log.min_offset) if store is not None else None,
+        newest_ms=max((one.newest_ms for one in queues if one.newest_ms is not None), default=None),
+        topics=len({one.topic for one in plain}),
+        queues=len(plain),
+        messages=sum(one.count for one in plain),
+        light_queues=len(queues) - len(plain),
+        retry_messages=sum(one.count for one in plain if one.topic.startswith(RETRY_PREFIX)),
+        dead_letters=sum(one.count for one in plain if one.topic.startswith(DLQ_PREFIX)),
+        delayed=_counted(delayed_count, opened),
+        timers=timers.waiting_count if timers is not None else None,
+        next_timer_ms=timers.next_due_ms if timers is not None else None,
+        half_messages=_counted(half_count, opened),
+        pop_entries=_counted(pop_entry_count, opened),
+        index_files=len(found.paths.index_paths()),
+        index_entries=_index_entries(found),
+        flushed_ms=found.checkpoint.log_timestamp_ms or None,
+        tables={name: table.entry_count for name in tables.names() if (table := tables.used(name)) is not None},
+        on_disk_bytes=_disk_use(found.root),
+        disk_ratio=found.disk.usage(found.root).used_percent / 100,
+    )
 
 
 def _counted(count: Callable[[MessageStore, FoundTables], int], inventory: Inventory) -> int | None:
@@ -192,41 +162,6 @@ def _counted(count: Callable[[MessageStore, FoundTables], int], inventory: Inven
         return count(inventory.store, inventory.tables)
     except (StorageError, ProtocolError):
         return None
-
-
-def _queue_row(store: MessageStore, topic: str, queue_id: int) -> StoredQueueRow:
-    try:
-        queue = store.queue(topic, queue_id)
-    except StorageError as error:
-        return _unread_queue(topic, queue_id, str(error))
-    if queue is None:
-        return _unread_queue(topic, queue_id, "it is gone")
-    first, last = queue.unit(queue.min_offset), queue.unit(queue.max_offset - 1)
-    return StoredQueueRow(
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        min_offset=queue.min_offset,
-        max_offset=queue.max_offset,
-        messages=queue.max_offset - queue.min_offset,
-        oldest_ms=_store_time(store, first[0]) if first is not None else None,
-        newest_ms=_store_time(store, last[0]) if last is not None else None,
-        problem=None,
-    )
-
-
-def _unread_queue(topic: str, queue_id: int, problem: str) -> StoredQueueRow:
-    return StoredQueueRow(
-        topic=topic, queue_id=queue_id, min_offset=0, max_offset=0, messages=0, oldest_ms=None, newest_ms=None,
-        problem=problem,
-    )  # fmt: skip
-
-
-def _store_time(store: MessageStore, log_offset: int) -> int | None:
-    return store.store_time(log_offset) if store.log.has(log_offset, 1) else None
-
-
-def _is_light(topic: str) -> bool:
-    return topic.startswith(LIGHT_QUEUE_PREFIX)
 
 
 def _state(found: Survey) -> str:
@@ -268,9 +203,11 @@ def files_below(root: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def inspected_queues(found: Survey) -> InspectedQueues:
+    from rmqserver.store.checks.inventory import inventory
+
     with inventory(found) as opened:
-        rows = opened.queue_rows()
-        return InspectedQueues(rows, opened.summary(rows))
+        queues = opened.queues()
+        return InspectedQueues(queue_rows(queues), summary_of(opened, queues))
 
 
 def inspected_topics(found: Survey, chosen: Callable[[Sequence[str]], list[str]]) -> InspectedTopics:

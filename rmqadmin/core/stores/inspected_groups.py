@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.core.stores.inspected import StoreSummary, inventory
+from rmqadmin.core.stores.inspected import StoreSummary, summary_of
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_tables import FoundTables
+    from rmqserver.store.checks.inventory import FoundOffset
     from rmqserver.store.checks.survey import Survey
 
 
@@ -37,26 +39,22 @@ class InspectedGroups(Result, frozen=True):
 
 
 def inspected_groups(found: Survey) -> InspectedGroups:
+    from rmqserver.store.checks.inventory import inventory
+
     with inventory(found) as opened:
-        queues = opened.queue_rows()
-        ends = {(row.topic, row.queue_id): (row.min_offset, row.max_offset) for row in queues}
-        return InspectedGroups(_rows(opened.tables, ends), opened.summary(queues))
+        queues = opened.queues()
+        return InspectedGroups(_rows(opened.tables, opened.offsets(queues)), summary_of(opened, queues))
 
 
-def _rows(tables: FoundTables, ends: dict[tuple[str, int], tuple[int, int]]) -> list[StoredGroupRow]:
+def _rows(tables: FoundTables, offsets: Sequence[FoundOffset]) -> list[StoredGroupRow]:
     from rmqserver.store.checks.found_tables import GROUPS
 
-    known = tables.keys(GROUPS) or frozenset()
-    rows = []
-    for key, offsets in tables.offsets().items():
-        topic, _, group = key.partition("@")
-        lag_count = 0
-        for queue_id, offset in offsets.items():
-            first, end = ends.get((topic, queue_id), (0, 0))
-            lag_count += max(0, end - max(offset, first))
-        by_queue = {str(queue_id): offset for queue_id, offset in sorted(offsets.items())}
+    known, rows = tables.keys(GROUPS) or frozenset(), []
+    for (group, topic), found in groupby(offsets, lambda one: (one.group, one.topic)):
+        of_topic = list(found)
         row = StoredGroupRow(
-            group=group, topic=topic, queues=len(offsets), lag_count=lag_count, known=group in known, offsets=by_queue
+            group=group, topic=topic, queues=len(of_topic), lag_count=sum(one.lag_count for one in of_topic),
+            known=group in known, offsets={str(one.queue_id): one.offset for one in of_topic},
         )  # fmt: skip
         rows.append(row)
     silent = known - {row.group for row in rows}

@@ -7,9 +7,9 @@ from collections.abc import Container
 
 import msgspec
 
-from rmqadmin.core.groups.consumption import lag_of
 from rmqadmin.core.groups.lag_trend import Idle
 from rmqadmin.tui.memory.readings import GroupLag
+from rmqproto.bodies.statistics import lag_of
 
 MOVES_MIN = 2
 """In how many readings in a row a group that was stuck consumes something before it counts as consuming again. One that

@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from rmqadmin.core.messages.retry_history import failed_group
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqproto.names import DLQ_PREFIX
+from rmqproto.names import DLQ_PREFIX, group_in_topic
 
 """A letter that no column may use for sorting, because messages may be dead letters."""
 
@@ -39,7 +38,7 @@ class MarkedMessagesScreen(TableScreen):
         if not self.topic:
             return {}
         key = self.table.cursor_key
-        group = failed_group(self.topic)
+        group = group_in_topic(self.topic)
         return {
             "TOPIC": self.topic,
             **({} if key is None else {"ID": self.table.part(key).message_id}),

@@ -24,8 +24,7 @@ from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.body_text import hex_line, hex_line_count, text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
-from rmqadmin.core.messages.retry_history import StoredCopy, failed_group, read_copies
-from rmqadmin.core.messages.traces import TraceStep
+from rmqadmin.core.messages.retry_history import StoredCopy, read_copies
 from rmqadmin.core.named_programs import program_words
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
@@ -49,7 +48,9 @@ from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.message import sys_flag as sys_flags
 from rmqproto.message.record import host_text
+from rmqproto.names import group_in_topic
 from rmqproto.times import TIMESTAMP_MAX_MS, iso_local
+from rmqproto.trace_steps import TraceStep
 
 _TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups", "Trace", "History")
 _ASKING_TABS = ("groups", "trace", "history")
@@ -118,7 +119,7 @@ class MessageScreen(DashboardScreen):
         super().__init__()
         self.message = message
         self._walk, self._chosen_tab = walk, tab
-        self._has_failed = failed_group(message.stored.topic) is not None
+        self._has_failed = group_in_topic(message.stored.topic) is not None
         self._copies: list[StoredCopy] | None = None
         self.side = Lines(is_wrapped=True)
         self.step = message.properties.get(props.KEYS) or message.message_id
@@ -348,7 +349,7 @@ class MessageScreen(DashboardScreen):
             self.dashboard.say("the list ends here")
             return
         tab = self._chosen_tab
-        if tab == "history" and failed_group(found.stored.topic) is None:
+        if tab == "history" and group_in_topic(found.stored.topic) is None:
             tab = None
         await self.app.switch_screen(MessageScreen(found, self._walk, tab=tab))
 

@@ -9,13 +9,12 @@ import msgspec
 
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ask_client
-from rmqadmin.core.groups.consumption import lag_of
 from rmqadmin.core.units import count, moment, rate
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, lacks_text
 from rmqadmin.tui.sources.groups import GroupFacts, read_clients_of, read_offsets_of
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.statistics import STARTED_MS, ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo
+from rmqproto.bodies.statistics import STARTED_MS, ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo, lag_of
 from rmqproto.errors import NotFoundError, RocketMQError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core.groups import consumption
-from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, lag_of
+from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.groups.lag_time import first_waiting_ms, oldest_waiting
 from rmqadmin.core.groups.queue_owners import read_queue_owners
 from rmqadmin.core.groups.retention import read_min_offsets
@@ -19,7 +19,7 @@ from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_ta
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerConnection, SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import RETRY_PREFIX, is_system_group
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.groups.consumption import GroupOffsets, lag_of
+from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.lag_time import oldest_waiting
 from rmqadmin.core.health.facts import BrokerFacts, NamesrvFacts, read_routes
 from rmqadmin.core.servers.broker_state import Replica, ask_replica
@@ -27,7 +27,7 @@ from rmqadmin.tui.sources.groups import addrs_of
 from rmqadmin.tui.sources.topics import read_topic_row
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import ClusterInfo
-from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
+from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList, lag_of
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX, is_system_group

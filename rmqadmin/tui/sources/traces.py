@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.traces import TraceStep, find_traces, trace_steps
+from rmqadmin.core.messages.traces import find_traces
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.message import properties as props
 from rmqproto.names import TRACE_TOPIC
+from rmqproto.trace_steps import TraceStep, trace_steps
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
+from rmqproto.message.recall_handle import is_recalled
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 
 log = logging.getLogger(__name__)
@@ -47,12 +48,8 @@ class TimerMessage(NamedTuple):
         return props.joined(properties)
 
     def is_recalled(self, keys: set[str]) -> bool:
-        """Whether one of these keys recalls it. A recall names the unique key, or the topic and the unique key
-        (``appendTopicForTimerDeleteKey``; Apache up to 5.3.3)."""
-        if not keys:
-            return False
-        key = self.stored.properties.get(props.UNIQUE_KEY)
-        return key in keys or f"{self.topic}+{key}" in keys
+        """Whether one of these keys recalls it."""
+        return is_recalled(self.stored, keys)
 
 
 def timer_message(stored: StoredMessage) -> TimerMessage:

@@ -8,12 +8,12 @@ from rmqadmin.commands.group.start_monitoring import Monitored, MonitorRound, To
 from rmqadmin.commands.message.check_msg_send_rt import SendTimes
 from rmqadmin.commands.message.query_msg_trace_by_id import MessageTrace
 from rmqadmin.core.messages.probes import Probe
-from rmqadmin.core.messages.traces import FoundTrace
 from rmqclient.message import SendResult, SendStatus
 from rmqproto import trace
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from rmqproto.trace import TraceRecord
+from rmqproto.trace_steps import FoundTrace
 from tests.rmqadmin.conftest import golden
 
 pytestmark = pytest.mark.usefixtures("utc")
