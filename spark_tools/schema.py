@@ -72,13 +72,18 @@ def ddl(*, properties: str = "map", include_body: bool = True, corrupt: bool = F
 
 @functools.cache
 def arrow_type(name: str, *, properties: str = "map") -> pa.DataType:
+    return arrow_of("string" if name == "properties" and properties == "raw" else _KINDS[name])
+
+
+def arrow_of(kind: str) -> pa.DataType:
+    """The Arrow type for Spark's name of a type."""
     import pyarrow as pa
 
-    kind = "string" if name == "properties" and properties == "raw" else _KINDS[name]
     return {
         "string": pa.string(),
         "int": pa.int32(),
         "bigint": pa.int64(),
+        "boolean": pa.bool_(),
         "timestamp": pa.timestamp("us", "UTC"),
         "map<string,string>": pa.map_(pa.string(), pa.string()),
         "binary": pa.binary(),

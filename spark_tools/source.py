@@ -1,5 +1,5 @@
-"""The ``rocketmq`` data source for Spark. Only this module and the sinks derive from pyspark's classes, so that all
-other code can be imported and tested without pyspark.
+"""The ``rocketmq`` data source for Spark. Only this module, the tables' reader and the sinks derive from pyspark's
+classes, so that all other code can be imported and tested without pyspark.
 
 Spark plans in one process and reads in others. The reader is pickled with every task, so it holds only plain data.
 In a cluster "latest" and times are resolved for each query; in store files once, when ``load`` makes the source.
@@ -29,6 +29,7 @@ from spark_tools.source_options import (
     parse_write_options,
 )
 from spark_tools.store_files import Part, plan_store
+from spark_tools.tables.table_columns import TABLES, check_table_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
 
     from spark_tools.row_filter import RowFilter
     from spark_tools.streaming.reader import RocketMQStreamReader
+    from spark_tools.tables.table_reader import TableReader
     from spark_tools.writing.writer import RocketMQStreamWriter, RocketMQWriter
 
 
-_READ_MARKS = frozenset({"path", "subscribe", "subscribepattern", "assign"})
+_READ_MARKS = frozenset({"path", "subscribe", "subscribepattern", "assign", "table"})
 """Options that mark a read."""
 
 
@@ -64,11 +66,11 @@ class RocketMQDataSource(DataSource):
         self._is_of_table = is_of_table(options)
         names = {name.lower() for name in self._given}
         with hints_in_text():
-            if names & _READ_MARKS:
-                parse_loaded_options(self._given)
+            is_table = bool(names & _READ_MARKS) and parse_loaded_options(self._given).table is not None
             # There is one instance per load(), and its pickle serves every later query. Store files are planned here,
             # once; of a cluster nobody knows yet whether a batch or a stream is meant.
-            self._planned = plan_read(parse_read_options(self._given)) if "path" in names else None
+            is_planned = "path" in names and not is_table
+            self._planned = plan_read(parse_read_options(self._given)) if is_planned else None
 
     @classmethod
     def name(cls) -> str:
@@ -76,8 +78,12 @@ class RocketMQDataSource(DataSource):
 
     def schema(self) -> str:
         options = parse_loaded_options(self._given)
-        columns = ddl(
-            properties=options.properties, include_body=options.include_body, corrupt=options.on_corrupt == "column"
+        columns = (
+            TABLES[options.table]
+            if options.table is not None
+            else ddl(
+                properties=options.properties, include_body=options.include_body, corrupt=options.on_corrupt == "column"
+            )
         )
         if not self._is_of_table:
             return columns
@@ -85,11 +91,15 @@ class RocketMQDataSource(DataSource):
             first, comma, rest = columns.partition(",")
             return f"{first} COMMENT '{as_comment(self._given)}'{comma}{rest}"
 
-    def reader(self, schema: StructType) -> RocketMQReader:
+    def reader(self, schema: StructType) -> RocketMQReader | TableReader:
         with hints_in_text():
             if not self._given:  # a table of the catalog
                 self._given = from_comments(each.metadata.get("comment") for each in schema.fields)
             options = parse_read_options(self._given)
+            if options.table is not None:
+                from spark_tools.tables.table_reader import TableReader
+
+                return TableReader(options, check_table_columns(options.table, _typed_columns(schema)), _parts)
             columns = _columns(schema, options)
             kind = FilteringReader if options.push_filters else RocketMQReader
             return kind(options, columns, self._planned or plan_read(options))
@@ -147,6 +157,10 @@ def plan_read(options: ReadOptions) -> Planned:
             planned.gaps += plan.gaps
             planned.broker_names[view.root] = view.broker_name
     return planned
+
+
+def _parts(options: ReadOptions) -> list[Part | OffsetRange]:
+    return plan_read(options).parts
 
 
 class RocketMQReader(DataSourceReader):

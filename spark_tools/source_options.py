@@ -33,6 +33,7 @@ READ_OPTIONS = (
     "mode", "tags", "sql92", "properties", "includeBody", "decompress", "verifyCrc", "includeInternalTopics",
     "transactionState", "onCorrupt", "pushFilters", "pullBatchSize", "pullTimeoutMs", "readTimeoutMs", "readFrom",
     "readerGroup", "accessKey", "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure", "addressMap",
+    "table", "group", "ledger",
 )  # fmt: skip
 WRITE_OPTIONS = (
     "nameServer", "topic", "producerGroup", "sendTimeoutMs", "batchSize", "maxInFlight", "compressOver",
@@ -54,8 +55,24 @@ NOT_IN_STREAMS = {
     "transactionState": "it is for store files",
     "onCorrupt": "it is for store files",
     "pushFilters": "Spark pushes no filters into streams",
+    "table": "a table is read as a batch",
 }
 """Options that have no meaning in a stream, and why."""
+OF_TABLES = {
+    "offsets": ("group",),
+    "queues": ("subscribe",),
+    "traces": ("subscribe", "startingTimestamp", "endingTimestamp"),
+    "deadletters": ("group", "ledger", "startingTimestamp", "endingTimestamp"),
+    "halves": (),
+    "timers": (),
+}
+"""Table -> what chooses its rows."""
+_NOT_OF_TABLES = (
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingTimestamp",
+    "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
+    "minPartitions", "maxRecordsPerPartition", "mode", "tags", "sql92", "properties", "includeBody", "decompress",
+    "verifyCrc", "includeInternalTopics", "transactionState", "onCorrupt", "pushFilters", "group", "ledger",
+)  # fmt: skip
 TRIGGER_DELAY_MS_DEFAULT = 15 * 60_000
 """As of Spark's Kafka source."""
 
@@ -64,6 +81,12 @@ TRIGGER_DELAY_MS_DEFAULT = 15 * 60_000
 class ReadOptions(WantedRanges):
     """Options of a read; times are ms since the epoch, sizes bytes. ``credentials`` are never shown."""
 
+    table: str | None = None
+    """One of ``TABLES``; None reads messages."""
+    groups: list[str] | None = None
+    """Of a table: these groups only."""
+    ledger: str | None = None
+    """Of dead letters: the directory of the redrives' ledgers."""
     paths: list[str] = field(default_factory=list)
     broker_names: list[str] = field(default_factory=list)
     name_server: str | None = None
@@ -198,10 +221,11 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
     path, name_server = options.text("path"), options.text("nameServer")
     if (path is None) == (name_server is None):
         raise UsageError("exactly one of the options path (store files) and nameServer (a live cluster) is needed")
+    table = _table(options)
     topics, pattern = options.names("subscribe"), options.text("subscribePattern")
     assign = options.text("assign")
     if sum((bool(topics), pattern is not None, assign is not None)) > 1 or (
-        name_server is not None and not topics and pattern is None and assign is None
+        name_server is not None and not topics and pattern is None and assign is None and table is None
     ):
         raise UsageError("exactly one of the options subscribe, subscribePattern and assign is needed")
     paths, broker_names = options.names("path"), options.names("brokerName")
@@ -212,6 +236,9 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         "option startingTimestamp", "option endingTimestamp", needs_zone=True,
     )  # fmt: skip
     return ReadOptions(
+        table=table,
+        groups=options.names("group") or None,
+        ledger=options.text("ledger"),
         paths=paths,
         broker_names=broker_names,
         name_server=name_server,
@@ -220,7 +247,8 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         assigned=json_of("assign", assign, dict[str, dict[str, list[int]]]) if assign else None,
         start=_where(options, "starting", default_start, between.begin_ms),
         end=_where(options, "ending", "latest", between.end_ms),
-        missing_timestamp=options.one_of("startingOffsetsByTimestampStrategy", *missing_time),
+        # A group without letters that late is no error.
+        missing_timestamp="latest" if table else options.one_of("startingOffsetsByTimestampStrategy", *missing_time),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         min_partitions=options.number("minPartitions", 0),
         records_per_partition_max=options.number("maxRecordsPerPartition", 0),
@@ -232,7 +260,7 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         include_body=options.flag("includeBody", True),
         decompress=options.flag("decompress", True),
         verify_crc=options.flag("verifyCrc", False),
-        include_internal_topics=options.flag("includeInternalTopics", False),
+        include_internal_topics=table is not None or options.flag("includeInternalTopics", False),
         transaction_state=options.one_of("transactionState", "committed", "all"),
         on_corrupt=options.one_of("onCorrupt", "fail", "skip", "column"),
         push_filters=options.flag("pushFilters", False),
@@ -245,6 +273,27 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         tls=options.tls(),
         address_map=options.address_map(),
     )
+
+
+def _table(options: GivenOptions) -> str | None:
+    """The table; None if messages are read. UsageError for an unknown one, and for options that do not choose its
+    rows."""
+    table = options.text("table")
+    if table is not None and table not in OF_TABLES:
+        raise UsageError(f"option table={table} is none of {', '.join(OF_TABLES)}")
+    unmeant: tuple[str, ...]
+    if table is None:
+        unmeant, why = ("group", "ledger"), "needs the option table"
+    else:
+        unmeant, why = tuple(set(_NOT_OF_TABLES) - set(OF_TABLES[table])), f"has no meaning with table={table}"
+    given = next((name for name in unmeant if options.text(name) is not None), None)
+    if given is not None:
+        raise UsageError(f"option {given} {why}", hint=None if table is None else _chosen_by(OF_TABLES[table]))
+    return table
+
+
+def _chosen_by(names: tuple[str, ...]) -> str:
+    return f"its rows are chosen by {', '.join(names)}" if names else "it has all its rows"
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:

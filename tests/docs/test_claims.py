@@ -85,7 +85,7 @@ def test_every_command_and_setting_that_a_page_names_alone_is_one(page: Path) ->
     keys = {key for kind in (BrokerConfig, NamesrvConfig, ControllerConfig) for key in kind().kinds} | set(own)
     columns = (
         set(re.findall(r'"(\w+)"', source("spark_tools")))
-        if page.name in ("spark.md", "spark-streams.md", "spark-write.md", "spark-replay.md")
+        if page.name in ("spark.md", "spark-streams.md", "spark-write.md", "spark-replay.md", "spark-tables.md")
         else set()
     )
     words = {word for code in code_of(page) for word in re.findall(r"^`([a-z]+[A-Z]\w*)", code)}

@@ -54,6 +54,21 @@ def test_an_empty_read_has_no_rows_and_no_error(spark, server: Server, fresh, st
         assert spark.read.format("rocketmq").options(**options).load().collect() == []
 
 
+def test_tables_are_read_and_joined(spark, store, server: Server) -> None:
+    """What they hold is compared with the commands in ``tests/rmqadmin/commands/replay/test_spark_tables.py``."""
+    frame = spark.read.format("rocketmq").option("path", store)
+    counts = {row.topic: row.count for row in frame.option("table", "queues").load().collect() if row.messageCount}
+    assert counts.keys() >= {"NormalTopic", "%DLQ%RetryGroup"}
+    frame.load().createOrReplaceTempView("queues_of_store")
+    with_lag = frame.option("table", "offsets").load().join(spark.table("queues_of_store"), ["topic", "queueId"])
+    assert with_lag.where("brokerOffset != maxOffset").count() == 0
+    letters = frame.option("table", "deadletters").schema("group string, firstFailureTimestamp timestamp")
+    assert letters.load().where("group = 'RetryGroup' and firstFailureTimestamp is not null").count() == 2
+    assert letters.option("group", "Nobody").load().collect() == []
+    live = spark.read.format("rocketmq").options(nameServer=server.namesrv_addr, table="halves")
+    assert live.load().collect() == []
+
+
 def test_rows_go_through_pandas(spark, store) -> None:
     """pandas is part of the extra: without it, what most notebooks do first would fail."""
     frame = spark.read.format("rocketmq").option("path", store).option("subscribe", "NormalTopic").load()
