@@ -234,7 +234,7 @@ class BrokerHost:
         async with trio.open_nursery() as self._tasks:
             self._tasks.start_soon(door.run)
             if not self._config.enable_controller_mode:
-                grpc = GrpcDoor(door.broker, door.turned_away)
+                grpc = GrpcDoor(door.broker, door.turned_away, door.gates_at)
                 door.other_doors["HTTP/2"] = grpc.take
                 self._tasks.start_soon(grpc.run)
             if self._ha_listener is not None:

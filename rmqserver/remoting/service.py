@@ -10,7 +10,7 @@ If the service has gates, they stand before the handler. After the handler, one 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -100,6 +100,10 @@ class Service:
         line = [self._by_place[each] for each in sorted(self._by_place)]
         self._gates = tuple(gate for gate, _ in line)
         self._is_known = line[0][1] if len(line) == 1 else _knows_none
+
+    def gates_at(self, places: Iterable[GatePlace]) -> list[Gate]:
+        """The gates that stand in these places, for another door to ask."""
+        return [self._by_place[each][0] for each in places if each in self._by_place]
 
     def as_refused(self, error: Exception) -> Refused | None:
         """The answer to an error of a handler or a gate. None for our own mistakes, which are logged. A subclass maps

@@ -67,8 +67,9 @@ class GrpcStatus(IntEnum):
     UNAVAILABLE = 14
 
 
-_OF_RESPONSES = {
+_OF_RESPONSES: dict[int, Code] = {
     ResponseCode.SYSTEM_BUSY: Code.TOO_MANY_REQUESTS,
+    ResponseCode.FLOW_CONTROL: Code.TOO_MANY_REQUESTS,
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: Code.NOT_IMPLEMENTED,
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: Code.CONSUMER_GROUP_NOT_FOUND,
     ResponseCode.TOPIC_NOT_EXIST: Code.TOPIC_NOT_FOUND,
@@ -91,7 +92,7 @@ class CallRefused(Exception):
 
 
 def refusal_of(refused: Refused) -> CallRefused:
-    return CallRefused(_OF_RESPONSES.get(ResponseCode(refused.code), Code.INTERNAL_SERVER_ERROR), refused.remark or "")
+    return CallRefused(_OF_RESPONSES.get(refused.code, Code.INTERNAL_SERVER_ERROR), refused.remark or "")
 
 
 def status_of(outcome: Outcome) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from rmqproto.errors import ProtocolError
 from rmqserver.broker.errors import as_refused
+from rmqserver.doors.grpc.call_gates import CallGates, GatesAt
 from rmqserver.doors.grpc.codes import CallRefused, Code, GrpcStatus, refusal_of, status
 from rmqserver.doors.grpc.link import GrpcCall, Link
 from rmqserver.doors.grpc.lite_calls import LiteTopicCalls
@@ -51,9 +53,10 @@ class ServedCall:
 class GrpcService:
     """The service of one broker. ``run`` is its task."""
 
-    def __init__(self, broker: Broker):
+    def __init__(self, broker: Broker, gates_at: GatesAt):
         self._broker = broker
         self._guard = Guard(broker.auth_settings, broker.auth) if broker.auth_settings.asks else None
+        self._gates = CallGates(gates_at, broker.config, self._guarded)
         self.clients = GrpcPeers(broker.membership, broker.groups, self._client_gone)
         routes = RouteCalls(broker.topics, broker.groups, broker.config.broker_name)
         sending = SendCalls(broker, self._guarded)
@@ -116,7 +119,7 @@ class GrpcService:
         if self._broker.slave is not None:
             call.fail(GrpcStatus.UNAVAILABLE, "this broker is a slave: its master serves")
             return
-        kind.take(call, request)
+        self._gates.let_pass(call, kind.name, request, partial(kind.take, call, request))
 
     def refuse(self, call: GrpcCall, error: Exception) -> None:
         kind = call.kind

@@ -14,6 +14,7 @@ import trio
 if TYPE_CHECKING:
     from rmqproto.wire.frames import OnFrame
     from rmqserver.broker.broker import Broker
+    from rmqserver.doors.grpc.call_gates import GatesAt
     from rmqserver.doors.grpc.grpc_service import GrpcService
     from rmqserver.remoting.connection import Connection
 
@@ -36,10 +37,12 @@ def is_installed() -> bool:
 class GrpcDoor:
     """Takes connections whose first bytes are HTTP/2's. ``run`` is its task."""
 
-    def __init__(self, broker: Broker, turned_away: Callable[[Connection, str, str], None]):
-        """``turned_away`` is told of a connection that cannot be served, with its protocol and the reason."""
+    def __init__(self, broker: Broker, turned_away: Callable[[Connection, str, str], None], gates_at: GatesAt):
+        """``turned_away`` is told of a connection that cannot be served, with its protocol and the reason; ``gates_at``
+        are the gates of limits and faults."""
         self._broker = broker
         self._turned_away = turned_away
+        self._gates_at = gates_at
         self._service: GrpcService | None = None
         self._problem = ""
         self._asked = trio.Event()
@@ -61,7 +64,7 @@ class GrpcDoor:
         except ImportError as error:
             self._problem = f"{NOT_INSTALLED} ({error})"
         else:
-            self._service = module.GrpcService(self._broker)
+            self._service = module.GrpcService(self._broker, self._gates_at)
             log.info("event=grpc-opened")
         waiting, self._waiting = self._waiting, []
         for connection, hello in waiting:

@@ -73,6 +73,8 @@ class GrpcCall:
         self.user = ""
         """Who has signed the call; empty if nobody has to."""
         self.closed = False
+        self.is_answer_lost = False
+        """Whether the client is to wait for an answer in vain."""
         self.on_lost: Callable[[], None] | None = None
         """Called if the client goes away, or cancels, while a part of its answer waits to be sent."""
         self.deadline_s = _deadline_s(metadata.get(b"grpc-timeout"))
@@ -80,7 +82,7 @@ class GrpcCall:
         self._stream = stream
         self._begun = bytearray()
         self._has_begun = False
-        self._is_taken = False
+        self.is_taken = False
         """Whether a message of the client was taken."""
 
     # --- what the client sends ---------------------------------------------------------------------------------------
@@ -109,11 +111,11 @@ class GrpcCall:
             self.fail(GrpcStatus.INVALID_ARGUMENT, "the stream ends in the middle of a message")
         elif self.kind.is_stream:
             self.finish()
-        elif not self._is_taken:
+        elif not self.is_taken:
             self.fail(GrpcStatus.INVALID_ARGUMENT, "the call has no message")
 
     def _take(self, message: bytes) -> None:
-        self._is_taken = True
+        self.is_taken = True
         try:
             self.link.service.take(self, self.kind.request.FromString(message))
         except DecodeError:
@@ -125,7 +127,7 @@ class GrpcCall:
 
     def send(self, message: Any) -> None:
         """Sends a message. Does nothing once the call has ended."""
-        if self.closed:
+        if self.closed or self.is_answer_lost:
             return
         self._begin()
         data = message.SerializeToString()
@@ -134,7 +136,9 @@ class GrpcCall:
 
     def finish(self) -> None:
         """Ends the call well."""
-        if not self.closed:
+        if self.is_answer_lost:
+            self.cancelled()
+        elif not self.closed:
             self._begin()
             self.link.http2.end(self._stream, _DONE)
             self._end()
@@ -145,6 +149,8 @@ class GrpcCall:
 
     def fail(self, code: GrpcStatus, text: str) -> None:
         """Ends the call with a status of gRPC."""
+        if self.is_answer_lost:
+            self.cancelled()
         if self.closed:
             return
         trailers = _status_block(code, text)
@@ -209,6 +215,8 @@ class Link:
         self._is_feeding = True
         try:
             for event in self.http2.received(data):
+                if self.connection.closed:
+                    break
                 if isinstance(event, StreamAsked):
                     self._asked(event)
                 elif (call := self._calls.get(event.stream)) is not None:
@@ -236,6 +244,10 @@ class Link:
             self.http2.begin(event.stream, _HEAD + _status_block(GrpcStatus.UNIMPLEMENTED, found), is_all=True)
             return
         self._calls[event.stream] = GrpcCall(self, event.stream, found, metadata)
+
+    def waiting_count(self) -> int:
+        """How many calls wait for their answers."""
+        return sum(call.is_taken and not call.kind.is_stream for call in self._calls.values())
 
     def changed(self) -> None:
         """There may be bytes to send."""

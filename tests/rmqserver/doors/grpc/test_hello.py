@@ -39,7 +39,7 @@ async def test_without_the_libraries_every_client_is_turned_away_in_words(monkey
 
     monkeypatch.setattr(hello, "import_module", missing)
     broker, first, later = Broker(), Connection(), Connection()
-    door: Any = GrpcDoor(broker, broker.turned_away)  # type: ignore[arg-type]
+    door: Any = GrpcDoor(broker, broker.turned_away, list)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
         door.take(first)
         nursery.start_soon(door.run)
@@ -51,7 +51,7 @@ async def test_without_the_libraries_every_client_is_turned_away_in_words(monkey
 
 def test_a_hello_without_end_is_not_kept() -> None:
     broker = Broker()
-    waiting = GrpcDoor(broker, broker.turned_away).take(Connection())  # type: ignore[arg-type]
+    waiting = GrpcDoor(broker, broker.turned_away, list).take(Connection())  # type: ignore[arg-type]
     waiting.feed_untrusted(b"x" * HELLO_MAX_BYTES)
     with pytest.raises(OSError, match="does not wait"):
         waiting.feed_untrusted(b"x")
@@ -65,5 +65,5 @@ def test_a_first_message_may_fill_the_first_window_while_the_door_opens() -> Non
     while room := client.local_flow_control_window(1):
         client.send_data(1, bytes(min(room, 1024)))
     broker = Broker()
-    waiting = GrpcDoor(broker, broker.turned_away).take(Connection())  # type: ignore[arg-type]
+    waiting = GrpcDoor(broker, broker.turned_away, list).take(Connection())  # type: ignore[arg-type]
     waiting.feed_untrusted(client.data_to_send())

@@ -17,7 +17,7 @@ async def test_a_mistake_in_a_renewal_does_not_end_the_broker(
     rounds: list[float] = []
     broker: Any = MagicMock()
     broker.end_round = lambda: rounds.append(trio.current_time())
-    service = GrpcService(broker)
+    service = GrpcService(broker, list)
 
     def fails(now_s: float) -> None:
         raise OverflowError("more than a struct takes")

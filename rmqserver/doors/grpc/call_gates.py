@@ -1,0 +1,95 @@
+"""What limits and injected faults say to a call: the gates of the remoting door, asked with the request that does there
+what the call does here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqproto.codes import RequestCode
+from rmqproto.wire.signing import ACCESS_KEY
+from rmqserver.doors.grpc.codes import CallRefused, Code
+from rmqserver.limits.refusals import OVERLOAD
+from rmqserver.remoting.answer import Request
+from rmqserver.remoting.gate import Gate, GatePlace
+
+if TYPE_CHECKING:
+    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.doors.grpc.link import GrpcCall, Guarded
+
+GatesAt = Callable[[Iterable[GatePlace]], list[Gate]]
+"""The gates that stand in these places, in their order."""
+
+PLACES = (GatePlace.RATES, GatePlace.FAULTS)
+"""Who calls is asked before, and how many wait is counted here: both are told by other means than there."""
+
+CODES = {
+    "QueryRoute": RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    "SendMessage": RequestCode.SEND_MESSAGE_V2,
+    "EndTransaction": RequestCode.END_TRANSACTION,
+    "RecallMessage": RequestCode.RECALL_MESSAGE,
+    "QueryAssignment": RequestCode.QUERY_ASSIGNMENT,
+    "ReceiveMessage": RequestCode.POP_MESSAGE,
+    "AckMessage": RequestCode.ACK_MESSAGE,
+    "ChangeInvisibleDuration": RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
+    "ForwardMessageToDeadLetterQueue": RequestCode.CONSUMER_SEND_MSG_BACK,
+    "SyncLiteSubscription": RequestCode.LITE_SUBSCRIPTION_CTL,
+    "Heartbeat": RequestCode.HEART_BEAT,
+    "NotifyClientTermination": RequestCode.UNREGISTER_CLIENT,
+}
+"""Telemetry has none: it waits as long as its client lives."""
+
+
+class _Named(NamedTuple):
+    """What the gates read in a header."""
+
+    topic: str | None
+    consumer_group: str | None
+
+
+class CallGates:
+    def __init__(self, gates_at: GatesAt, config: BrokerConfig, guarded: Guarded):
+        self._gates_at = gates_at
+        self._config = config
+        self._guarded = guarded
+
+    def let_pass(self, call: GrpcCall, name: str, request: Any, go_on: Callable[[], None]) -> None:
+        """Goes on at once, later or never. Raises CallRefused or Refused."""
+        code = CODES.get(name)
+        if code is None:
+            go_on()
+            return
+        most = self._config.max_requests_in_flight_per_connection
+        if 0 < most < call.link.waiting_count():
+            why = f"{most} requests of this connection wait for their answers (maxRequestsInFlightPerConnection)"
+            raise CallRefused(Code.TOO_MANY_REQUESTS, f"{OVERLOAD}: {why}")
+        gates = self._gates_at(PLACES)
+        if gates:
+            self._ask(gates, call, Request(code, 0, _named(name, request)), go_on)
+        else:
+            go_on()
+
+    def _ask(self, gates: list[Gate], call: GrpcCall, asked: Request[Any], go_on: Callable[[], None]) -> None:
+        user = {ACCESS_KEY: call.user} if call.user else {}
+        for gate in gates:
+            take_over = gate.admit(asked, user, call.link.connection)
+            call.is_answer_lost = asked.is_oneway
+            if take_over is not None:
+                take_over(lambda error: self._guarded(call, go_on if error is None else partial(_raise, error)))
+                return
+        go_on()
+
+
+def _named(name: str, request: Any) -> _Named:
+    if name == "SendMessage":
+        topic = request.messages[0].topic.name if request.messages else None
+    elif name == "ReceiveMessage":
+        topic = request.message_queue.topic.name
+    else:
+        topic = request.topic.name if hasattr(request, "topic") else None
+    return _Named(topic, request.group.name if hasattr(request, "group") else None)
+
+
+def _raise(error: Exception) -> None:
+    raise error
