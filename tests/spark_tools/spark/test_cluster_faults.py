@@ -1,12 +1,16 @@
-"""Executors, each a JVM with Python workers, die or freeze in the middle of a wave or a write. A frozen one becomes a
-zombie: Spark gives its task to another, while its Python worker still sends the rows that it already had."""
+"""Executors of a standalone cluster, each a JVM with Python workers, die or freeze in the middle of a read, a write or
+a wave. A frozen one becomes a zombie: Spark gives its task to another, while its Python worker still sends the rows
+that it already had."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +19,6 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-import pyspark
-
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.run.job import RunOptions, run_replay
@@ -24,51 +26,42 @@ from spark_tools.replay.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
 from tests.rmqreplay.replay_lab import Lab, Send, kill_once, wait_for_route
 from tests.spark_tools.spark.replay_driver import FAULT_RUN, QUICK_JVM
-from tests.spark_tools.spark.spark_processes import executors, sending_executor
+from tests.spark_tools.spark.spark_processes import executors, passed_by_a_dying_executor, sending_executor
+from tests.spark_tools.spark.standalone_spark import EXECUTOR_MEMORY, HOSTS, StandaloneSpark
 from tests.spark_tools.spark.streamed import Sender, batches_logged, each_once, rows, settle, start_stream
 from tests.spark_tools.spark.test_write_faults import DELIVERIES, check, make_topic, stored
 from tests.support.servers import Server, until
 
-pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 COUNT = 2000
 SENDS = COUNT // FAULT_RUN["batch_messages"]
+SIGNALS = [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.spark_faults)]
 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Two executors on this machine. local-cluster writes below SPARK_HOME, so it gets one made of links.
-
-    A process has room for one session. This module is the first of its folder and ends its session before the others
-    start theirs.
-    """
-    home = tmp_path_factory.mktemp("spark-home")
-    for name in ("bin", "jars", "python", "sbin"):
-        source = Path(pyspark.__file__).parent / name
-        if source.exists():
-            (home / name).symlink_to(source)
-    before = os.environ.get("SPARK_HOME")
-    os.environ["SPARK_HOME"] = str(home)
+    """A process has room for one session. This module is the first of its folder and ends its session before the others
+    start theirs."""
     settings = QUICK_JVM | {
         "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        "spark.executor.memory": "512m",
+        "spark.executor.memory": EXECUTOR_MEMORY,
         "spark.executor.heartbeatInterval": "1s",
         "spark.network.timeout": "10s",
         "spark.rpc.askTimeout": "300s",  # would be as short; on a busy machine Spark did not start then
         "spark.rpc.lookupTimeout": "300s",
         "spark.network.timeoutInterval": "2s",
+        "spark.scheduler.minRegisteredResourcesRatio": "1",  # both workers take part from the start
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")]),
     }
-    try:
-        with spark_session(SessionOptions(master="local-cluster[2,1,512]", settings=settings)) as spark:
-            yield spark
-    finally:
-        if before is None:
-            del os.environ["SPARK_HOME"]
-        else:
-            os.environ["SPARK_HOME"] = before
+    with (
+        StandaloneSpark(tmp_path_factory.mktemp("spark")) as cluster,
+        spark_session(SessionOptions(master=cluster.url, cores=len(HOSTS), settings=settings)) as spark,
+    ):
+        yield spark
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +69,20 @@ def engine(session: Any) -> SparkEngine:
     return SparkEngine(session, 2)
 
 
-@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGSTOP])
+def test_an_executor_dies_while_a_topic_is_read(lab: Lab, session: Any, tmp_path: Path) -> None:
+    """Its rows are those of one batch of several when it dies."""
+    from pyspark.sql import functions as f
+
+    (topic,) = {each.queue.topic for each in lab.job(20 * COUNT).ranges}
+    died = tmp_path / "died"
+    frame = session.read.format("rocketmq").options(nameServer=lab.name_server, subscribe=topic).load()
+    passed = f.udf(partial(passed_by_a_dying_executor, str(died), COUNT), "long", useArrow=False)
+    read = frame.select("queueId", passed("queueOffset").alias("at")).collect()
+    assert died.exists()
+    assert Counter((row.queueId, row.at) for row in read) == Counter(product(range(2), range(10 * COUNT)))
+
+
+@pytest.mark.parametrize("sig", SIGNALS)
 def test_one_executor_dies_or_freezes(lab: Lab, engine: SparkEngine, sig: signal.Signals) -> None:
     for protected in (False, True):
         plan = lab.job(COUNT)
@@ -87,6 +93,7 @@ def test_one_executor_dies_or_freezes(lab: Lab, engine: SparkEngine, sig: signal
         assert (doubled == 0) == protected, doubled
 
 
+@pytest.mark.spark_faults
 def test_a_stream_whose_executor_dies(
     session: Any, server: Server, fresh: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -113,7 +120,7 @@ def test_a_stream_whose_executor_dies(
     assert rows(session, tmp_path) == each_once(200)
 
 
-@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("sig", SIGNALS)
 def test_one_executor_dies_or_freezes_while_a_frame_is_written(lab: Lab, session: Any, sig: signal.Signals) -> None:
     for delivery in DELIVERIES:
         topic = make_topic(lab, f"{sig.name}-{delivery}")
