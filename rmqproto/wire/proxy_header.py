@@ -44,6 +44,12 @@ class ProxyHeader(NamedTuple):
     size: int
 
 
+def line_of(source: str, destination: str) -> bytes:
+    """The header, of version 1, of a client's connection from one ``ip:port`` to another."""
+    (host, _, port), (to_host, _, to_port) = source.rpartition(":"), destination.rpartition(":")
+    return f"PROXY TCP{6 if ':' in host else 4} {host} {to_host} {port} {to_port}\r\n".encode()
+
+
 def parse_untrusted(data: bytes) -> ProxyHeader | None:
     """The header at the start of the bytes; its size is 0 if there is none. None if more bytes are needed to tell.
     ProtocolError if it is not as it must be."""

@@ -105,11 +105,12 @@ class BrokerAssembly:
         self.address = OwnAddress(config)
         self.unique_ids = UniqueIds()
         self._when_told = nameservers.when_told if nameservers is not None else at_once
+        self.ask_route: AskRoute = nameservers.ask_route if nameservers is not None else _knows_no_route
         self._make_tables()
         self._make_senders()
         self._make_relays()
         self._make_readers()
-        self._make_pop(wake, post, nameservers.ask_route if nameservers is not None else _knows_no_route)
+        self._make_pop(wake, post)
         self._make_admin()
         if nameservers is not None:
             self.topics.on_change.append(nameservers.changed)
@@ -172,7 +173,7 @@ class BrokerAssembly:
         self.queue_ends = QueueEnds(store)
         self.reset_offset = ResetOffset(config, store, topics, groups, offsets, self.clients)
 
-    def _make_pop(self, wake: Callable[[], None], post: Post, ask_route: AskRoute) -> None:
+    def _make_pop(self, wake: Callable[[], None], post: Post) -> None:
         config, store, topics, groups, offsets = self.config, self.store, self.topics, self.groups, self.offsets
         stats, reads, address = self.stats, self.reads, self.address
         waiting = Waiting(config, topics, self.holds, wake, post)
@@ -194,7 +195,7 @@ class BrokerAssembly:
         )
         self.looks = Looks(config, store, reads, checks, self.popping, orders, waiting)
         self.acks = Acks(store, offsets, stats, address, checks, orders, revive_log, waiting, self.lite_pops)
-        self.assigning = Assigning(config, self.files, topics, groups, self.clients, ask_route)
+        self.assigning = Assigning(config, self.files, topics, groups, self.clients, self.ask_route)
         self.pop = Pop(config, self.pending, orders, waiting, reviver, self.assigning, lite)
 
     def _make_admin(self) -> None:

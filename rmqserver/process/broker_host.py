@@ -109,7 +109,10 @@ class BrokerHost:
     def _make_door(self) -> BrokerDoor:
         state = self._member.state if self._member is not None else None
         broker = Broker(self._config, self._loop, self._registration, auth=self._plan.auth, set_state=state)
-        return BrokerDoor(broker, self._registration)
+        door = BrokerDoor(broker, self._registration)
+        self._grpc = GrpcDoor(broker, door.turned_away, door.gates_at, self._registration)
+        door.other_doors["HTTP/2"] = self._grpc.take
+        return door
 
     def _make_member(self) -> SetMember:
         """The member starts as a slave without a master. StorageError."""
@@ -134,8 +137,7 @@ class BrokerHost:
         self._advertise = self._entrance.advertise(port)
         self._config.record({"listenPort": str(port), "brokerIP1": self._advertise.host or ""})
         self._listen_ha()
-        if not self._config.enable_controller_mode:
-            self._listen_grpc(is_usual_wanted=self._namesrv is not None and asked_port != 0)
+        self._listen_grpc(is_usual_wanted=self._namesrv is not None and asked_port != 0)
         self.addr = self._entrance.advertised_addr()
         if self._namesrv is not None and self._advertise.is_each_peers_own:
             from rmqserver.namesrv.nameserver import OwnBroker
@@ -233,10 +235,7 @@ class BrokerHost:
         self._ended = trio.Event()
         async with trio.open_nursery() as self._tasks:
             self._tasks.start_soon(door.run)
-            if not self._config.enable_controller_mode:
-                grpc = GrpcDoor(door.broker, door.turned_away, door.gates_at)
-                door.other_doors["HTTP/2"] = grpc.take
-                self._tasks.start_soon(grpc.run)
+            self._tasks.start_soon(self._grpc.run)
             if self._ha_listener is not None:
                 self._tasks.start_soon(door.broker.replicas.serve, self._ha_listener)
             task_status.started()

@@ -49,11 +49,12 @@ async def open_stream(addr: str) -> trio.SocketStream:
         raise OSError(f"{addr!r} is not an address: {error}") from None
 
 
-async def connect(loop: Loop, service: Service, addr: str, pump: Pump) -> Connection:
-    """A connection to ``host:port`` in the loop; its answers come through ``service``. OSError if there is none within
-    CONNECT_TIMEOUT_S, or no further one can be opened."""
+async def connect(loop: Loop, service: Service, addr: str, pump: Pump, before: bytes = b"") -> Connection:
+    """A connection to ``host:port`` in the loop, on which ``before`` was said, even before TLS. Its answers come
+    through ``service``. OSError if there is none within CONNECT_TIMEOUT_S, or no further one can be opened."""
     sock = socket.socket(fileno=(await open_stream(addr)).socket.detach())
     try:
+        sock.send(before)  # a new connection has room for a line
         return loop.adopt(sock, service, pump=pump)
     except OSError:
         sock.close()

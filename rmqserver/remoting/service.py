@@ -42,9 +42,7 @@ _TURNED_AWAY = {
     "tls.server.keyPath, or for tests tls.test.mode.enable=true)",
     "HTTP": "an HTTP request came to a port of RocketMQ's remoting protocol: /metrics, /healthz and /readyz are on the "
     "port that --metrics-port opens",
-    "HTTP/2": "a client of gRPC came, such as RocketMQ 5's clients with setEndpoints; a broker takes these, but not "
-    "yet in a set under controllers: give the broker's address, or take a client of the remoting protocol (Java: "
-    "rocketmq-client with setNamesrvAddr)",
+    "HTTP/2": "a client of gRPC came, such as RocketMQ 5's clients with setEndpoints: its endpoints must name a broker",
 }
 
 # Looking up an enum member costs as much as all other work on it.

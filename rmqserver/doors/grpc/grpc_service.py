@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RENEW_EVERY_S = 5.0
+ROUTES = ("QueryRoute", "QueryAssignment")
+"""Calls that a slave answers."""
 Take = Callable[[GrpcCall, Any], None]
 Refuse = Callable[[GrpcCall, CallRefused], None]
 
@@ -58,7 +60,7 @@ class GrpcService:
         self._guard = Guard(broker.auth_settings, broker.auth) if broker.auth_settings.asks else None
         self._gates = CallGates(gates_at, broker.config, self._guarded)
         self.clients = GrpcPeers(broker.membership, broker.groups, self._client_gone)
-        routes = RouteCalls(broker.topics, broker.groups, broker.config.broker_name)
+        routes = RouteCalls(broker, self._guarded)
         sending = SendCalls(broker, self._guarded)
         self._settling = settling = SettleCalls(broker, self._guarded)
         receiving = ReceiveCalls(broker, self.clients, settling, self._guarded)
@@ -84,15 +86,20 @@ class GrpcService:
         return Link(connection, self)
 
     async def run(self) -> None:
-        """Renews what push consumers hold, until cancelled."""
-        while True:
-            await trio.sleep(RENEW_EVERY_S)
-            try:
-                self._settling.renewals.renew()
-                self.clients.expire(time.monotonic())
-            except Exception:  # our own mistake, which must not end the broker
-                log.exception("event=renewal-failed")
-            self._broker.end_round()
+        """Renews what push consumers hold, until cancelled. Then the broker ends, or has another role: its clients are
+        those of the next one from then on."""
+        try:
+            while True:
+                await trio.sleep(RENEW_EVERY_S)
+                try:
+                    self._settling.renewals.renew()
+                    self.clients.expire(time.monotonic())
+                except Exception:  # our own mistake, which must not end the broker
+                    log.exception("event=renewal-failed")
+                self._broker.end_round()
+        finally:
+            self._settling.stop()
+            self.clients.leave()
 
     def kind_of(self, path: bytes) -> ServedCall | str:
         found = self._kinds.get(path)
@@ -116,7 +123,7 @@ class GrpcService:
         except CallRefused as refusal:  # with the status alone, even where a call's own refusals say more
             call.answer(kind.response(status=status(refusal.code, refusal.text)))
             return
-        if self._broker.slave is not None:
+        if self._broker.slave is not None and kind.name not in ROUTES:
             call.fail(GrpcStatus.UNAVAILABLE, "this broker is a slave: its master serves")
             return
         self._gates.let_pass(call, kind.name, request, partial(kind.take, call, request))

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rmqserver.doors.grpc.relay import Relay, may_relay
+from rmqserver.doors.grpc.waiting import Waiting
+
 if TYPE_CHECKING:
-    from rmqproto.wire.frames import OnFrame
     from rmqserver.broker.broker import Broker
     from rmqserver.doors.grpc.call_gates import GatesAt
     from rmqserver.doors.grpc.grpc_service import GrpcService
     from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.outward import Outward
 
 log = logging.getLogger(__name__)
-
-HELLO_MAX_BYTES = 128 << 10
-"""What a client may send before its connection is answered for the first time: HTTP/2's first window, 64 KiB of data,
-with its hello, headers and frames (RFC 9113, 6.9.2)."""
 
 NOT_INSTALLED = "the libraries for clients of gRPC, such as RocketMQ 5's, are missing: pip install 'rmqadmin[grpc]'"
 
@@ -37,28 +36,42 @@ def is_installed() -> bool:
 class GrpcDoor:
     """Takes connections whose first bytes are HTTP/2's. ``run`` is its task."""
 
-    def __init__(self, broker: Broker, turned_away: Callable[[Connection, str, str], None], gates_at: GatesAt):
+    def __init__(
+        self, broker: Broker, turned_away: Callable[[Connection, str, str], None], gates_at: GatesAt,
+        nameservers: Outward | None = None,
+    ):  # fmt: skip
         """``turned_away`` is told of a connection that cannot be served, with its protocol and the reason; ``gates_at``
-        are the gates of limits and faults."""
+        are the gates of limits and faults. Connections to a master are opened as those to ``nameservers``."""
         self._broker = broker
         self._turned_away = turned_away
         self._gates_at = gates_at
+        self._relay: Relay | None = None
+        if broker.slave is not None and may_relay(broker):
+            self._relay = Relay(broker, broker.slave, nameservers)
         self._service: GrpcService | None = None
         self._problem = ""
         self._asked = trio.Event()
-        self._waiting: list[tuple[Connection, _Waiting]] = []
+        self._waiting: list[Waiting] = []
 
-    def take(self, connection: Connection) -> _Waiting:
-        waiting = _Waiting()
+    def take(self, connection: Connection) -> Waiting:
+        if self._relay is not None and connection.address == connection.real_address:
+            return self._relay.take(connection)
+        waiting = Waiting(connection)
         if self._service is not None or self._problem:
-            self._broker.loop.post(lambda: self._open(connection, waiting))
+            self._broker.loop.post(lambda: self._open(waiting))
         else:
-            self._waiting.append((connection, waiting))
+            self._waiting.append(waiting)
             self._asked.set()
         return waiting
 
     async def run(self) -> None:
-        await self._asked.wait()
+        async with trio.open_nursery() as nursery:
+            if self._relay is not None:
+                nursery.start_soon(self._relay.run)
+            await self._asked.wait()
+            await self._serve()
+
+    async def _serve(self) -> None:
         try:
             module = await trio.to_thread.run_sync(import_module, "rmqserver.doors.grpc.grpc_service")
         except ImportError as error:
@@ -67,35 +80,17 @@ class GrpcDoor:
             self._service = module.GrpcService(self._broker, self._gates_at)
             log.info("event=grpc-opened")
         waiting, self._waiting = self._waiting, []
-        for connection, hello in waiting:
-            self._open(connection, hello)
+        for each in waiting:
+            self._open(each)
         if self._service is not None:
             await self._service.run()
 
-    def _open(self, connection: Connection, hello: _Waiting) -> None:
+    def _open(self, waiting: Waiting) -> None:
+        connection = waiting.connection
+        if waiting.is_over:
+            return
         if self._service is not None:
-            connection.go_through(self._service.link(connection), hello.data)
+            connection.go_through(self._service.link(connection), waiting.data)
         else:
             self._turned_away(connection, "HTTP/2", self._problem)
             connection.close(self._problem)
-
-
-class _Waiting:
-    """Keeps what a client says until the door is open."""
-
-    def __init__(self) -> None:
-        self.data = b""
-        self.held_bytes = 0
-        self.is_stopped = False
-
-    def feed_untrusted(self, data: bytes) -> None:
-        self.data += data
-        self.held_bytes = len(self.data)
-        if self.held_bytes > HELLO_MAX_BYTES:
-            raise OSError("the client does not wait for an answer to its hello")
-
-    def hand_to(self, on_frame: OnFrame) -> None:
-        """Frames are not for it."""
-
-    def close(self) -> None:
-        self.held_bytes = 0

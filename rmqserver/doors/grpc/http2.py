@@ -401,6 +401,10 @@ class Http2:
         """Whether a part of the answer waits for the peer's windows."""
         return stream in self._queued
 
+    def go_away(self) -> None:
+        """Tells the peer to take another connection for what it asks from now on, and for what was not read here."""
+        self._out.append(_frame(_GOAWAY, 0, 0, _TWO_U32.pack(self._last_stream, _Error.NO_ERROR)))
+
     def to_send(self) -> bytes:
         """The bytes for the peer, which are then forgotten."""
         out, self._out = self._out, []

@@ -209,6 +209,8 @@ class Link:
         self._unread: dict[int, Callable[[], None]] = {}
         """What to call if the answer of a stream is lost, whose call has ended."""
         self._is_feeding = False
+        self._is_left = False
+        """The client was told to take another connection: here it only gets the rest of its answers."""
 
     def feed_untrusted(self, data: bytes) -> None:
         """Takes bytes of the client. ProtocolError if they break the rules of HTTP/2."""
@@ -235,6 +237,8 @@ class Link:
                 self.connection.flush()
 
     def _asked(self, event: StreamAsked) -> None:
+        if self._is_left:
+            return
         metadata = dict(event.headers)
         if not metadata.get(b"content-type", b"").startswith(b"application/grpc"):
             self.http2.begin(event.stream, _NO_GRPC, is_all=True)
@@ -267,8 +271,13 @@ class Link:
         self.changed()
 
     def hand_to(self, service: object) -> None:
-        """Another broker takes the connection's place: its calls are told to come again."""
-        self.connection.close("the broker has another role now")
+        """Another broker takes the place of this one, which has answered what it could. Calls that come too late for
+        it are made anew by the clients' libraries, on a new connection."""
+        for call in list(self._calls.values()):
+            call.close("the broker has another role now")
+        self.http2.go_away()
+        self.changed()
+        self._is_left = True
 
     def close(self) -> None:
         """The connection is gone, and with it every call."""

@@ -194,6 +194,11 @@ class GrpcPeers:
             self._settings_bytes -= client.settings_bytes
         self._on_gone(client)
 
+    def leave(self) -> None:
+        """Ends their telemetry streams, whereupon they introduce themselves again."""
+        for client in list(self._by_key.values()):
+            client.close("the broker ends")
+
     def expire(self, now_s: float) -> None:
         """Ends questions that nobody answers, and clients that say nothing. To be called every few seconds."""
         for client in list(self._by_key.values()):

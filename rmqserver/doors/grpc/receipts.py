@@ -117,6 +117,10 @@ class Renewals:
                 log.warning("event=not-renewed group=%s topic=%s reason=%r", key.group, key.topic, str(error))
                 del self._held[key]
 
+    def forget(self) -> None:
+        """Nothing is renewed any more."""
+        self._held.clear()
+
     def client_gone(self, client: Peer) -> None:
         """Makes what the client holds visible again in a moment."""
         for key, held in [each for each in self._held.items() if each[1].client is client]:

@@ -1,9 +1,17 @@
-"""Which queues a topic has, and whom a client asks for them (``RouteActivity``, 5.5.0). The address in the answers is
-the one by which this client came: it may have come through a mapped port."""
+"""Which queues a topic has, and whom a client asks for them (``RouteActivity``, 5.5.0): those of this broker, and those
+of the cluster's other brokers, as a nameserver knows them.
+
+Each of our brokers takes gRPC clients on its own port. One that is alone is named by the address by which the client
+came: it may have come through a mapped port. A broker of a set is named by its master's address, and where the client's
+library takes several addresses in their order, the slaves' follow: they pass it on when another is the master.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import ipaddress
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqproto.perm import PERM_READ, PERM_WRITE
 from rmqproto.topic_message_type import MESSAGE_TYPE
@@ -11,72 +19,140 @@ from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import check_group, check_topic
 from rmqserver.doors.grpc.codes import CallRefused, Code, status
 from rmqserver.doors.grpc.messages import CLASSES, value
+from rmqserver.doors.grpc.relay import may_relay
 
 if TYPE_CHECKING:
-    from rmqproto.bodies.routes import TopicConfig
-    from rmqserver.broker.tables.groups import GroupTable
-    from rmqserver.broker.tables.topics import TopicTable
-    from rmqserver.doors.grpc.link import GrpcCall
+    from rmqproto.bodies.routes import TopicConfig, TopicRoute
+    from rmqserver.broker.broker import Broker
+    from rmqserver.doors.grpc.link import GrpcCall, Guarded
 
 _ALL_QUEUES = -1
+_DOMAIN_NAME = value("AddressScheme", "DOMAIN_NAME")
 _MIXED = (Type.NORMAL, Type.FIFO, Type.DELAY, Type.TRANSACTION)
+_ANY = (*_MIXED, Type.PRIORITY, Type.LITE)
+"""For a topic that this broker does not have: clients compare types before they send, and its brokers check them."""
+_TAKE_SEVERAL = (b"JAVA", b"GO", b"CPP", b"DOTNET")
+"""Languages whose clients use the addresses in their order. Node's cannot read more than one, Python's sorts them."""
+
+
+class _Queues(NamedTuple):
+    """A topic's queues on one broker. Without addresses, the client goes on asking where it came."""
+
+    broker_name: str
+    perm: int
+    read_nums: int
+    write_nums: int
+    addresses: list[str]
 
 
 class RouteCalls:
-    def __init__(self, topics: TopicTable, groups: GroupTable, broker_name: str):
-        self._topics = topics
-        self._groups = groups
-        self._broker_name = broker_name
-
-    def topic(self, name: str) -> TopicConfig:
-        """Raises CallRefused if there is none."""
-        found = self._topics.get(name)
-        if found is None:
-            text = f"CODE: 17  DESC: No topic route info in name server for the topic: {name}"
-            faq = "For more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ"
-            raise CallRefused(Code.TOPIC_NOT_FOUND, f"{text}\n{faq}")
-        return found
+    def __init__(self, broker: Broker, guarded: Guarded):
+        self._config = broker.config
+        self._topics = broker.topics
+        self._groups = broker.groups
+        self._ask_route = broker.ask_route
+        self._is_slave = broker.slave is not None
+        self._do_slaves_relay = may_relay(broker)
+        self._guarded = guarded
 
     def query(self, call: GrpcCall, request: Any) -> None:
         check_topic(request.topic.name)
-        config = self.topic(request.topic.name)
+        self._find(call, request, self._answer_query)
+
+    def _answer_query(self, call: GrpcCall, request: Any, found: list[_Queues]) -> None:
         answer = CLASSES["QueryRouteResponse"](status=status())
-        types = [value("MessageType", each) for each in _types_of(config)]
-        for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
-            permission = _permission(config, queue_id)
-            if permission is None:
-                continue
-            queue = answer.message_queues.add(id=queue_id, permission=permission, accept_message_types=types)
-            self._name(queue, request, call)
+        config = self._topics.get(request.topic.name)
+        types = [value("MessageType", each) for each in (_types_of(config) if config is not None else _ANY)]
+        for queues in found:
+            for queue_id in range(max(queues.read_nums, queues.write_nums)):
+                permission = _permission(queues, queue_id)
+                if permission is None:
+                    continue
+                queue = answer.message_queues.add(id=queue_id, permission=permission, accept_message_types=types)
+                _name(queue, queues, request, call)
         call.answer(answer)
 
     def assign(self, call: GrpcCall, request: Any) -> None:
-        """A push consumer polls all queues at once; in order, each by itself."""
+        """A push consumer polls all queues of a broker at once; in order, each by itself."""
         check_topic(request.topic.name)
         check_group(request.group.name)
-        config = self.topic(request.topic.name)
-        if not config.perm & PERM_READ or not config.read_queue_nums:
+        self._find(call, request, self._answer_assign)
+
+    def _answer_assign(self, call: GrpcCall, request: Any, found: list[_Queues]) -> None:
+        readable = [each for each in found if each.perm & PERM_READ and each.read_nums]
+        if not readable:
             raise CallRefused(Code.FORBIDDEN, "no readable queue")
         group = self._groups.get(request.group.name)
         is_ordered = group is not None and group.consume_message_orderly
-        permission = value("Permission", "READ_WRITE" if config.perm & PERM_WRITE else "READ")
         answer = CLASSES["QueryAssignmentResponse"](status=status())
-        for queue_id in range(config.read_queue_nums) if is_ordered else (_ALL_QUEUES,):
-            queue = answer.assignments.add().message_queue
-            queue.id, queue.permission = queue_id, permission
-            self._name(queue, request, call)
+        for queues in readable:
+            for queue_id in range(queues.read_nums) if is_ordered else (_ALL_QUEUES,):
+                queue = answer.assignments.add().message_queue
+                queue.id = queue_id
+                queue.permission = value("Permission", "READ_WRITE" if queues.perm & PERM_WRITE else "READ")
+                _name(queue, queues, request, call)
         call.answer(answer)
 
-    def _name(self, queue: Any, request: Any, call: GrpcCall) -> None:
-        queue.topic.CopyFrom(request.topic)
-        queue.broker.name = self._broker_name
-        endpoints = queue.broker.endpoints
-        if request.endpoints.addresses:
-            endpoints.CopyFrom(request.endpoints)
-            return
-        host, _, port = call.local_addr.rpartition(":")
-        endpoints.scheme = value("AddressScheme", "IPv6" if ":" in host else "IPv4")
-        endpoints.addresses.add(host=host.strip("[]"), port=int(port))
+    # --- what there is -----------------------------------------------------------------------------------------------
+
+    def _find(self, call: GrpcCall, request: Any, then: Callable[[GrpcCall, Any, list[_Queues]], None]) -> None:
+        """Goes on with the queues of all brokers. CallRefused if there is no such topic."""
+        topic = request.topic.name
+        takes_several = self._do_slaves_relay and call.metadata.get(b"x-mq-language") in _TAKE_SEVERAL
+
+        def go_on(route: TopicRoute | None) -> None:
+            found = list(self._queues(self._topics.get(topic), route, takes_several))
+            if not found:
+                text = f"CODE: 17  DESC: No topic route info in name server for the topic: {topic}"
+                faq = "For more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ"
+                raise CallRefused(Code.TOPIC_NOT_FOUND, f"{text}\n{faq}")
+            then(call, request, found)
+
+        self._ask_route(topic, lambda route: self._guarded(call, partial(go_on, route)))
+
+    def _queues(self, own: TopicConfig | None, route: TopicRoute | None, takes_several: bool) -> Iterator[_Queues]:
+        """This broker knows its own queues best: a nameserver may not have heard of them yet."""
+        brokers = {data.broker_name: data.broker_addrs for data in route.broker_datas} if route is not None else {}
+        own_name = self._config.broker_name
+        if own is not None:
+            members = brokers.get(own_name, {})
+            is_alone = not self._is_slave and len(members) < 2
+            addresses = [] if is_alone else _addresses(members, takes_several)
+            perm = own.perm & self._config.broker_permission
+            yield _Queues(own_name, perm, own.read_queue_nums, own.write_queue_nums, addresses)
+        for data in sorted(route.queue_datas, key=lambda each: each.broker_name) if route is not None else ():
+            addresses = _addresses(brokers.get(data.broker_name, {}), takes_several)
+            if addresses and (data.broker_name != own_name or (self._is_slave and own is None)):
+                yield _Queues(data.broker_name, data.perm, data.read_queue_nums, data.write_queue_nums, addresses)
+
+
+def _addresses(members: Mapping[int, str], takes_several: bool) -> list[str]:
+    """The master's first."""
+    addresses = [addr for _, addr in sorted(members.items())]
+    return addresses if takes_several else addresses[:1]
+
+
+def _name(queue: Any, queues: _Queues, request: Any, call: GrpcCall) -> None:
+    queue.topic.CopyFrom(request.topic)
+    queue.broker.name = queues.broker_name
+    endpoints = queue.broker.endpoints
+    if not queues.addresses and request.endpoints.addresses:
+        endpoints.CopyFrom(request.endpoints)
+        return
+    for addr in queues.addresses or [call.local_addr]:
+        host, _, port = addr.rpartition(":")
+        host = host.strip("[]")
+        scheme = _scheme_of(host)
+        if not endpoints.scheme or endpoints.scheme == scheme != _DOMAIN_NAME:  # all of one kind; a name stands alone
+            endpoints.scheme = scheme
+            endpoints.addresses.add(host=host, port=int(port))
+
+
+def _scheme_of(host: str) -> int:
+    try:
+        return value("AddressScheme", f"IPv{ipaddress.ip_address(host).version}")
+    except ValueError:
+        return _DOMAIN_NAME
 
 
 def expected_type(config: TopicConfig) -> str:
@@ -90,10 +166,10 @@ def _types_of(config: TopicConfig) -> tuple[str, ...]:
     return () if expected == Type.UNSPECIFIED else (expected,)
 
 
-def _permission(config: TopicConfig, queue_id: int) -> int | None:
+def _permission(queues: _Queues, queue_id: int) -> int | None:
     """None if the queue can neither be read nor written."""
-    reads = bool(config.perm & PERM_READ) and queue_id < config.read_queue_nums
-    writes = bool(config.perm & PERM_WRITE) and queue_id < config.write_queue_nums
+    reads = bool(queues.perm & PERM_READ) and queue_id < queues.read_nums
+    writes = bool(queues.perm & PERM_WRITE) and queue_id < queues.write_nums
     if reads and writes:
         return value("Permission", "READ_WRITE")
     return value("Permission", "READ") if reads else value("Permission", "WRITE") if writes else None

@@ -42,12 +42,19 @@ class SettleCalls:
         self._clock_ms = broker.clock_ms
         self._guarded = guarded
         self._post = broker.loop.post
+        self._has_stopped = False
         self.renewals = Renewals(self.change_time, broker.clock_ms)
 
     def later(self, settle: Callable[[], None]) -> None:
         """Settles a message in a round of its own, for nobody who waits: it may be the end of one now, whose puts are
         being answered. What fails comes again at the end of its invisible time."""
-        self._post(partial(_settled, settle))
+        self._post(lambda: None if self._has_stopped else _settled(settle))
+
+    def stop(self) -> None:
+        """The broker ends, or has another role: what its clients hold comes again at the end of its invisible time. To
+        give it back now would write to a log that the next master has already taken over."""
+        self._has_stopped = True
+        self.renewals.forget()
 
     # --- acknowledge -------------------------------------------------------------------------------------------------
 
