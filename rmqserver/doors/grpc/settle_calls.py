@@ -39,6 +39,7 @@ class SettleCalls:
         self._acks = broker.acks
         self._send_backs = broker.send_backs
         self._reads = broker.reads
+        self._broker_name = broker.config.broker_name
         self._clock_ms = broker.clock_ms
         self._guarded = guarded
         self._post = broker.loop.post
@@ -56,6 +57,13 @@ class SettleCalls:
         self._has_stopped = True
         self.renewals.forget()
 
+    def _receipt_untrusted(self, text: str) -> Receipt:
+        """Raises CallRefused for what is no receipt of this broker: another's may name the place of a message here."""
+        receipt = parse_receipt_untrusted(text)
+        if receipt.handle.broker_name != self._broker_name:
+            raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is of another broker")
+        return receipt
+
     # --- acknowledge -------------------------------------------------------------------------------------------------
 
     def ack(self, call: GrpcCall, request: Any) -> None:
@@ -69,7 +77,7 @@ class SettleCalls:
         for entry in request.entries:
             told = answer.entries.add(message_id=entry.message_id, receipt_handle=entry.receipt_handle)
             try:
-                receipt = parse_receipt_untrusted(entry.receipt_handle)
+                receipt = self._receipt_untrusted(entry.receipt_handle)
                 self._ack(call, group, topic, receipt, entry.lite_topic)
                 told.status.CopyFrom(status())
             except CallRefused as refusal:
@@ -107,7 +115,7 @@ class SettleCalls:
         check_group(group)
         invisible_ms = ms_of(request.invisible_duration)
         check_invisible_ms(invisible_ms, 0)
-        receipt = self._usable(group, topic, parse_receipt_untrusted(request.receipt_handle), request.lite_topic)
+        receipt = self._usable(group, topic, self._receipt_untrusted(request.receipt_handle), request.lite_topic)
         changed = self.change_time(group, topic, receipt, invisible_ms, call, request.lite_topic, request.suspend)
         self.renewals.settled(group, topic, receipt, request.lite_topic)
         text = f"{changed.handle} 0 {changed.log_offset}" if changed.log_offset is not None else str(changed.handle)
@@ -143,7 +151,7 @@ class SettleCalls:
         topic, group = request.topic.name, request.group.name
         check_topic(topic)
         check_group(group)
-        receipt = parse_receipt_untrusted(request.receipt_handle)
+        receipt = self._receipt_untrusted(request.receipt_handle)
         receipt = self.renewals.current(group, topic, receipt, request.lite_topic)
         if receipt.log_offset is None:
             raise CallRefused(Code.INTERNAL_SERVER_ERROR, "commit log offset is empty")

@@ -4,7 +4,7 @@ answer."""
 import json
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,11 @@ from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqserver.doors.remoting.forwarding import RELIABLE_AFTER_S, UNKNOWN_TEXT
 from rmqserver.doors.remoting.slave_refusals import REJECTED_TEXT
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
+from tests.support.broker_set import BROKER_NAME, BrokerSet
 from tests.support.peer import CLOSE, Peer, Reply, answer
 from tests.support.scripted_controller import ScriptedController
 from tests.support.servers import until
+from tests.support.two_in_sync import FORWARDING, is_master, two_in_sync
 from tests.support.wire import Wire
 
 SEND = {"a": "P", "b": "Topic", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "i": "", "j": "0"}
@@ -31,7 +32,6 @@ PULL = {
     "suspendTimeoutMillis": "300000", "subscription": "*",
 }  # fmt: skip
 NOBODY = "127.0.0.1:1"
-FORWARDING = {"forwardToMasterEnable": "true", "slaveReadEnable": "false"}
 
 
 class Master:
@@ -200,33 +200,6 @@ def test_without_a_master_it_answers_as_the_slave_that_it_is(found: Found) -> No
         assert (refused.code, refused.remark) == (ResponseCode.SYSTEM_BUSY, REJECTED_TEXT)
         found.master.peer.listen()
         until(lambda: wire.ask(RequestCode.SEND_MESSAGE_V2, SEND).code == ResponseCode.SUCCESS)
-
-
-def is_master(found: BrokerSet, number: int) -> bool:
-    try:
-        return found.admin.ha_status(found.brokers[number].broker_addr).master
-    except RocketMQError:  # its role is changing
-        return False
-
-
-@contextmanager
-def two_in_sync(tmp_path: Path) -> Iterator[tuple[ScriptedController, BrokerSet]]:
-    with ExitStack() as stack:
-        controller = stack.enter_context(ScriptedController())
-        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
-        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
-        two = BrokerSet(tmp_path, controller.peer.address, namesrv, admin)
-        for number in (1, 2):
-            stack.enter_context(two.start(number, **FORWARDING, **PATIENT))
-            until(lambda: number in controller.members or two.takes(number))  # noqa: B023
-        until(lambda: controller.members == {1, 2})
-        until(lambda: two.takes(1))
-        until(
-            lambda: all(
-                "Kept" in admin.all_topics(two.brokers[number].broker_addr).topic_config_table for number in (1, 2)
-            )
-        )
-        yield controller, two
 
 
 def test_a_connection_stays_over_handovers(tmp_path: Path) -> None:

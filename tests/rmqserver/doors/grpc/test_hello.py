@@ -15,6 +15,8 @@ from rmqserver.doors.grpc.waiting import HELLO_MAX_BYTES
 
 
 class Broker:
+    slave = None
+
     def __init__(self) -> None:
         self.loop = self
         self.told: list[str] = []

@@ -22,6 +22,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.acks, self.send_backs, self.reads, self.loop = None, self, self, self
+        self.config = SimpleNamespace(broker_name="broker-a")
         self.posted: list[Callable[[], None]] = []
         self.put_to: list[str] = []
         self.fails = False

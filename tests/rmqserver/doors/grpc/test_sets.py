@@ -1,0 +1,133 @@
+"""Clients of gRPC at a set under a controller: at its slave, over a handover, and after a kill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import h2.exceptions
+import pytest
+
+from rmqproto.bodies.base import MessageQueue
+from rmqserver.doors.grpc.codes import Code
+from tests.rmqserver.doors.grpc.calls import ack, consumer_settings, receive, send, tell_settings
+from tests.support.broker_set import BROKER_NAME, BrokerSet
+from tests.support.grpc_client import GrpcClient, GrpcError
+from tests.support.servers import until
+from tests.support.two_in_sync import is_master, two_in_sync
+
+TOPIC, GROUP = "Kept", "Group"
+
+
+def asked_for(client: GrpcClient, language: str) -> list[str]:
+    """The addresses that a route names."""
+    found = client.call("QueryRoute", {"topic": {"name": TOPIC}}, **{"x-mq-language": language})
+    (addresses,) = {
+        tuple(f"{each.host}:{each.port}" for each in queue.broker.endpoints.addresses) for queue in found.message_queues
+    }
+    return list(addresses)
+
+
+class Going:
+    """A client that goes on as the libraries do: it comes by another connection when one has ended."""
+
+    def __init__(self, address: str):
+        self.address = address
+        self.client: GrpcClient | None = None
+        self.sent: list[bytes] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        if self.client is not None:
+            self.client.close()
+        self.client = None
+
+    def tries(self, call: Any) -> Any:
+        """None if the call has failed."""
+        try:
+            if self.client is None:
+                self.client = GrpcClient(self.address, "going")
+            return call(self.client)
+        except (EOFError, OSError, GrpcError, h2.exceptions.ProtocolError):  # the last: after a GOAWAY
+            self.leave()
+            return None
+
+    def sends(self) -> bool:
+        body = b"%d" % len(self.sent)
+        answer = self.tries(lambda client: send(client, TOPIC, body))
+        if answer is not None and answer.status.code == Code.OK:
+            self.sent.append(body)
+        return answer is not None
+
+    def until_sent(self, count: int) -> None:
+        until(lambda: self.sends() and len(self.sent) >= count)
+
+
+def test_a_slave_passes_clients_on_and_routes_begin_with_the_master(tmp_path: Path) -> None:
+    with two_in_sync(tmp_path) as (_, two):
+        master, slave = two.brokers[1].broker_addr, two.brokers[2].broker_addr
+        for addr in (master, slave):
+            with GrpcClient(addr) as client:
+                until(lambda: asked_for(client, "JAVA") == [master, slave])
+                assert asked_for(client, "HTTP") == [master], "Node's client reads one address"
+        with GrpcClient(slave) as client:
+            stream, settings = tell_settings(client, consumer_settings(GROUP, TOPIC))
+            assert settings.subscription.group.name == GROUP
+            members = two.admin.consumer_connection(master, GROUP).connection_set
+            own = "{}:{}".format(*client.socket.getsockname())
+            assert [each.client_addr for each in members] == [own], "not the slave's"
+            assert send(client, TOPIC, b"through").status.code == Code.OK
+            messages = receive(client, TOPIC, GROUP)
+            assert b"through" in {each.body for each in messages}
+            assert ack(client, TOPIC, GROUP, *messages).status.code == Code.OK
+            stream.cancel()
+        assert b"through" in stored(two, 1)
+        with GrpcClient(slave, before=b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n") as client:
+            with pytest.raises(GrpcError, match="its master serves"):  # two that take each other for the master
+                send(client, TOPIC, b"on and on")
+            assert asked_for(client, "HTTP") == [master]
+
+
+def test_a_handover_ends_streams_and_no_acknowledged_message_is_missing(tmp_path: Path) -> None:
+    with two_in_sync(tmp_path) as (controller, two), Going(two.brokers[1].broker_addr) as going:
+        going.until_sent(20)
+        with GrpcClient(going.address, "consumer") as consumer:
+            stream, _ = tell_settings(consumer, consumer_settings(GROUP, TOPIC))
+            controller.elect(2)
+            assert list(stream) == []
+        until(lambda: is_master(two, 2))
+        going.until_sent(40)
+        assert set(going.sent) <= stored(two, 2)
+        got = receive_all(going, len(going.sent))
+        assert set(going.sent) <= got
+        controller.elect(1)
+        until(lambda: is_master(two, 1))
+        going.until_sent(60)
+        assert set(going.sent) <= stored(two, 1)
+
+
+def stored(two: BrokerSet, number: int) -> set[bytes]:
+    found: set[bytes] = set()
+    for queue_id in range(4):
+        queue, offset = MessageQueue(TOPIC, BROKER_NAME, queue_id), 0
+        while messages := two.admin.pull_message(two.brokers[number].broker_addr, queue, offset).messages:
+            found.update(message.body for message in messages)
+            offset += len(messages)
+    return found
+
+
+def receive_all(going: Going, count: int) -> set[bytes]:
+    got: set[bytes] = set()
+
+    def some(client: GrpcClient) -> bool:
+        messages = receive(client, TOPIC, GROUP, wait_s=5)
+        got.update(message.body for message in messages)
+        return not messages or ack(client, TOPIC, GROUP, *messages).status.code == Code.OK
+
+    until(lambda: bool(going.tries(some)) and len(got) >= count)
+    return got
