@@ -62,12 +62,14 @@ class GrpcClient:
         self.socket.sendall(self.h2.data_to_send())
 
     def next_event(self, stream: int) -> h2.events.Event:
-        """The next event of that stream. EOFError if the server closed the connection."""
+        """The next event of that stream. EOFError if the server closed the connection, or takes nothing more on it."""
         while True:
             for event in self.events:
                 if getattr(event, "stream_id", None) == stream:
                     self.events.remove(event)
                     return event
+            if any(isinstance(event, h2.events.ConnectionTerminated) for event in self.events):
+                raise EOFError("the server sends its clients away")
             self.read()
 
     def read(self) -> None:

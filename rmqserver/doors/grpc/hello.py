@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rmqserver.doors.grpc.relay import Relay, may_relay
-from rmqserver.doors.grpc.waiting import Waiting
+from rmqserver.doors.grpc.held_hello import HeldHello
+from rmqserver.doors.grpc.to_master import ToMaster, may_pass_on
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
@@ -45,18 +45,18 @@ class GrpcDoor:
         self._broker = broker
         self._turned_away = turned_away
         self._gates_at = gates_at
-        self._relay: Relay | None = None
-        if broker.slave is not None and may_relay(broker):
-            self._relay = Relay(broker, broker.slave, nameservers)
+        self._to_master: ToMaster | None = None
+        if broker.slave is not None and may_pass_on(broker):
+            self._to_master = ToMaster(broker, broker.slave, nameservers)
         self._service: GrpcService | None = None
         self._problem = ""
         self._asked = trio.Event()
-        self._waiting: list[Waiting] = []
+        self._waiting: list[HeldHello] = []
 
-    def take(self, connection: Connection) -> Waiting:
-        if self._relay is not None and connection.address == connection.real_address:
-            return self._relay.take(connection)
-        waiting = Waiting(connection)
+    def take(self, connection: Connection) -> HeldHello:
+        if self._to_master is not None and connection.address == connection.real_address:
+            return self._to_master.take(connection)
+        waiting = HeldHello(connection)
         if self._service is not None or self._problem:
             self._broker.loop.post(lambda: self._open(waiting))
         else:
@@ -66,8 +66,8 @@ class GrpcDoor:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            if self._relay is not None:
-                nursery.start_soon(self._relay.run)
+            if self._to_master is not None:
+                nursery.start_soon(self._to_master.run)
             await self._asked.wait()
             await self._serve()
 
@@ -85,7 +85,7 @@ class GrpcDoor:
         if self._service is not None:
             await self._service.run()
 
-    def _open(self, waiting: Waiting) -> None:
+    def _open(self, waiting: HeldHello) -> None:
         connection = waiting.connection
         if waiting.is_over:
             return

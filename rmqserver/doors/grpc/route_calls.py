@@ -19,7 +19,7 @@ from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import check_group, check_topic
 from rmqserver.doors.grpc.codes import CallRefused, Code, status
 from rmqserver.doors.grpc.messages import CLASSES, value
-from rmqserver.doors.grpc.relay import may_relay
+from rmqserver.doors.grpc.to_master import may_pass_on
 
 if TYPE_CHECKING:
     from rmqproto.bodies.routes import TopicConfig, TopicRoute
@@ -52,7 +52,7 @@ class RouteCalls:
         self._groups = broker.groups
         self._ask_route = broker.ask_route
         self._is_slave = broker.slave is not None
-        self._do_slaves_relay = may_relay(broker)
+        self._do_slaves_pass_on = may_pass_on(broker)
         self._guarded = guarded
 
     def query(self, call: GrpcCall, request: Any) -> None:
@@ -98,7 +98,7 @@ class RouteCalls:
     def _find(self, call: GrpcCall, request: Any, then: Callable[[GrpcCall, Any, list[_Queues]], None]) -> None:
         """Goes on with the queues of all brokers. CallRefused if there is no such topic."""
         topic = request.topic.name
-        takes_several = self._do_slaves_relay and call.metadata.get(b"x-mq-language") in _TAKE_SEVERAL
+        takes_several = self._do_slaves_pass_on and call.metadata.get(b"x-mq-language") in _TAKE_SEVERAL
 
         def go_on(route: TopicRoute | None) -> None:
             found = list(self._queues(self._topics.get(topic), route, takes_several))

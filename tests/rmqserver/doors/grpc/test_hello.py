@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from rmqserver.doors.grpc import hello
+from rmqserver.doors.grpc.held_hello import HELLO_MAX_BYTES
 from rmqserver.doors.grpc.hello import GrpcDoor
-from rmqserver.doors.grpc.waiting import HELLO_MAX_BYTES
 
 
 class Broker:

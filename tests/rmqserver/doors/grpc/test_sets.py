@@ -16,6 +16,8 @@ from tests.support.grpc_client import GrpcClient, GrpcError
 from tests.support.servers import until
 from tests.support.two_in_sync import is_master, two_in_sync
 
+pytestmark = pytest.mark.slow
+
 TOPIC, GROUP = "Kept", "Group"
 
 

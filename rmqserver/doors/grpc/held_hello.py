@@ -13,7 +13,7 @@ HELLO_MAX_BYTES = 128 << 10
 with its hello, headers and frames (RFC 9113, 6.9.2)."""
 
 
-class Waiting:
+class HeldHello:
     """Keeps what the client says."""
 
     def __init__(self, connection: Connection) -> None:

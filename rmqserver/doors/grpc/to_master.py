@@ -3,8 +3,8 @@ protocol (``forwarding``): after a handover, and after a killed master has come 
 they ask for routes again.
 
 A PROXY header tells the master whose connection it is, and another slave that it must go no further. Policies judge the
-address that reaches the broker. So a broker that asks for rights relays nothing: whoever reaches a slave would be let
-in as the slave is.
+address that reaches the broker. So a broker that asks for rights passes nothing on: whoever reaches a slave would
+be let in as the slave is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rmqproto.wire.proxy_header import line_of
-from rmqserver.doors.grpc.waiting import Waiting
+from rmqserver.doors.grpc.held_hello import HeldHello
 from rmqserver.remoting.outward import connect
 from rmqserver.remoting.pump import PLAIN
 from rmqserver.remoting.service import Service
@@ -32,27 +32,27 @@ HOLD_S = 2.0
 CONNECT_AGAIN_AFTER_S = 0.05
 
 
-def may_relay(broker: Broker) -> bool:
+def may_pass_on(broker: Broker) -> bool:
     settings = broker.auth_settings
     return broker.config.forward_to_master_enable and not settings.is_authorizing and not settings.enforces_plain
 
 
-class Relay(Service):
+class ToMaster(Service):
     """The service of the connections to the master. ``run`` is a task."""
 
     def __init__(self, broker: Broker, slave: Slave, nameservers: Outward | None):
         """Connections to the master use TLS if those to the nameservers do."""
-        super().__init__("relay", {})
+        super().__init__("to-master", {})
         self.limits = broker.config
         self.idle_max_s = 0  # the client's own connection has a limit
         self._loop = broker.loop
         self._make_pump = nameservers.make_pump if nameservers is not None else lambda: PLAIN
         self._state = broker.set_state
         self._slave = slave
-        self._asked, self._coming = trio.open_memory_channel[Waiting](math.inf)
+        self._asked, self._coming = trio.open_memory_channel[HeldHello](math.inf)
 
-    def take(self, connection: Connection) -> Waiting:
-        waiting = Waiting(connection)
+    def take(self, connection: Connection) -> HeldHello:
+        waiting = HeldHello(connection)
         self._asked.send_nowait(waiting)
         return waiting
 
@@ -62,7 +62,7 @@ class Relay(Service):
             async for waiting in self._coming:
                 nursery.start_soon(self._open, waiting)
 
-    async def _open(self, waiting: Waiting) -> None:
+    async def _open(self, waiting: HeldHello) -> None:
         client, upstream = waiting.connection, None
         with trio.move_on_after(HOLD_S):
             upstream = await self._connect(client)
