@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from rmqproto.errors import UsageError
+from rmqproto.errors import RocketMQError, UsageError
 from spark_tools.class_archive import ClassArchive, class_archive
 
 if TYPE_CHECKING:
@@ -182,6 +182,18 @@ def spark_session(
                 archive.keep()
     if options.log_path is None:
         os.unlink(log.name)  # no error, and the caller did not ask for the log
+
+
+@contextmanager
+def errors_name_log(session: SparkSession) -> Iterator[None]:
+    """Notes beside errors where the output of our session is."""
+    try:
+        yield
+    except RocketMQError as error:
+        log = session.conf.get("spark.rmqadmin.log", None)
+        if log is not None and not isinstance(error, UsageError):
+            error.add_note(f"Spark's output is in {log}")
+        raise
 
 
 def _start(options: SessionOptions, log: IO[bytes], archive: ClassArchive | None) -> SparkSession:

@@ -154,6 +154,13 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry(
             "spark-replay", "replay", _C, "Redrive dead letters or replay a topic, each message once.", is_mqadmin=False
         ),
+        Entry(
+            "spark-archive",
+            "replay",
+            Effect.STREAM,
+            "Archive topics in Parquet, each message once, before retention deletes them.",
+            is_mqadmin=False,
+        ),
     ),
     "Brokers": (
         Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),

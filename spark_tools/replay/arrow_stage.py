@@ -5,12 +5,19 @@ one to commit: half a second of CPU each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+from rmqreplay.source.offset_ranges import OffsetRange
+from spark_tools.part_reader import PartReader
+from spark_tools.row_filter import RowFilter
+from spark_tools.schema import columns, ddl
+from spark_tools.source_options import ReadOptions
+from spark_tools.store_files import Part
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 Step = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 """Called once for each task, even one without rows. It is pickled with the tasks."""
@@ -26,3 +33,17 @@ def mapped(frame: DataFrame, step: Step, schema: str) -> DataFrame:
     function = UserDefinedFunction(step, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     called = function(*(frame[name] for name in frame.columns))
     return DataFrame(frame._jdf.mapInArrow(called._jc, False, None), frame.sparkSession)
+
+
+def parts_frame(
+    spark: SparkSession,
+    parts: Sequence[Part | OffsetRange],
+    options: ReadOptions,
+    filters: Sequence[RowFilter] = (),
+    *,
+    corrupt: bool,
+) -> DataFrame:
+    """The records of the parts, each part a task. ``corrupt``: with that column, by which damaged ones pass."""
+    names = [column.name for column in columns(corrupt=corrupt)]
+    numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
+    return mapped(numbers, PartReader(parts, options, names, filters), ddl(corrupt=corrupt))

@@ -14,13 +14,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqproto.errors import RocketMQError, UsageError
 from rmqreplay.plans.plan import Plan
 from rmqreplay.plans.planning import check_source
 from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.engine import Engine
 from rmqreplay.run.entry import ReplayOutcome, Runner, carry_out
-from spark_tools.session import SessionOptions, check_installed, find_java, spark_session
+from spark_tools.session import SessionOptions, check_installed, errors_name_log, find_java, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,11 +72,6 @@ def _spark_engine(
         if given is None:
             runner.hooks.on_stage(f"Spark is up after {time.monotonic() - started:.1f} s, and starts its first job")
         partitions = session.sparkContext.defaultParallelism * PARTITIONS_PER_CORE
-        try:
-            run = runner.run
+        run = runner.run
+        with errors_name_log(session):
             yield SparkEngine(session, partitions, run.credentials, run.tls, run.address_map, run.cluster)
-        except RocketMQError as error:
-            log = session.conf.get("spark.rmqadmin.log", None)
-            if log is not None and not isinstance(error, UsageError):
-                error.add_note(f"Spark's output is in {log}")
-            raise

@@ -29,13 +29,11 @@ from rmqreplay.sending.redrive import damaged_at_origin
 from rmqreplay.source.live import LiveCluster, OpenCluster
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
 from rmqreplay.source.queue_ranges import OffsetTable
-from spark_tools.part_reader import PartReader
-from spark_tools.replay.arrow_stage import mapped
+from spark_tools.replay.arrow_stage import mapped, parts_frame
 from spark_tools.replay.sink import COLUMNS, REPORT_SCHEMA, WaveSink
 from spark_tools.row_filter import RowFilter
-from spark_tools.schema import columns, ddl
 from spark_tools.source import plan_read
-from spark_tools.source_options import ReadOptions, address_options, parse_read_options, tls_options
+from spark_tools.source_options import address_options, parse_read_options, tls_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -106,15 +104,12 @@ class SparkEngine:
         if plan.selection.where is not None and plan.source.path is None:
             frame = self._spark.read.format("rocketmq").options(**options).load()
         else:
-            frame = self._read_parts(parse_read_options(options), row_filters(plan.selection))
+            read = parse_read_options(options)
+            frame = parts_frame(
+                self._spark, plan_read(read).parts, read, row_filters(plan.selection),
+                corrupt=read.on_corrupt == "column",
+            )  # fmt: skip
         return _filtered(frame, plan.selection)
-
-    def _read_parts(self, options: ReadOptions, filters: Sequence[RowFilter]) -> DataFrame:
-        parts = plan_read(options).parts
-        has_corrupt = options.on_corrupt == "column"
-        names = [column.name for column in columns(corrupt=has_corrupt)]
-        numbers = self._spark.range(0, len(parts), 1, max(len(parts), 1))  # one partition for each part
-        return mapped(numbers, PartReader(parts, options, names, filters), ddl(corrupt=has_corrupt))
 
     def _whole(self, plan: Plan) -> DataFrame:
         """The selected messages of the plan that are not damaged."""
@@ -133,7 +128,8 @@ class SparkEngine:
         return merge_reports([msgspec.json.decode(row["report"], type=whole(TaskReport)) for row in reported])
 
     def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> TaskReport:
-        frame = _told_plain(self.read(plan, ranges), plan)
+        frame = self.read(plan, ranges)
+        frame = told_plain(frame) if needs_plain_body(plan) else frame
         _refuse_chance(frame)
         unnamed = " or (corrupt is not null and topic = '')" if "corrupt" in frame.columns else ""
         frame = frame.where(places_condition(ranges) + unnamed)
@@ -279,16 +275,17 @@ def _sink_rows(frame: DataFrame, plan: Plan) -> DataFrame:
     if plan.transform.body_expression is not None:
         with _sql_of("--body-expr"):
             frame = frame.withColumn("body", f.expr(plan.transform.body_expression).cast("binary"))
-    return _told_plain(frame, plan).select(*COLUMNS)
+    return (told_plain(frame) if needs_plain_body(plan) else frame).select(*COLUMNS)
 
 
-def _told_plain(frame: DataFrame, plan: Plan) -> DataFrame:
-    """The frame whose sysFlag no longer says "compressed" if the bodies were decompressed."""
+def told_plain(frame: DataFrame) -> DataFrame:
+    """The frame, whose bodies were decompressed unless they are damaged, with a sysFlag that says so."""
     from pyspark.sql import functions as f
 
-    if not needs_plain_body(plan):
-        return frame
-    return frame.withColumn("sysFlag", f.col("sysFlag").bitwiseAND(f.lit(~(COMPRESSED | COMPRESSION_TYPE_MASK))))
+    plain = f.col("sysFlag").bitwiseAND(f.lit(~(COMPRESSED | COMPRESSION_TYPE_MASK)))
+    if "corrupt" in frame.columns:
+        plain = f.when(f.col("corrupt").isNull(), plain).otherwise(f.col("sysFlag"))
+    return frame.withColumn("sysFlag", plain)
 
 
 def places_condition(ranges: Sequence[OffsetRange]) -> str:

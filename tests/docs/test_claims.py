@@ -83,11 +83,7 @@ def test_every_command_and_setting_that_a_page_names_alone_is_one(page: Path) ->
     """Words like `updateTopic` and `flushDiskType`; on Spark's page its options and columns."""
     own = re.findall(r'"([a-z]+[A-Z]\w*)"', source("rmqserver"))  # settings that Apache's servers do not have
     keys = {key for kind in (BrokerConfig, NamesrvConfig, ControllerConfig) for key in kind().kinds} | set(own)
-    columns = (
-        set(re.findall(r'"(\w+)"', source("spark_tools")))
-        if page.name in ("spark.md", "spark-streams.md", "spark-write.md", "spark-replay.md", "spark-tables.md")
-        else set()
-    )
+    columns = set(re.findall(r'"(\w+)"', source("spark_tools"))) if page.name.startswith("spark") else set()
     words = {word for code in code_of(page) for word in re.findall(r"^`([a-z]+[A-Z]\w*)", code)}
     assert {word for word in words if find(word) is None} - {*keys, *columns, *ALSO_NAMES} == set()
 

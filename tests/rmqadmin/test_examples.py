@@ -33,7 +33,7 @@ from tests.rmqclient.fake_broker import record
 from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server, until
 
-# These examples run elsewhere. spark-replay starts Spark: ``tests/spark_tools/spark/test_redrive_command.py``.
+# These examples run elsewhere. Some start Spark: ``tests/spark_tools/spark/``.
 # Those that read RocksDB need its files: ``commands/metadata/test_rocksdb_tables.py``.
 # The dashboard's need a terminal: ``tui/test_terminal.py``.
 # Those of rmqserver's own requests reset the whole broker: ``commands/snapshot/test_own_requests.py``.
@@ -48,7 +48,7 @@ EXAMPLES = [
     if entry.effect is not Effect.SCREEN and entry.noun not in {*OWN_REQUESTS, OF_LOAD}
     for example in examples_of(entry)
     if entry.name not in STATIC
-    if not example.startswith("rmqadmin spark-replay") and "/data/store" not in example
+    if not example.startswith(("rmqadmin spark-replay", "rmqadmin spark-archive")) and "/data/store" not in example
 ]
 
 

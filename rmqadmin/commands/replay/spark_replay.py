@@ -22,6 +22,7 @@ from rmqadmin.cli.options.replay_options import (
 )
 from rmqadmin.cli.shared.open_letters import open_letters
 from rmqadmin.cli.shared.replay_run import command_line, run_job
+from rmqadmin.cli.shared.spark_start import session_options
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.core.user_files import read_text
 from rmqproto.errors import UsageError
@@ -29,7 +30,6 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     from rmqreplay.plans.plan import Transform
     from rmqreplay.plans.request import ReplayRequest
-    from spark_tools.session import SessionOptions
 
 
 def spark_replay(
@@ -62,7 +62,7 @@ def spark_replay(
     request = None
     if source.topics or source.dlq:
         request = _request(call, source, selection, rewrite, delivery, pace, guards)
-    engine = partial(replay, session=_session(spark))
+    engine = partial(replay, session=session_options(spark))
     return run_job(call, engine, request, work=work, pace=pace, guards=guards)
 
 
@@ -134,19 +134,6 @@ def _transform(
         park_topic=guards.park_topic,
         delay_level=delivery.delay_level,
         redrives_max=guards.redrives_max if source.dlq and not _is_file(delivery.to) else None,
-    )
-
-
-def _session(spark: SparkOptions) -> SessionOptions:
-    from spark_tools.session import SessionOptions
-
-    return SessionOptions(
-        master=spark.master,
-        cores=spark.cores,
-        driver_memory=spark.driver_memory,
-        java_home=spark.java_home,
-        log_path=spark.spark_log,
-        settings=pairs("--spark-conf", spark.spark_conf),
     )
 
 

@@ -31,6 +31,7 @@ ELSEWHERE = {
     "docs/messages.md": "commands/msg/test_messages_page.py",
     "docs/security.md": "test_tls_options.py",
     "docs/sending.md": "commands/msg/test_messages_page.py",
+    "docs/spark-archive.md": "needs Spark: commands/replay/test_spark_page.py",
     "docs/spark-replay.md": "needs Spark: commands/replay/test_spark_page.py",
     "docs/shell.md": "prompt/test_script.py",
     "docs/tui.md": "takes the terminal: tui/test_manual.py and tui/test_terminal.py",

@@ -1,5 +1,5 @@
-"""Runs what ``docs/spark-replay.md``, ``docs/spark.md`` and ``docs/spark-write.md`` show, in order and in one Spark
-session: commands, a user function, and Python."""
+"""Runs what ``docs/spark-replay.md``, ``spark-archive.md``, ``spark.md`` and ``spark-write.md`` show, in
+order and in one Spark session: commands, a user function, and Python."""
 
 import json
 import re
@@ -19,6 +19,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic, retry_topic
+from spark_tools.archive import archive_run
 from spark_tools.replay import entry
 from spark_tools.replay.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
@@ -30,6 +31,7 @@ from tests.support.servers import Server, until
 pytestmark = pytest.mark.spark
 
 PAGE, DATA_PAGE, WRITE_PAGE = "docs/spark-replay.md", "docs/spark.md", "docs/spark-write.md"
+ARCHIVE_PAGE = "docs/spark-archive.md"
 COUNT = 12
 
 
@@ -47,7 +49,8 @@ def in_one_session(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def same(*_: object) -> Iterator[Any]:
         yield spark
 
-    monkeypatch.setattr(entry, "spark_session", same)
+    for module in (entry, archive_run):
+        monkeypatch.setattr(module, "spark_session", same)
 
 
 @pytest.fixture
@@ -136,6 +139,27 @@ def test_the_replay_from_python(
     exec(python_block("from spark_tools.replay.entry import replay", names), {})
     assert capsys.readouterr().out.startswith(f"{COUNT} AuditResult(expected={COUNT}, found={COUNT}, missing=0")
     assert numbers(server, names["_retry"]) == list(range(COUNT))
+
+
+@pytest.mark.usefixtures("in_one_session")
+def test_the_archive_of_the_page(
+    rmqadmin: Rmqadmin, server: Server, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meant = {**names, "orders": names["_origin"], "/data/archive": str(tmp_path / "archive")}
+    queue = MessageQueue(names["_origin"], "broker-a", 0)
+    with AdminClient(server.namesrv_addr) as admin:
+        for number in range(COUNT):
+            admin.send_message(server.broker_addr, queue, Message(queue.topic, b'{"number":%d}' % number))
+    once, again, _ = command_lines(ARCHIVE_PAGE)
+    run_line(rmqadmin, once, meant, monkeypatch)
+    run_line(rmqadmin, again, meant, monkeypatch)
+    ran = rmqadmin(
+        "-o", "json", "spark-archive", "--topic", queue.topic, "--archive", meant["/data/archive"], "--check"
+    )
+    assert ran.status == 0, ran.err
+    wanted = {"start_offset": 0, "end_offset": COUNT, "new": 0, "waiting": 0, "missing": None, "left_s": None}
+    assert [wanted == {name: row[name] for name in wanted} for row in ran.items] == [True]
+    assert (ran.document["summary"]["messages"], ran.document["summary"]["archived"]) == (0, COUNT)
 
 
 def test_the_data_source_from_python(

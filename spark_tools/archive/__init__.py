@@ -1,0 +1,1 @@
+"""The archive of topics in Parquet, before retention deletes them. ``archive_run`` is the entry point."""

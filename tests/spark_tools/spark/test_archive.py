@@ -1,0 +1,127 @@
+"""The archive of topics: each message once, whatever ends a run, and nothing for a second one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import StorageError
+from rmqreplay.source.archive_manifest import commit_batch, load_manifest
+from rmqreplay.source.queue_ranges import DataLossError
+from spark_tools.archive import archive_run, batches
+from spark_tools.archive.archive_run import ArchiveHooks, ArchiveRequest, archive
+from spark_tools.source_options import ReadOptions
+from tests.rmqreplay.replay_lab import wait_for_route
+from tests.spark_tools.spark.streamed import Sender, each_once
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.spark
+
+
+class Archive(Sender):
+    """A topic of two queues on the shared broker, and where it is archived."""
+
+    def __init__(self, server: Server, admin: AdminClient, topic: str, directory: Path):
+        super().__init__(admin, topic)
+        self.address = server.broker_addr
+        self.directory = directory
+        self.request = ArchiveRequest(
+            name_server=server.namesrv_addr, directory=str(directory), topics=[topic], batch_messages=30
+        )
+
+    def more(self, count: int) -> None:
+        self.send(count, self.address)
+
+    def bodies(self, spark: Any) -> Counter[str]:
+        """As anybody reads a table of Parquet."""
+        found = spark.read.parquet(str(self.directory)).selectExpr("cast(body as string) body")
+        return Counter(row.body for row in found.collect())
+
+    def holds(self) -> int:
+        return sum(each.messages for batch in load_manifest(str(self.directory)).batches for each in batch.ranges)
+
+
+@pytest.fixture
+def kept(server: Server, fresh: Callable[[str], str], tmp_path: Path) -> Iterator[Archive]:
+    with AdminClient(server.namesrv_addr) as admin:
+        made = Archive(server, admin, fresh("Archived"), tmp_path / "archive")
+        config = TopicConfig(topic_name=made.topic, read_queue_nums=2, write_queue_nums=2, perm=6)
+        admin.create_topic(server.broker_addr, config)
+        wait_for_route(admin, made.topic)
+        yield made
+
+
+def test_what_is_there_is_archived_once_and_the_next_run_goes_on(spark, kept: Archive, monkeypatch) -> None:
+    kept.more(50)
+    first = archive(kept.request, spark=spark)
+    assert [sum(each.messages for each in batch.ranges) for batch in first.manifest.batches] == [30, 20]
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            archive_run, "spark_session", lambda *_: pytest.fail("there is nothing new, and Spark is started")
+        )
+        assert archive(kept.request).manifest.next_number == 2
+    message = Message(kept.topic, b"50", tags="a", properties={"colour": "red"})
+    kept.admin.send_message(kept.address, MessageQueue(kept.topic, "broker-a", 0), message)
+    second = archive(kept.request, spark=spark)
+    assert second.manifest.ends() == {MessageQueue(kept.topic, "broker-a", at): 26 - at for at in (0, 1)}
+    assert kept.bodies(spark) == each_once(51)
+    row = spark.read.parquet(str(kept.directory)).where("queueOffset = 25").first()
+    assert (row.body, row.sysFlag, row.tags, row.properties["colour"]) == (b"50", 0, "a", "red")
+    assert row.date == row.storeTimestamp.date()
+    (folder,) = kept.directory.glob("topic=*/date=*")
+    assert folder.relative_to(kept.directory).as_posix() == f"topic={kept.topic}/date={row.date}"
+
+
+@pytest.mark.parametrize("point", ["written", "at its place", "committed"])
+def test_a_batch_that_ended_anywhere_is_done_once(spark, kept: Archive, monkeypatch, point: str) -> None:
+    kept.more(20)
+
+    def end(*given: Any) -> None:
+        if point == "committed":
+            commit_batch(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batches, "_counted" if point == "written" else "commit_batch", end)
+        with pytest.raises(KeyboardInterrupt):
+            archive(kept.request, spark=spark)
+    assert kept.holds() == (20 if point == "committed" else 0)
+    archive(kept.request, spark=spark)
+    assert kept.holds() == 20
+    assert kept.bodies(spark) == each_once(20)
+    assert sorted(path.name for path in kept.directory.glob("*")) == ["_lock", "_manifest", f"topic={kept.topic}"]
+
+
+def test_only_one_process_writes(spark, kept: Archive) -> None:
+    kept.more(4)
+    with pytest.raises(StorageError, match="is being written by process"):
+        archive(kept.request, ArchiveHooks(on_look=lambda *_: archive(kept.request, spark=spark)), spark=spark)
+
+
+def test_a_topic_that_was_made_anew_is_not_mixed_with_the_one_before(spark, kept: Archive, monkeypatch) -> None:
+    kept.more(20)
+    archive(kept.request, spark=spark)
+    kept.admin.delete_topic_in_broker(kept.address, kept.topic)
+    with pytest.raises(DataLossError, match="is gone, which was read to 10") as lost:
+        archive(kept.request, spark=spark)
+    assert "--allow-loss" in str(lost.value.hint)
+    config = TopicConfig(topic_name=kept.topic, read_queue_nums=2, write_queue_nums=2, perm=6)
+    kept.admin.create_topic(kept.address, config)
+    wait_for_route(kept.admin, kept.topic)
+    kept.more(2)
+    monkeypatch.setattr(archive_run, "ReadOptions", partial(ReadOptions, read_timeout_ms=200))
+    with pytest.raises(StorageError, match="was made anew: it is at 1, and"):
+        archive(replace(kept.request, allow_loss=True), spark=spark)

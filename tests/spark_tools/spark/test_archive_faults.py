@@ -1,0 +1,119 @@
+"""An archive has each message once, whatever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import TopicConfig
+from rmqreplay.source.archive_manifest import STAGING, load_manifest
+from spark_tools.archive.archive_run import ArchiveHooks, ArchiveRequest, archive
+from tests.rmqreplay.replay_lab import wait_for_route
+from tests.spark_tools.spark.replay_driver import QUICK_JVM
+from tests.spark_tools.spark.spark_processes import python_workers
+from tests.spark_tools.spark.streamed import Sender, each_once
+from tests.support import servers
+from tests.support.processes import free_ports
+from tests.support.servers import Server, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
+
+COUNT = 400
+
+
+class OneBroker:
+    """A broker with a topic of COUNT messages, which keeps its ports and its store over restarts."""
+
+    def __init__(self, directory: Path):
+        self._directory = directory
+        self._ports = free_ports()
+        self.server: Server
+        self.start()
+        with AdminClient(self.server.namesrv_addr) as admin:
+            config = TopicConfig(topic_name="Kept", read_queue_nums=2, write_queue_nums=2, perm=6)
+            admin.create_topic(self.server.broker_addr, config)
+            wait_for_route(admin, "Kept")
+            Sender(admin, "Kept").send(COUNT, self.server.broker_addr)
+
+    def start(self) -> None:
+        ports = zip(("--namesrv-port", "--port"), map(str, self._ports), strict=True)
+        self.server = servers.standalone(self._directory / "broker", *(word for pair in ports for word in pair))
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[OneBroker]:
+    made = OneBroker(tmp_path)
+    yield made
+    made.server.stop()
+
+
+def has_begun(directory: Path) -> bool:
+    """Whether a batch is being written, or one has been."""
+    return (directory / STAGING).exists() or bool(load_manifest(str(directory)).batches)
+
+
+def bodies(spark: Any, directory: Path) -> Counter[str]:
+    manifest = load_manifest(str(directory))
+    assert sum(each.messages for batch in manifest.batches for each in batch.ranges) == COUNT
+    found = spark.read.parquet(str(directory)).selectExpr("cast(body as string) body")
+    return Counter(row.body for row in found.collect())
+
+
+def test_the_command_is_killed_and_the_broker_and_workers_under_the_next_run(
+    spark: Any, broker: OneBroker, tmp_path: Path
+) -> None:
+    """The next run is the same call in the session of all tests."""
+    directory = tmp_path / "archive"
+    command = [
+        sys.executable, "-m", "rmqadmin", "spark-archive", "-n", broker.server.namesrv_addr, "--topic", "Kept",
+        "--archive", str(directory), "--batch", "100",
+        *(word for name, value in QUICK_JVM.items() for word in ("--spark-conf", f"{name}={value}")),
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    until(lambda: has_begun(directory) or process.poll() is not None)
+    assert process.poll() is None, "it has four batches to write"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+    request = ArchiveRequest(
+        name_server=broker.server.namesrv_addr, directory=str(directory), topics=["Kept"], batch_messages=100
+    )
+    written, may_go_on = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        written.set()
+        may_go_on.wait()
+
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            archive(request, ArchiveHooks(on_batch=hold), spark=spark)
+        except BaseException as error:
+            failed.append(error)
+            written.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    written.wait()
+    broker.server.stop(signal.SIGKILL)
+    may_go_on.set()
+    for pid in python_workers(os.getpid()):
+        os.kill(pid, signal.SIGKILL)
+    broker.start()
+    thread.join()
+    assert failed == []
+    assert bodies(spark, directory) == each_once(COUNT)
