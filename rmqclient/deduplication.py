@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import trio
+import anyio
+import anyio.to_thread
 
 from rmqclient.listener import LATER, SUCCESS, AsyncListener, ConsumeStatus, Listener, as_async
 from rmqclient.message import ReceivedMessage
@@ -60,7 +61,7 @@ class Deduplication:
         self._file = file
         self._marked_count = 0
         self._running: set[tuple[str, str]] = set()
-        self._one_at_a_time = trio.CapacityLimiter(1)
+        self._one_at_a_time = anyio.CapacityLimiter(1)
         try:
             self._db = _opened(file)
         except sqlite3.Error as error:
@@ -108,7 +109,7 @@ class Deduplication:
 
     async def _run(self, do: Callable[[tuple[str, str]], bool], entry: tuple[str, str]) -> bool:
         try:
-            return await trio.to_thread.run_sync(do, entry, limiter=self._one_at_a_time)
+            return await anyio.to_thread.run_sync(do, entry, limiter=self._one_at_a_time)
         except sqlite3.Error as error:
             raise StorageError(f"{self._file}: {error}") from None
 

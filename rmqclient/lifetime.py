@@ -6,19 +6,20 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-import trio
+import anyio
+from anyio.abc import TaskGroup
 
 LEAVE_TIMEOUT_S = 5.0
 """How long a client may take to finish its work and to unregister from the brokers."""
 
 
 class Lifetime(ABC):
-    """Base of the trio clients. An error of the body is raised as it is, not in a group. A background task that fails
+    """Base of the clients. An error of the body is raised as it is, not in a group. A background task that fails
     cancels the body, and its error is raised in a group. If the body is cancelled from outside, ``_leave`` still runs:
     the background tasks are shielded until it has ended."""
 
     @abstractmethod
-    async def _start(self, nursery: trio.Nursery) -> None:
+    async def _start(self, nursery: TaskGroup) -> None:
         """Starts the background tasks. They are cancelled when the body has ended and ``_leave`` has returned."""
 
     @abstractmethod
@@ -26,14 +27,14 @@ class Lifetime(ABC):
         """Unregisters and finishes work while the background tasks still run. It is abandoned after LEAVE_TIMEOUT_S."""
 
     async def __aenter__(self) -> Self:
-        self._manager = trio.open_nursery()
+        self._manager = anyio.create_task_group()
         self._nursery = await self._manager.__aenter__()
-        self._shield = trio.CancelScope(shield=True)
-        self._is_held = trio.Event()
+        self._shield = anyio.CancelScope(shield=True)
+        self._is_held = anyio.Event()
         # Not ``Nursery.start``: if we are cancelled by then, it waits until the task ends, which is shielded.
         self._nursery.start_soon(self._hold_background)
         try:
-            with trio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True):
                 await self._is_held.wait()
             await self._start(self._background)
         except BaseException as error:
@@ -45,16 +46,16 @@ class Lifetime(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not self._nursery.cancel_scope.cancel_called:  # otherwise a background task has failed
-            with trio.move_on_after(LEAVE_TIMEOUT_S) as scope:
+            with anyio.move_on_after(LEAVE_TIMEOUT_S) as scope:
                 scope.shield = True
                 await self._leave()
         return await self._end(error)
 
     async def _hold_background(self) -> None:
         with self._shield:
-            async with trio.open_nursery() as self._background:
+            async with anyio.create_task_group() as self._background:
                 self._is_held.set()
-                await trio.sleep_forever()
+                await anyio.sleep_forever()
 
     async def _end(self, error: BaseException | None) -> bool:
         """Ends the background tasks. Returns whether ``error`` was only the cancellation of the body by them."""
@@ -67,5 +68,5 @@ class Lifetime(ABC):
 
 def _holds_cancelled(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(trio.Cancelled) is not None
-    return isinstance(error, trio.Cancelled)
+        return error.subgroup(anyio.get_cancelled_exc_class()) is not None
+    return isinstance(error, anyio.get_cancelled_exc_class())

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
 
-import trio
+import anyio
+import anyio.to_thread
 
 from rmqclient.message import ReceivedMessage
 
@@ -60,9 +61,9 @@ def as_async(listener: Listener, thread_count: int) -> AsyncListener:
     if inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(target):
         return cast(AsyncListener, listener)
     plain = cast(Callable[[ReceivedMessage], ConsumeStatus | None], listener)
-    limiter = trio.CapacityLimiter(thread_count)
+    limiter = anyio.CapacityLimiter(thread_count)
 
     async def in_thread(message: ReceivedMessage) -> ConsumeStatus | None:
-        return await trio.to_thread.run_sync(plain, message, abandon_on_cancel=True, limiter=limiter)
+        return await anyio.to_thread.run_sync(plain, message, abandon_on_cancel=True, limiter=limiter)
 
     return in_thread

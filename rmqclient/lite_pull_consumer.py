@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import trio
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
 
 from rmqclient.consuming import start
 from rmqclient.consuming.offset_store import OffsetStore, offset_store
@@ -20,6 +22,7 @@ from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.consuming.subscribing import MessageModel, check_expressions, subscription_of
 from rmqclient.lifetime import Lifetime
 from rmqclient.message import ReceivedMessage
+from rmqclient.parking import ParkingLot
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.allocate import Strategy, averagely
 from rmqproto.bodies.base import MessageQueue
@@ -82,11 +85,11 @@ class LitePullConsumer(Lifetime):
         self._is_assigned_by_hand = False
         self._assigned: dict[MessageQueue, PolledQueue] = {}
         self._turn = 0
-        self._pulled = trio.lowlevel.ParkingLot()
+        self._pulled = ParkingLot()
         self._committed_s = 0.0
         self._namesrv_addrs = namesrv_addrs
         self._started_ms = time.time_ns() // 1_000_000
-        self._membership_scope = trio.CancelScope()
+        self._membership_scope = anyio.CancelScope()
         self._client = ClientInstance(
             namesrv_addrs,
             credentials,
@@ -161,10 +164,10 @@ class LitePullConsumer(Lifetime):
         """Up to ``max_count`` messages, from all queues in turn; an empty list if none came within ``timeout_s``."""
         for assigned in self._assigned.values():
             assigned.done_offset = assigned.position
-        if self._auto_commit and trio.current_time() >= self._committed_s + self._auto_commit_interval_s:
+        if self._auto_commit and anyio.current_time() >= self._committed_s + self._auto_commit_interval_s:
             await self._commit_done(list(self._assigned.values()))
-        await trio.lowlevel.checkpoint()
-        with trio.move_on_after(timeout_s):
+        await anyio.lowlevel.checkpoint()
+        with anyio.move_on_after(timeout_s):
             while not (polled := self._take_polled(max_count)):
                 await self._pulled.park()
             return polled
@@ -241,7 +244,7 @@ class LitePullConsumer(Lifetime):
 
     async def _commit_done(self, assigned: Iterable[PolledQueue]) -> None:
         """A failure is logged and tried again next time."""
-        self._committed_s = trio.current_time()
+        self._committed_s = anyio.current_time()
         done = {each.queue: each.done_offset for each in assigned if each.done_offset is not None}
         try:
             await self.commit(done)
@@ -250,10 +253,10 @@ class LitePullConsumer(Lifetime):
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    async def _start(self, nursery: trio.Nursery) -> None:
+    async def _start(self, nursery: TaskGroup) -> None:
         """StorageError for local offsets that cannot be read."""
         await self._client.start(nursery)
-        self._committed_s = trio.current_time()
+        self._committed_s = anyio.current_time()
         self._offsets: OffsetStore = offset_store(self._client, self.group, self._message_model, self._offset_dir)
         self._shared = Pulling(
             self.group, self._client, self._start_at, self._offsets, Rates(), KEPT_MAX_COUNT, is_lite=True
@@ -289,7 +292,7 @@ class LitePullConsumer(Lifetime):
 
     async def _running_info(self, request: Command) -> bytes:
         """307: for an operator, and for members that share queues by STICKY."""
-        now_s, now_ms = trio.current_time(), time.time_ns() // 1_000_000
+        now_s, now_ms = anyio.current_time(), time.time_ns() // 1_000_000
         return fastjson.dumps(
             ConsumerRunningInfo(
                 mq_table=ObjectMap((queue, assigned.info(now_s, now_ms)) for queue, assigned in self._assigned.items()),

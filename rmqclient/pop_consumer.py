@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Unpack
 
-import trio
+from anyio.abc import TaskGroup
 
 from rmqclient.consuming.broker_assignment import BrokerAssignment
 from rmqclient.consuming.deliveries import ConcurrentDeliveries
@@ -112,7 +112,7 @@ class _PoppedAndRetried:
         self._retried = retried
         self._retry_topic = retry
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    async def start(self, nursery: TaskGroup) -> None:
         await self._retried.start(nursery)
         await self._popped.start(nursery)
 

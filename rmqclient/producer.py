@@ -11,7 +11,8 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 
-import trio
+import anyio
+from anyio.abc import TaskGroup
 
 from rmqclient.lifetime import Lifetime
 from rmqclient.message import Message, ReceivedMessage, SendResult
@@ -168,13 +169,13 @@ class Producer(Lifetime):
     async def request(self, message: Message, timeout_s: float) -> ReceivedMessage:
         """Sends one message, and waits up to ``timeout_s`` for a reply to it (``reply``) from any consumer.
         RequestTimeoutError if none comes; errors of the send as of ``send``. The reply has no offsets."""
-        deadline_s = trio.current_time() + timeout_s
+        deadline_s = anyio.current_time() + timeout_s
         await self._writable(message.topic)
-        with trio.CancelScope(deadline=deadline_s):
+        with anyio.CancelScope(deadline=deadline_s):
             await self._be_known()
         with self._open_requests.opened() as opened:
             await self.send(opened.request(message, self._client.client_id, timeout_s), timeout_s=timeout_s)
-            with trio.CancelScope(deadline=deadline_s):
+            with anyio.CancelScope(deadline=deadline_s):
                 return await opened.reply()
         raise RequestTimeoutError(
             f"the request to topic {message.topic} was sent, and no reply came in {timeout_s:g} s"
@@ -247,7 +248,7 @@ class Producer(Lifetime):
         queue: MessageQueue | None,
         timeout_s: float,
     ) -> SendResult:
-        deadline_s = trio.current_time() + timeout_s
+        deadline_s = anyio.current_time() + timeout_s
         failed_broker = None
         for attempts_left in reversed(range(ATTEMPTS_MAX if queue is None else 1)):
             target = await self._reachable(topic, queue, failed_broker, deadline_s)
@@ -255,7 +256,7 @@ class Producer(Lifetime):
                 return await self._send_once(target, code, request, deadline_s)
             except ConnectError:
                 self._client.routes.refresh_soon()
-                if not attempts_left or trio.current_time() >= deadline_s:
+                if not attempts_left or anyio.current_time() >= deadline_s:
                     raise
             except RequestTimeoutError:
                 self._client.routes.refresh_soon()
@@ -263,7 +264,7 @@ class Producer(Lifetime):
             except RefusedError as error:
                 if error.code in RETRIED_CODES:
                     self._client.routes.refresh_soon()
-                if not attempts_left or error.code not in RETRIED_CODES or trio.current_time() >= deadline_s:
+                if not attempts_left or error.code not in RETRIED_CODES or anyio.current_time() >= deadline_s:
                     raise
             failed_broker = target.broker_name
         raise AssertionError("unreachable: the last attempt returns or raises")
@@ -306,10 +307,10 @@ class Producer(Lifetime):
         """After a look for a master that found none: has the routes read again, and waits as long as it pays, or, if
         there is something else to try, not at all. False if the time is over."""
         self._client.routes.refresh_soon()
-        if trio.current_time() + WITHOUT_MASTER_S >= deadline_s:
+        if anyio.current_time() + WITHOUT_MASTER_S >= deadline_s:
             return False
         if waits:
-            await trio.sleep(WITHOUT_MASTER_S)
+            await anyio.sleep(WITHOUT_MASTER_S)
         return True
 
     async def _send_numbered(
@@ -317,10 +318,10 @@ class Producer(Lifetime):
     ) -> SendResult:
         """Sends until it succeeds or the message's time is over. After an attempt that may have stored the message it
         is sent again, in the order of the numbers."""
-        deadline_s = trio.current_time() + timeout_s
+        deadline_s = anyio.current_time() + timeout_s
         message = keyed_message(message)
         failed: RocketMQError = RequestTimeoutError(f"{message.topic}: no queue was known in time")
-        with trio.move_on_at(deadline_s):
+        with anyio.move_on_at(deadline_s):
             writable = await self._writable_soon(
                 message.topic, deadline_s, ConnectError, NotFoundError, RequestTimeoutError
             )
@@ -334,7 +335,7 @@ class Producer(Lifetime):
                 while True:
                     numbered = numbered_message(message, turn.begins_attempt())
                     attempt_s = min(max(timeout_s / ATTEMPTS_MAX, ATTEMPT_S_MIN), ATTEMPT_S_MAX)
-                    attempt_end_s = trio.current_time() + attempt_s
+                    attempt_end_s = anyio.current_time() + attempt_s
                     request = functools.partial(SendRequests.of, message=numbered)
                     try:
                         return await self._send_once(queue, RequestCode.SEND_MESSAGE_V2, request, attempt_end_s)
@@ -350,7 +351,7 @@ class Producer(Lifetime):
     ) -> SendResult:
         ext, body, message_ids = request(self._sends_to(queue))
         address = self._client.routes.master_of(queue)
-        timeout_s = deadline_s - trio.current_time()
+        timeout_s = deadline_s - anyio.current_time()
         answer = await self._client.channels.request(address, code, ext, body, timeout_s=timeout_s, accept=STORED_CODES)
         return send_result_untrusted(answer, message_ids, queue)
 
@@ -410,7 +411,7 @@ class Producer(Lifetime):
     def _heartbeat(self, client_id: str) -> Heartbeat:
         return Heartbeat(client_id=client_id, producer_data_set=[ProducerData(group_name=self.group)])
 
-    async def _start(self, nursery: trio.Nursery) -> None:
+    async def _start(self, nursery: TaskGroup) -> None:
         await self._client.start(nursery)
         if self._traces is not None:
             nursery.start_soon(self._traces.run, self._client)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 
-import trio
+from anyio.abc import TaskGroup
 
 from rmqclient.lifetime import Lifetime
 from rmqclient.message import ReceivedMessage
@@ -172,7 +172,7 @@ class PullConsumer(Lifetime):
             address = self._client.routes.replica_of(queue, MASTER_ID)
             return await self._client.channels.request(address, code, header, timeout_s=timeout_s, accept=accept)
 
-    async def _start(self, nursery: trio.Nursery) -> None:
+    async def _start(self, nursery: TaskGroup) -> None:
         await self._client.start(nursery)
 
     async def _leave(self) -> None:

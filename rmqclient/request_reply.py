@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import trio
+import anyio
 
 from rmqclient.addresses import split_address
 from rmqclient.message import Message, ReceivedMessage
@@ -59,7 +59,7 @@ class OpenRequest:
 
     def __init__(self, correlation_id: str):
         self._correlation_id = correlation_id
-        self._arrived = trio.Event()
+        self._arrived = anyio.Event()
         self._reply: ReceivedMessage | None = None
 
     def request(self, message: Message, client_id: str, timeout_s: float) -> Message:

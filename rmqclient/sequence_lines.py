@@ -9,8 +9,10 @@ import contextlib
 import secrets
 from collections.abc import Iterator
 
-import trio
+import anyio
+import anyio.lowlevel
 
+from rmqclient.parking import ParkingLot
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
@@ -70,7 +72,7 @@ class Turn:
             return await self._is_to_be_numbered()
         elif failed.code not in NEVER_STORED_CODES:
             return False
-        await trio.sleep(self._pause_s)
+        await anyio.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
         await self._first()
         return True
@@ -89,7 +91,7 @@ class Turn:
         if self.is_of_this_epoch:
             self._line.begin_epoch()
         self._take_number()
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         return True
 
     async def _first(self) -> None:
@@ -106,7 +108,7 @@ class SequenceLine:
         self.epoch = 0
         self.next_sequence = 0
         self.turns: dict[Turn, None] = {}
-        self.changed = trio.lowlevel.ParkingLot()
+        self.changed = ParkingLot()
         """Tasks that wait for the end of a turn."""
 
     async def room(self) -> None:

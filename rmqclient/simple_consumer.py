@@ -7,7 +7,8 @@ import ssl
 from collections import defaultdict
 from collections.abc import Iterable
 
-import trio
+import anyio
+from anyio.abc import TaskGroup
 
 from rmqclient.consuming.popping.acks import acknowledge
 from rmqclient.consuming.popping.held_messages import change_invisible_time
@@ -95,7 +96,7 @@ class SimpleConsumer(Lifetime):
         address = self._client.routes.master(queue.broker_name)
         timeout_s = wait_s + ANSWER_TIMEOUT_S
         # Brokers give nothing to a pop whose born time is half a second ago, so a connection is made before the header.
-        await self._client.channels.connected(address, trio.current_time() + timeout_s)
+        await self._client.channels.connected(address, anyio.current_time() + timeout_s)
         header = pop_header(
             self.group,
             queue,
@@ -143,7 +144,7 @@ class SimpleConsumer(Lifetime):
         self._turn += 1
         return MessageQueue(topic, names[self._turn % len(names)], POP_ALL_QUEUES)
 
-    async def _start(self, nursery: trio.Nursery) -> None:
+    async def _start(self, nursery: TaskGroup) -> None:
         await self._client.start(nursery)
 
     async def _leave(self) -> None:

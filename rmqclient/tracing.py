@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import NamedTuple, Self
 
-import trio
+import anyio
 
 from rmqclient.message import Message, ReceivedMessage, SendResult
 from rmqclient.remoting.client_instance import ClientInstance
@@ -75,7 +75,7 @@ class Traces:
 
     async def run(self, client: ClientInstance) -> None:
         while True:
-            await trio.sleep(FLUSH_INTERVAL_S)
+            await anyio.sleep(FLUSH_INTERVAL_S)
             await self.flush(client)
 
     async def flush(self, client: ClientInstance) -> None:

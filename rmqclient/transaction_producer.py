@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from enum import Enum
 from typing import Protocol, TypeVar, cast
 
+import anyio
+import anyio.to_thread
 import msgspec
-import trio
+from anyio.abc import TaskGroup
 
 from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
 from rmqclient.producer import SEND_TIMEOUT_S, Producer
@@ -139,7 +141,7 @@ class TransactionProducer(Producer):
             else:  # the half message may be lost, so no local transaction may rely on it
                 state = LocalTransactionState.ROLLBACK
         finally:
-            with trio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True):
                 await self._end_half(known, sent, state)
         return TransactionSendResult(sent, state)
 
@@ -213,7 +215,7 @@ class TransactionProducer(Producer):
         await self._say_end(message, message.broker_name, answer)
         return b""
 
-    async def _start(self, nursery: trio.Nursery) -> None:
+    async def _start(self, nursery: TaskGroup) -> None:
         await super()._start(nursery)
         nursery.start_soon(self._stay_connected)
 
@@ -226,7 +228,7 @@ class TransactionProducer(Producer):
                 except RocketMQError as error:
                     log.warning("no route topic=%s error=%s", topic, error)
             await client.heartbeat_to(client.routes.broker_addresses() - set(client.channels.addresses))
-            await trio.sleep(STAY_CONNECTED_EVERY_S)
+            await anyio.sleep(STAY_CONNECTED_EVERY_S)
 
 
 def _log_not_ended(transaction_id: str | None, error: RocketMQError) -> None:
@@ -240,4 +242,4 @@ async def _ask(
     if inspect.iscoroutinefunction(function):
         return cast(LocalTransactionState, await function(message))
     plain = cast(Callable[[M], LocalTransactionState], function)
-    return await trio.to_thread.run_sync(plain, message)
+    return await anyio.to_thread.run_sync(plain, message)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import trio
+import anyio
 
 from rmqclient.consuming.deliveries import ListenerCall
 from rmqclient.consuming.popping.popped_queues import QueuePopper
@@ -84,7 +84,7 @@ class BrokerQuestions:
 
     async def running_info(self, request: Command) -> bytes:
         """307: what this consumer is doing."""
-        now_s, now_ms = trio.current_time(), time.time_ns() // 1_000_000
+        now_s, now_ms = anyio.current_time(), time.time_ns() // 1_000_000
         return fastjson.dumps(
             ConsumerRunningInfo(
                 mq_pop_table=ObjectMap((queue, popper.info(now_s, now_ms)) for queue, popper in self.popped.items()),
@@ -104,12 +104,12 @@ class BrokerQuestions:
         """309: consumes one message now, independently of offsets."""
         header = from_ext(request.ext, ConsumeDirectlyHeader)
         message = ReceivedMessage(decode_record_untrusted(request.body), header.broker_name or "")
-        started_s = trio.current_time()
+        started_s = anyio.current_time()
         remark = None
         try:
             status = await self.call(message)
             result = "CR_SUCCESS" if status.is_success else "CR_LATER"
         except Exception as error:  # the edge of the application's code: the operator gets the error
             result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
-        spent_ms = int((trio.current_time() - started_s) * 1000)
+        spent_ms = int((anyio.current_time() - started_s) * 1000)
         return fastjson.dumps(ConsumeDirectlyResult(consume_result=result, remark=remark, spent_time_mills=spent_ms))

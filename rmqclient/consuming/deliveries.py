@@ -9,11 +9,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
-import trio
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup, TaskStatus
 
 from rmqclient.consuming.rates import Rates
 from rmqclient.listener import LATER, SUCCESS, ConsumeStatus, Listener, as_async
 from rmqclient.message import ReceivedMessage
+from rmqclient.parking import ParkingLot
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
@@ -55,7 +58,7 @@ class Deliveries(Protocol):
 
     def offer(self, delivery: Delivery) -> None: ...
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Runs until it is cancelled."""
         ...
 
@@ -80,17 +83,17 @@ class ConcurrentDeliveries:
         self._concurrency = concurrency
         self._send_back = send_back
         self._ready: deque[Delivery] = deque()
-        self._idle = trio.lowlevel.ParkingLot()
+        self._idle = ParkingLot()
         self._running = 0
         self._is_draining = False
-        self._drained = trio.Event()
+        self._drained = anyio.Event()
 
     def offer(self, delivery: Delivery) -> None:
         self._ready.append(delivery)
         self._idle.unpark()
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        async with trio.open_nursery() as nursery:
+    async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async with anyio.create_task_group() as nursery:
             for _ in range(self._concurrency):
                 nursery.start_soon(self._work, nursery)
             task_status.started()
@@ -108,7 +111,7 @@ class ConcurrentDeliveries:
     async def leave(self, queue: MessageQueue) -> None:
         """Returns at once: the next owner gets the messages that the listener still has again, and settles them."""
 
-    async def _work(self, nursery: trio.Nursery) -> None:
+    async def _work(self, nursery: TaskGroup) -> None:
         taken = 0
         while True:
             if self._is_draining or not self._ready:
@@ -126,9 +129,9 @@ class ConcurrentDeliveries:
                     self._drained.set()
             taken += 1
             if taken % CHECKPOINT_EVERY == 0:
-                await trio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
 
-    async def _deliver(self, delivery: Delivery, nursery: trio.Nursery) -> None:
+    async def _deliver(self, delivery: Delivery, nursery: TaskGroup) -> None:
         message = delivery.message
         status = await self._call.guarded(message)
         if delivery.unsettled.is_dropped:
@@ -144,7 +147,7 @@ class ConcurrentDeliveries:
         delivery.on_settled()
 
     async def _offer_again(self, delivery: Delivery) -> None:
-        await trio.sleep(AGAIN_AFTER_S)
+        await anyio.sleep(AGAIN_AFTER_S)
         self.offer(delivery)
 
 
@@ -165,18 +168,18 @@ class ListenerCall:
 
     async def __call__(self, message: ReceivedMessage) -> ConsumeStatus:
         """The listener's status for one message; LATER if its time is over. Raises what the listener raises."""
-        started_s = trio.current_time()
+        started_s = anyio.current_time()
         status, outcome = LATER, RAISED
         request_id = self._traces.delivered(message) if self._traces is not None else ""
         try:
-            with trio.move_on_after(self._timeout_s) as scope:
+            with anyio.move_on_after(self._timeout_s) as scope:
                 status = await self._listener(message) or SUCCESS
                 outcome = CONSUMED_WELL if status.is_success else FAILED
             if scope.cancelled_caught:
                 outcome = TIMED_OUT
                 log.warning("listener timed out id=%s topic=%s", message.message_id, message.topic)
         finally:
-            now_s = trio.current_time()
+            now_s = anyio.current_time()
             spent_ms = (now_s - started_s) * 1000
             self._rates.consumed(message.topic, now_s, spent_ms, is_success=status.is_success)
             if self._traces is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import random
 
-import trio
+import anyio
 
 from rmqclient.listener import LATER, NEVER_AGAIN, ConsumeStatus
 from rmqclient.message import Message, ReceivedMessage
@@ -72,7 +72,7 @@ class FailedMessages:
         (``retryMaxTimes``)."""
         if self._max_reconsume_times is not None:
             return self._max_reconsume_times
-        now_s = trio.current_time()
+        now_s = anyio.current_time()
         until_s, times = self._known.get(broker_name, (now_s, RETRY_MAX_TIMES))
         if now_s >= until_s and (told := await self._ask_limit(broker_name)) is not None:
             times = told

@@ -9,7 +9,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Protocol, TypedDict
 
-import trio
+import anyio
+from anyio.abc import TaskGroup
 
 from rmqclient.consuming.broker_questions import BrokerQuestions
 from rmqclient.consuming.deliveries import Deliveries, ListenerCall
@@ -22,6 +23,7 @@ from rmqclient.consuming.start import Start
 from rmqclient.consuming.subscribing import MessageModel, check_expressions, subscriptions_of
 from rmqclient.lifetime import Lifetime
 from rmqclient.listener import Listener
+from rmqclient.parking import ParkingLot
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.tracing import Traces
@@ -74,7 +76,7 @@ class GroupSource(Protocol):
     @property
     def deliveries(self) -> Deliveries: ...
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    async def start(self, nursery: TaskGroup) -> None:
         """Its tasks run in ``nursery``, also those of queues that are taken later."""
         ...
 
@@ -128,8 +130,8 @@ class GroupMember(Lifetime):
         self._traces = Traces.wanted(group, trace)
         self._concurrency = concurrency
         self._call = ListenerCall(listener, concurrency, consume_timeout_s, self._rates, self._traces)
-        self._changed = trio.lowlevel.ParkingLot()
-        self._membership_scope = trio.CancelScope()
+        self._changed = ParkingLot()
+        self._membership_scope = anyio.CancelScope()
         questions = BrokerQuestions(
             group=group,
             subscriptions=self.subscriptions,
@@ -160,7 +162,7 @@ class GroupMember(Lifetime):
 
     # --- lifetime ----------------------------------------------------------------------------------------------------
 
-    async def _start(self, nursery: trio.Nursery) -> None:
+    async def _start(self, nursery: TaskGroup) -> None:
         """ConnectError or RequestTimeoutError if no name server answers. A topic need not exist yet. RefusedError for
         an SQL92 expression that a broker does not accept. StorageError for local offsets that cannot be read."""
         await self._client.start(nursery)
@@ -182,7 +184,7 @@ class GroupMember(Lifetime):
     async def _leave(self) -> None:
         self._membership_scope.cancel()
         self._source.stop()
-        with trio.move_on_after(FINISH_TIMEOUT_S):
+        with anyio.move_on_after(FINISH_TIMEOUT_S):
             await self._source.deliveries.drain()
         await self._source.close()
         if self._traces is not None:
@@ -207,7 +209,7 @@ class GroupMember(Lifetime):
     async def wait_assigned(self, timeout_s: float = 30.0) -> frozenset[MessageQueue]:
         """Waits until at least one queue is ours and the start of each pulled queue is known. The group then gets every
         message sent from now on, wherever it begins. RequestTimeoutError."""
-        with trio.move_on_after(timeout_s):
+        with anyio.move_on_after(timeout_s):
             while not (ours := self.assignment) or any(
                 self._pulled[queue].committed_offset is None for queue in ours & self._pulled.keys()
             ):

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-import trio
+import anyio
+import anyio.to_thread
 
 from rmqclient.consuming.subscribing import MessageModel
 from rmqclient.remoting.client_instance import ClientInstance
@@ -112,7 +113,7 @@ class LocalOffsetStore:
         self._is_changed = False
         data = fastjson.dumps(LocalOffsets(offset_table=ObjectMap(sorted(self._offsets.items()))))
         try:
-            await trio.to_thread.run_sync(self._save, data)
+            await anyio.to_thread.run_sync(self._save, data)
         except OSError as error:
             self._is_changed = True
             raise StorageError(f"offsets not stored: {error}") from None

@@ -8,7 +8,8 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-import trio
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
 
 from rmqclient.consuming.deliveries import Delivery, ListenerCall
 from rmqclient.consuming.queue_lease import QueueLeases
@@ -35,8 +36,8 @@ class _Line:
     def __init__(self) -> None:
         self.deliveries: deque[Delivery] = deque()
         self.is_leaving = False
-        self.waiting_scope = trio.CancelScope()
-        self.done = trio.Event()
+        self.waiting_scope = anyio.CancelScope()
+        self.done = anyio.Event()
 
 
 class OrderlyDeliveries:
@@ -59,10 +60,10 @@ class OrderlyDeliveries:
         self._leases = leases
         self._give_up = give_up
         self._max_reconsume_times = max_reconsume_times
-        self._places = trio.Semaphore(concurrency)
+        self._places = anyio.Semaphore(concurrency)
         self._lines: dict[MessageQueue, _Line] = {}
         self._is_draining = False
-        self._nursery: trio.Nursery | None = None
+        self._nursery: TaskGroup | None = None
 
     def offer(self, delivery: Delivery) -> None:
         """Call it after ``run`` has begun."""
@@ -76,10 +77,10 @@ class OrderlyDeliveries:
             self._nursery.start_soon(self._work, queue, line)
         line.deliveries.append(delivery)
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        async with trio.open_nursery() as self._nursery:
+    async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async with anyio.create_task_group() as self._nursery:
             task_status.started()
-            await trio.sleep_forever()
+            await anyio.sleep_forever()
 
     async def drain(self) -> None:
         self._is_draining = True
@@ -104,8 +105,8 @@ class OrderlyDeliveries:
                 finally:
                     self._places.release()
                 if suspend_s and not line.is_leaving:
-                    with trio.CancelScope() as line.waiting_scope:
-                        await trio.sleep(suspend_s)
+                    with anyio.CancelScope() as line.waiting_scope:
+                        await anyio.sleep(suspend_s)
         finally:
             del self._lines[queue]
             line.done.set()
@@ -114,7 +115,7 @@ class OrderlyDeliveries:
         """Waits until the queue is ours and the listener may take one more message. False if it cannot begin after
         all."""
         is_placed = False
-        with trio.CancelScope() as line.waiting_scope:
+        with anyio.CancelScope() as line.waiting_scope:
             if self._leases is not None:
                 await self._leases.wait_held(queue)
             await self._places.acquire()

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import trio
+import anyio
+from anyio.abc import TaskGroup
 
 from rmqclient.consuming.deliveries import Deliveries, Delivery
 from rmqclient.consuming.offset_store import OffsetStore
@@ -20,6 +21,7 @@ from rmqclient.consuming.queue_lease import QueueLeases
 from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.start import Start, first_offset
 from rmqclient.message import ReceivedMessage
+from rmqclient.parking import ParkingLot
 from rmqclient.pull import PullResult, PullStatus
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
@@ -53,9 +55,9 @@ class PulledQueues:
         self._leases = leases
         self._on_change = on_change
         self._leaving: set[MessageQueue] = set()
-        self._commit_scope = trio.CancelScope()
+        self._commit_scope = anyio.CancelScope()
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    async def start(self, nursery: TaskGroup) -> None:
         self._nursery = nursery
         nursery.start_soon(self._commit_forever)
         if self._leases is not None:
@@ -84,12 +86,12 @@ class PulledQueues:
     async def _commit_forever(self) -> None:
         with self._commit_scope:
             while True:
-                await trio.sleep(COMMIT_INTERVAL_S)
+                await anyio.sleep(COMMIT_INTERVAL_S)
                 await self._commit_all()
 
     async def _commit_all(self) -> None:
         """Commits all offsets. A failure is logged and tried again next time."""
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             for owner in self._owned.values():
                 nursery.start_soon(owner.commit)
         try:
@@ -157,10 +159,10 @@ class PulledQueue(ABC):
         self._process_queue: ProcessQueue | None = None  # None until the start is known
         self._stored_offset: int | None = None
         self._reset_to: int | None = None
-        self._scope = trio.CancelScope()
-        self._pull_scope = trio.CancelScope()
-        self._room = trio.lowlevel.ParkingLot()
-        self._last_pull_s = self._last_settled_s = trio.current_time()  # as in Java: a new queue is not stuck
+        self._scope = anyio.CancelScope()
+        self._pull_scope = anyio.CancelScope()
+        self._room = ParkingLot()
+        self._last_pull_s = self._last_settled_s = anyio.current_time()  # as in Java: a new queue is not stuck
 
     @abstractmethod
     def _keep(self, messages: list[ReceivedMessage], process_queue: ProcessQueue) -> None:
@@ -172,7 +174,7 @@ class PulledQueue(ABC):
             await self._find_start()
             while True:
                 pulled: PullResult | None = None
-                with trio.CancelScope() as self._pull_scope:
+                with anyio.CancelScope() as self._pull_scope:
                     if self._reset_to is None:  # a reset may have come while the last pull was processed
                         pulled = await self._pull()
                 if self._reset_to is not None:
@@ -202,7 +204,7 @@ class PulledQueue(ABC):
         return self._process_queue.committed_offset if self._process_queue is not None else None
 
     def info(self, now_s: float, now_ms: int) -> ProcessQueueInfo:
-        """For ``consumerStatus``. ``now_s`` is ``trio.current_time()``, ``now_ms`` the same moment since the epoch."""
+        """For ``consumerStatus``. ``now_s`` is ``anyio.current_time()``, ``now_ms`` the same moment since the epoch."""
         process_queue = self._process_queue or ProcessQueue(0)
         return ProcessQueueInfo(
             cached_msg_count=process_queue.count,
@@ -249,10 +251,10 @@ class PulledQueue(ABC):
         ):  # fmt: skip
             await self._room.park()
         committed = kept.committed_offset if self._shared.commits_in_pulls else None
-        started_s = self._last_pull_s = trio.current_time()
+        started_s = self._last_pull_s = anyio.current_time()
         result = await self._puller.pull(kept.scanned_to, committed)
         if result is not None and result.messages:
-            now_s = trio.current_time()
+            now_s = anyio.current_time()
             self._shared.rates.pulled(self.queue.topic, now_s, len(result.messages), (now_s - started_s) * 1000)
         return result
 
@@ -260,7 +262,7 @@ class PulledQueue(ABC):
         if result.status is PullStatus.OFFSET_ILLEGAL:
             log.warning("offset moved queue=%s to=%d", self.queue, result.next_begin_offset)
             await self._go_on_at(result.next_begin_offset)
-            await trio.sleep(AFTER_ILLEGAL_OFFSET_S)
+            await anyio.sleep(AFTER_ILLEGAL_OFFSET_S)
             return
         assert self._process_queue is not None
         received = self._puller.wanted(result)
@@ -269,7 +271,7 @@ class PulledQueue(ABC):
             self._keep(received, self._process_queue)
 
     def _settled(self) -> None:
-        self._last_settled_s = trio.current_time()
+        self._last_settled_s = anyio.current_time()
         if self._room:
             self._room.unpark()
 

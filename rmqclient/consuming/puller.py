@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 
-import trio
+import anyio
 
 from rmqclient.consuming.subscribing import tag_filter
 from rmqclient.message import ReceivedMessage
@@ -118,14 +118,14 @@ class FailurePause:
 
     async def sleep(self) -> None:
         """Sleeps, longer each time until ``reset``."""
-        await trio.sleep(self._next_s)
+        await anyio.sleep(self._next_s)
         self._next_s = min(2 * self._next_s, AFTER_FAILURES_S)
 
     async def after(self, error: RocketMQError, verb: str, queue: MessageQueue) -> None:
         """Sleeps after a failed pull or pop (``verb``), and logs it unless the broker only asks for a moment of
         rest."""
         if isinstance(error, RefusedError) and error.code == ResponseCode.FLOW_CONTROL:
-            await trio.sleep(AFTER_FLOW_CONTROL_S)
+            await anyio.sleep(AFTER_FLOW_CONTROL_S)
             return
         log.warning("%s failed queue=%s error=%s", verb, queue, error)
         self._client.routes.refresh_soon()

@@ -8,8 +8,9 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 
-import trio
+import anyio
 
+from rmqclient.parking import ParkingLot
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import LockAnswer, LockRequest
@@ -34,7 +35,7 @@ class QueueLeases:
         self._client = client
         self._group = group
         self._held_until_s: dict[MessageQueue, float] = {}  # a past time for a lost lock that is still wanted
-        self._changed = trio.lowlevel.ParkingLot()
+        self._changed = ParkingLot()
 
     async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Locks queues. Returns those that are ours now; they are renewed from now on. Queues of a broker that cannot
@@ -51,7 +52,7 @@ class QueueLeases:
             of_broker = list(filter(is_wanted, all_of_broker))
             if not of_broker:
                 continue
-            asked_s = trio.current_time()
+            asked_s = anyio.current_time()
             try:
                 answer = await self._ask(RequestCode.LOCK_BATCH_MQ, broker_name, of_broker)
                 granted = fastjson.loads_untrusted(answer, LockAnswer).lock_ok_mq_set
@@ -78,17 +79,17 @@ class QueueLeases:
 
     async def renew_forever(self) -> None:
         while True:
-            await trio.sleep(RENEW_INTERVAL_S)
+            await anyio.sleep(RENEW_INTERVAL_S)
             wanted = list(self._held_until_s)
             held = await self._lock(wanted, self._held_until_s.__contains__)  # some may be given back meanwhile
             if lost := {queue for queue in wanted if queue in self._held_until_s} - held:
                 log.warning("queues lost to other members for now group=%s queues=%s", self._group, sorted(lost))
 
     def is_held(self, queue: MessageQueue) -> bool:
-        return trio.current_time() < self._held_until_s.get(queue, 0.0)
+        return anyio.current_time() < self._held_until_s.get(queue, 0.0)
 
     def locked_s(self, queue: MessageQueue) -> float | None:
-        """When the lock was last taken or renewed, by ``trio.current_time()``. None: never."""
+        """When the lock was last taken or renewed, by ``anyio.current_time()``. None: never."""
         until_s = self._held_until_s.get(queue)
         return None if until_s is None else until_s - LEASE_S
 

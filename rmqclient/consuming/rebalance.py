@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
-import trio
+import anyio
 
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.allocate import Strategy, sticky
@@ -45,7 +45,7 @@ class Rebalance:
         self._topics = topics
         self._ours = ours
         self._take = take
-        self._wanted = trio.Event()
+        self._wanted = anyio.Event()
 
     def soon(self) -> None:
         """Rebalances soon, because something has changed."""
@@ -54,10 +54,10 @@ class Rebalance:
     async def run(self) -> None:
         retry_s = REBALANCE_RETRY_S
         while True:
-            self._wanted = trio.Event()
+            self._wanted = anyio.Event()
             is_complete = all([await self._rebalance(topic) for topic in list(self._topics)])
             retry_s = REBALANCE_RETRY_S if is_complete else min(retry_s * 2, REBALANCE_INTERVAL_S)
-            with trio.move_on_after(REBALANCE_INTERVAL_S if is_complete else retry_s):
+            with anyio.move_on_after(REBALANCE_INTERVAL_S if is_complete else retry_s):
                 await self._wanted.wait()
 
     async def _rebalance(self, topic: str) -> bool:

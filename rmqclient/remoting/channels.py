@@ -6,7 +6,8 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-import trio
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
 
 from rmqclient.remoting.channel import Channel, open_socket
 from rmqclient.remoting.requests import (
@@ -43,7 +44,7 @@ class _Opening:
     """A connection that is being made, and the tasks that wait for it."""
 
     def __init__(self) -> None:
-        self.is_done = trio.Event()
+        self.is_done = anyio.Event()
         self.channel: Channel | None = None
         self.failure = "timed out"
 
@@ -67,16 +68,16 @@ class Channels:
         self._open: dict[str, Channel] = {}
         self._running: set[Channel] = set()  # includes channels that are still greeting
         self._opening: dict[str, _Opening] = {}
-        self._nursery: trio.Nursery | None = None
+        self._nursery: TaskGroup | None = None
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        async with trio.open_nursery() as nursery:
+    async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async with anyio.create_task_group() as nursery:
             self._nursery = nursery
             task_status.started()
             try:
                 while True:
-                    await trio.sleep(SWEEP_INTERVAL_S)
-                    now_s = trio.current_time()
+                    await anyio.sleep(SWEEP_INTERVAL_S)
+                    now_s = anyio.current_time()
                     for channel in self._running:
                         channel.expire(now_s)
             finally:
@@ -102,7 +103,7 @@ class Channels:
         ConnectError, which is a NotConnectedError if nothing was sent; RequestTimeoutError, ProtocolError; RefusedError
         for an answer whose code is not in ``accept``.
         """
-        deadline_s = trio.current_time() + timeout_s
+        deadline_s = anyio.current_time() + timeout_s
         channel = await self.connected(address, deadline_s)
         opaque = channel.next_opaque()
         frame = encode_request(code, opaque, header, body, credentials=self.credentials)
@@ -131,7 +132,7 @@ class Channels:
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         """Sends a request that has no answer. ConnectError and RequestTimeoutError."""
-        deadline_s = trio.current_time() + timeout_s
+        deadline_s = anyio.current_time() + timeout_s
         channel = await self.connected(address, deadline_s)
         opaque = channel.next_opaque()
         frame = encode_request(code, opaque, header, body, credentials=self.credentials, oneway=True)
@@ -148,19 +149,19 @@ class Channels:
                 raise NotConnectedError(f"cannot connect to {address}: the client is not running", address=address)
             opening = self._opening[address] = _Opening()
             self._nursery.start_soon(self._connect, address, opening, self._nursery)
-        with trio.CancelScope(deadline=deadline_s):
+        with anyio.CancelScope(deadline=deadline_s):
             await opening.is_done.wait()
         if opening.channel is None:
             text = f"cannot connect to {address}: {opening.failure}"
             raise NotConnectedError(text, address=address, hint=CONNECT_HINT)
         return opening.channel
 
-    async def _connect(self, address: str, opening: _Opening, nursery: trio.Nursery) -> None:
+    async def _connect(self, address: str, opening: _Opening, nursery: TaskGroup) -> None:
         """Connects in a task of its own, so that the cancellation of one waiting task does not end the attempt for the
         others."""
         connected = None
         try:
-            with trio.move_on_after(CONNECT_TIMEOUT_S):
+            with anyio.move_on_after(CONNECT_TIMEOUT_S):
                 connected = await open_socket(address, self._tls)
             if connected is not None:
                 channel = Channel(address, connected, self._handle_request)
@@ -192,7 +193,7 @@ class Channels:
         opaque = channel.next_opaque()
         frame = encode_request(RequestCode.HEART_BEAT, opaque, body=body, credentials=self.credentials)
         try:
-            answer = await channel.request(frame, opaque, trio.current_time() + REQUEST_TIMEOUT_S)
+            answer = await channel.request(frame, opaque, anyio.current_time() + REQUEST_TIMEOUT_S)
             if answer.code != ResponseCode.SUCCESS:
                 raise refusal(answer, channel.address)
         except RocketMQError as error:

@@ -10,7 +10,8 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 
-import trio
+import anyio
+from anyio.abc import TaskGroup
 
 from rmqclient.addresses import parse_namesrvs, split_address
 from rmqclient.remoting.channels import BrokerRequestHandler, Channels
@@ -56,7 +57,7 @@ class ClientInstance:
         self.channels = Channels(credentials, handlers, self._greeting, tls)
         self.routes = Routes(self._namesrv_addrs, self.channels, on_route_change)
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    async def start(self, nursery: TaskGroup) -> None:
         """Sets the client id and starts the background tasks. No server is called yet."""
         address = await _own_address(self._namesrv_addrs[0])
         self.client_id = f"{address}@{self._instance_name or f'{os.getpid()}#{time.time_ns()}'}"
@@ -67,7 +68,7 @@ class ClientInstance:
 
     async def heartbeat_to(self, addresses: set[str]) -> None:
         """Sends one heartbeat to each address. A broker that is not connected gets it first on its new connection."""
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             for address in addresses:
                 nursery.start_soon(self._heartbeat_one, address)
 
@@ -77,7 +78,7 @@ class ClientInstance:
             if body is not None and address in self.channels.addresses:
                 await self.channels.request(address, RequestCode.HEART_BEAT, body=body)
             else:
-                await self.channels.connected(address, trio.current_time() + HEARTBEAT_INTERVAL_S)
+                await self.channels.connected(address, anyio.current_time() + HEARTBEAT_INTERVAL_S)
         except RocketMQError as error:
             log.warning("heartbeat failed address=%s error=%s", address, error)
             self.routes.refresh_soon()
@@ -85,7 +86,7 @@ class ClientInstance:
     async def _heartbeat_forever(self) -> None:
         """Sends heartbeats to every connected broker. Others have nothing to forget."""
         while True:
-            await trio.sleep(HEARTBEAT_INTERVAL_S)
+            await anyio.sleep(HEARTBEAT_INTERVAL_S)
             await self.heartbeat_to(self.routes.broker_addresses() & set(self.channels.addresses))
 
     def _greeting(self, address: str) -> bytes | None:
@@ -111,9 +112,9 @@ async def _own_address(namesrv_addr: str) -> str:
     """Our address on the route to a name server; no packet is sent. The loopback address if there is no route."""
     host, port = split_address(namesrv_addr)
     try:
-        family, kind, protocol, _, target = (await trio.socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM))[0]
-        with trio.socket.socket(family, kind, protocol) as probe:
-            await probe.connect(target)
+        family, kind, protocol, _, target = (await anyio.getaddrinfo(host, port, type=socket.SOCK_DGRAM))[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(target)
             return str(probe.getsockname()[0])
     except OSError:
         return "127.0.0.1"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import trio
+import anyio
 
 from rmqclient.remoting.channels import Channels
 from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
@@ -70,8 +70,8 @@ class Routes:
         self._borrowed: set[str] = set()  # topics that use another's route until a broker creates them
         self._addresses: dict[str, dict[int, str]] = {}  # by broker name and id
         self._leaders: dict[str, dict[MessageQueue, str]] = {}  # of the logical queues of static topics, by topic
-        self._asking = trio.Lock()
-        self._wake = trio.Event()
+        self._asking = anyio.Lock()
+        self._wake = anyio.Event()
 
     def known(self, topic: str) -> TopicQueues | None:
         """The known queues, without a request."""
@@ -158,17 +158,17 @@ class Routes:
 
     async def refresh_forever(self) -> None:
         """Asks for the route of every known topic again, periodically."""
-        apart_s, rested_s = REFRESH_APART_MIN_S, trio.current_time()
+        apart_s, rested_s = REFRESH_APART_MIN_S, anyio.current_time()
         while True:
-            with trio.move_on_after(REFRESH_INTERVAL_S):
+            with anyio.move_on_after(REFRESH_INTERVAL_S):
                 await self._wake.wait()
-            was_quiet = trio.current_time() > rested_s + REFRESH_APART_MAX_S
+            was_quiet = anyio.current_time() > rested_s + REFRESH_APART_MAX_S
             apart_s = REFRESH_APART_MIN_S if was_quiet else min(REFRESH_APART_GROWTH * apart_s, REFRESH_APART_MAX_S)
-            self._wake = trio.Event()
+            self._wake = anyio.Event()
             for topic in list(self._queues):
                 await self._refresh(topic)
-            await trio.sleep(apart_s)
-            rested_s = trio.current_time()
+            await anyio.sleep(apart_s)
+            rested_s = anyio.current_time()
 
     async def _refresh(self, topic: str) -> None:
         before = self._queues.get(topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 
-import trio
+import anyio
 
 
 class TlsSocket:
@@ -54,9 +54,9 @@ async def secured(connected: socket.socket, tls: ssl.SSLContext, host: str) -> T
                 fresh.do_handshake()
                 return TlsSocket(fresh)
             except ssl.SSLWantReadError:
-                await trio.lowlevel.wait_readable(fresh)
+                await anyio.wait_readable(fresh)
             except ssl.SSLWantWriteError:
-                await trio.lowlevel.wait_writable(fresh)
+                await anyio.wait_writable(fresh)
     except BaseException:
         fresh.close()
         raise

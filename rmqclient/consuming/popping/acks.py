@@ -6,8 +6,10 @@ from __future__ import annotations
 import logging
 from collections import defaultdict, deque
 
-import trio
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
 
+from rmqclient.parking import ParkingLot
 from rmqclient.pop import PoppedMessage, ack_header, batch_of, is_for_batch
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.sending import BUSY_CODES
@@ -59,16 +61,16 @@ class OutgoingAcks:
         self._group = group
         self._waiting: defaultdict[str, deque[_Waiting]] = defaultdict(deque)  # by broker name
         self._under_way: dict[str, list[_Waiting]] = {}  # by name of a broker with a request under way
-        self._progress = trio.lowlevel.ParkingLot()
-        self._nursery: trio.Nursery | None = None
+        self._progress = ParkingLot()
+        self._nursery: TaskGroup | None = None
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        async with trio.open_nursery() as self._nursery:
+    async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async with anyio.create_task_group() as self._nursery:
             task_status.started()
-            await trio.sleep_forever()
+            await anyio.sleep_forever()
 
     def add(self, message: PoppedMessage, until_s: float) -> None:
-        """Adds an acknowledgement; ``run`` must have begun. ``until_s`` is on trio's clock."""
+        """Adds an acknowledgement; ``run`` must have begun. ``until_s`` is on anyio's clock."""
         broker_name = message.broker_name
         self._waiting[broker_name].append(_Waiting(message, until_s))
         if broker_name not in self._under_way:
@@ -98,7 +100,7 @@ class OutgoingAcks:
                 if _may_pass(error):
                     log.warning("ack failed broker=%s count=%d error=%s", broker_name, len(taken), error)
                     waiting.extendleft(reversed(taken))
-                    await trio.sleep(AGAIN_AFTER_S)
+                    await anyio.sleep(AGAIN_AFTER_S)
                     self._drop_late(waiting)
                 else:
                     log.warning("ack refused broker=%s count=%d error=%s", broker_name, len(taken), error)
@@ -106,7 +108,7 @@ class OutgoingAcks:
         del self._under_way[broker_name]
 
     def _drop_late(self, waiting: deque[_Waiting]) -> None:
-        now_s = trio.current_time()
+        now_s = anyio.current_time()
         kept = [each for each in waiting if each.until_s > now_s]
         if len(kept) < len(waiting):
             log.warning("acks given up, their messages come again count=%d", len(waiting) - len(kept))

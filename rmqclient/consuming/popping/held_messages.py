@@ -7,7 +7,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable
 
-import trio
+import anyio
+from anyio.abc import TaskGroup
 
 from rmqclient.consuming.failed_messages import FailedMessages
 from rmqclient.consuming.popping.acks import OutgoingAcks
@@ -51,13 +52,13 @@ def delay_s(status: ConsumeStatus, reconsume_times: int) -> float:
 
 
 class HeldMessage:
-    """One held message, which is its own ``deliveries.Unsettled``. ``until_s`` is on trio's clock."""
+    """One held message, which is its own ``deliveries.Unsettled``. ``until_s`` is on anyio's clock."""
 
     def __init__(self, message: PoppedMessage, until_s: float, on_gone: Callable[[], None], acks: OutgoingAcks):
         self.message = message
         self.until_s = until_s
         self.is_dropped = False
-        self.changing = trio.Lock()
+        self.changing = anyio.Lock()
         self._on_gone = on_gone
         self._acks = acks
         self._is_ack_due = False
@@ -97,8 +98,8 @@ class HeldMessages:
         self._failed = failed
         self._invisible_ms = invisible_ms
         self._held: dict[str, HeldMessage] = {}
-        self._pause_scope = trio.CancelScope()
-        self._ended = trio.Event()
+        self._pause_scope = anyio.CancelScope()
+        self._ended = anyio.Event()
         self.is_closing = False
 
     @property
@@ -120,21 +121,21 @@ class HeldMessages:
 
     # --- renewal -----------------------------------------------------------------------------------------------------
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    async def start(self, nursery: TaskGroup) -> None:
         """Messages are renewed and acknowledged in ``nursery`` until ``close``."""
         await nursery.start(self._acks.run)
         nursery.start_soon(self._renew_until_closed)
 
     async def _renew_until_closed(self) -> None:
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             while not self.is_closing:
                 self._look(nursery)
-                with trio.CancelScope() as self._pause_scope:
-                    await trio.sleep(self._invisible_ms / 1000 / RENEWALS_PER_TIME)
+                with anyio.CancelScope() as self._pause_scope:
+                    await anyio.sleep(self._invisible_ms / 1000 / RENEWALS_PER_TIME)
         self._ended.set()
 
-    def _look(self, nursery: trio.Nursery) -> None:
-        now_s = trio.current_time()
+    def _look(self, nursery: TaskGroup) -> None:
+        now_s = anyio.current_time()
         for held in list(self._held.values()):
             if now_s >= held.until_s:
                 log.warning("invisible time is over id=%s topic=%s", held.message.message_id, held.message.topic)
@@ -152,7 +153,7 @@ class HeldMessages:
         held.acknowledge()
 
     async def _change(self, held: HeldMessage, invisible_ms: int, *, suspend: bool = False) -> None:
-        asked_s = trio.current_time()
+        asked_s = anyio.current_time()
         with self._client.routes.looking_for_master():
             held.message = await change_invisible_time(
                 self._client, self._group, held.message, invisible_ms, suspend=suspend
@@ -192,14 +193,14 @@ class HeldMessages:
         self._pause_scope.cancel()
         await self._ended.wait()
         untried = {_place(message) for message in waiting if isinstance(message, PoppedMessage)}
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             for place, held in list(self._held.items()):
                 nursery.start_soon(self._give_back, held, place in untried)
         await self._acks.flush()
 
     async def let_go(self, messages: Iterable[ReceivedMessage]) -> None:
         """Gives back messages that were not tried, so that they come again at once."""
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             for message in messages:
                 assert isinstance(message, PoppedMessage)
                 held = self._held.get(_place(message))
@@ -208,9 +209,9 @@ class HeldMessages:
 
     async def give_back(self, messages: Collection[PoppedMessage]) -> None:
         """Gives back messages that a pop brings while the consumer leaves."""
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             for message in messages:
-                held = self.hold(message, trio.current_time(), lambda: None)
+                held = self.hold(message, anyio.current_time(), lambda: None)
                 nursery.start_soon(self._give_back, held, True)
 
     async def _give_back(self, held: HeldMessage, is_untried: bool) -> None:

@@ -8,10 +8,13 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 
-import trio
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup, TaskStatus
 
 from rmqclient.consuming.deliveries import AGAIN_AFTER_S, Delivery, ListenerCall, SendBack
 from rmqclient.message import ReceivedMessage
+from rmqclient.parking import ParkingLot
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 
@@ -33,9 +36,9 @@ class LiteDeliveries:
         self._ready: deque[MessageQueue] = deque()
         self._taken: set[MessageQueue] = set()
         """The queues whose first message the listener has."""
-        self._idle = trio.lowlevel.ParkingLot()
+        self._idle = ParkingLot()
         self._is_draining = False
-        self._drained = trio.Event()
+        self._drained = anyio.Event()
 
     def offer(self, delivery: Delivery) -> None:
         queue = delivery.message.queue
@@ -45,8 +48,8 @@ class LiteDeliveries:
             self._is_ready(queue)
         line.append(delivery)
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        async with trio.open_nursery() as nursery:
+    async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async with anyio.create_task_group() as nursery:
             for _ in range(self._concurrency):
                 nursery.start_soon(self._work, nursery)
             task_status.started()
@@ -80,7 +83,7 @@ class LiteDeliveries:
         self._ready.append(queue)
         self._idle.unpark()
 
-    async def _work(self, nursery: trio.Nursery) -> None:
+    async def _work(self, nursery: TaskGroup) -> None:
         while True:
             if self._is_draining or not self._ready:
                 await self._idle.park()
@@ -99,10 +102,10 @@ class LiteDeliveries:
                 self._is_ready(queue)
             else:
                 del self._lines[queue]
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
 
     async def _ready_later(self, queue: MessageQueue) -> None:
-        await trio.sleep(AGAIN_AFTER_S)
+        await anyio.sleep(AGAIN_AFTER_S)
         self._is_ready(queue)
 
     async def _take_first(self, queue: MessageQueue) -> bool:

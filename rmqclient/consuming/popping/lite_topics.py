@@ -7,7 +7,7 @@ import itertools
 import time
 from collections.abc import Iterable
 
-import trio
+import anyio
 
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.sending import check_lite_topic
@@ -32,7 +32,7 @@ class LiteTopics:
         self._group = group
         self._topic = topic
         self._versions = itertools.count(time.time_ns() // 1_000_000)
-        self._turn = trio.Lock()
+        self._turn = anyio.Lock()
         """A later message to a broker must not overtake an earlier one."""
         self._told_s: dict[str, float] = {}  # when each broker was told the whole list
 
@@ -56,7 +56,7 @@ class LiteTopics:
 
     async def be_known(self, broker_name: str) -> None:
         """Tells a broker the whole list, unless it was told recently. RocketMQError."""
-        now_s = trio.current_time()
+        now_s = anyio.current_time()
         if now_s >= self._told_s.get(broker_name, -TELL_INTERVAL_S) + TELL_INTERVAL_S:
             async with self._turn:
                 await self._tell(broker_name, "COMPLETE_ADD", sorted(self.names))
@@ -76,7 +76,7 @@ class LiteTopics:
                 failures.append(error)
 
         queues = (await self._client.routes.queues(self._topic)).readable
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             for broker_name in {queue.broker_name for queue in queues}:
                 nursery.start_soon(tell, broker_name)
         if failures:

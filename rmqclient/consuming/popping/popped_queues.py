@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import trio
+import anyio
+from anyio.abc import TaskGroup
 
 from rmqclient.consuming.deliveries import ConcurrentDeliveries, Delivery
 from rmqclient.consuming.popping.held_messages import HeldMessages
@@ -71,7 +72,7 @@ class PoppedQueues:
         self._popper = popper
         self._on_change = on_change
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    async def start(self, nursery: TaskGroup) -> None:
         self._nursery = nursery
         await self._shared.held.start(nursery)
 
@@ -117,7 +118,7 @@ class QueuePopper:
         self._filter = tag_filter(subscription)
         self._pause = FailurePause(shared.client)
         self._in_flight = 0
-        self._room = trio.Event()
+        self._room = anyio.Event()
         self._is_stopped = False
         self._last_pop_s = 0.0
 
@@ -127,7 +128,7 @@ class QueuePopper:
         while not self._is_stopped:
             room = self._shared.max_in_flight - self._in_flight
             if room <= 0:
-                self._room = trio.Event()
+                self._room = anyio.Event()
                 await self._room.wait()
             else:
                 await self._pop(min(room, POP_BATCH_COUNT))
@@ -138,7 +139,7 @@ class QueuePopper:
         self._room.set()
 
     def info(self, now_s: float, now_ms: int) -> dict[str, Any]:
-        """For ``consumerStatus`` (``PopProcessQueueInfo``). ``now_s`` is ``trio.current_time()``, ``now_ms`` the same
+        """For ``consumerStatus`` (``PopProcessQueueInfo``). ``now_s`` is ``anyio.current_time()``, ``now_ms`` the same
         moment since the epoch."""
         return {
             "droped": self._is_stopped,
@@ -147,13 +148,13 @@ class QueuePopper:
         }
 
     async def _pop(self, max_count: int) -> None:
-        started_s = self._last_pop_s = trio.current_time()
+        started_s = self._last_pop_s = anyio.current_time()
         try:
             messages = await self._ask(max_count)
         except RocketMQError as error:
             await self._pause.after(error, "pop", self.queue)
             return
-        now_s = trio.current_time()
+        now_s = anyio.current_time()
         if messages:
             self._shared.rates.pulled(self.queue.topic, now_s, len(messages), (now_s - started_s) * 1000)
             await self._take(messages, now_s)
