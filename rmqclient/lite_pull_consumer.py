@@ -89,7 +89,6 @@ class LitePullConsumer(Lifetime):
         self._committed_s = 0.0
         self._namesrv_addrs = namesrv_addrs
         self._started_ms = time.time_ns() // 1_000_000
-        self._membership_scope = anyio.CancelScope()
         self._client = ClientInstance(
             namesrv_addrs,
             credentials,
@@ -255,6 +254,7 @@ class LitePullConsumer(Lifetime):
 
     async def _start(self, nursery: TaskGroup) -> None:
         """StorageError for local offsets that cannot be read."""
+        self._membership_scope = anyio.CancelScope()
         await self._client.start(nursery)
         self._committed_s = anyio.current_time()
         self._offsets: OffsetStore = offset_store(self._client, self.group, self._message_model, self._offset_dir)

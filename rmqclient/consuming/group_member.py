@@ -131,7 +131,6 @@ class GroupMember(Lifetime):
         self._concurrency = concurrency
         self._call = ListenerCall(listener, concurrency, consume_timeout_s, self._rates, self._traces)
         self._changed = ParkingLot()
-        self._membership_scope = anyio.CancelScope()
         questions = BrokerQuestions(
             group=group,
             subscriptions=self.subscriptions,
@@ -165,6 +164,7 @@ class GroupMember(Lifetime):
     async def _start(self, nursery: TaskGroup) -> None:
         """ConnectError or RequestTimeoutError if no name server answers. A topic need not exist yet. RefusedError for
         an SQL92 expression that a broker does not accept. StorageError for local offsets that cannot be read."""
+        self._membership_scope = anyio.CancelScope()
         await self._client.start(nursery)
         self._source = self._open()
         await self._introduce()

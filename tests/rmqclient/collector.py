@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-import trio
+import anyio
 
 from rmqclient.listener import SUCCESS, ConsumeStatus
 from rmqclient.message import ReceivedMessage
@@ -24,6 +24,6 @@ class Collector:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(TIMEOUT_S):
+    with anyio.fail_after(TIMEOUT_S):
         while not condition():
-            await trio.sleep(POLL_S)
+            await anyio.sleep(POLL_S)

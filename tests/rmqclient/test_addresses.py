@@ -129,7 +129,7 @@ def test_an_admin_client_asks_the_next(addrs: str, server: Server) -> None:
         assert admin.topic_list()
 
 
-@pytest.mark.trio
+@pytest.mark.anyio
 async def test_producers_and_consumers_ask_the_next(addrs: str, fresh: Callable[[str], str]) -> None:
     topic, collect = fresh("Names"), Collector()
     async with Producer(addrs, fresh("Producer")) as producer:

@@ -18,7 +18,7 @@ from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 
 def broadcast(server: Server, group: str, topic: str, listener: Listener, offset_dir: Path, name: str) -> PushConsumer:

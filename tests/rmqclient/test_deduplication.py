@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
-import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ from tests.rmqclient.consuming.test_process_queue import TEMPLATE
 
 pytest.importorskip("sqlite3", reason="a Python that was built without SQLite", exc_type=ImportError)
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 
 def message(unique_key: str = "id", keys: str = "", body: bytes = b"x") -> ReceivedMessage:
@@ -60,7 +60,7 @@ async def test_by_key_two_sends_are_one_and_without_keys_each_is_its_own(tmp_pat
 
 async def test_a_second_copy_waits_for_the_first(tmp_path: Path) -> None:
     """If the second copy were skipped at once and the first then failed, the message would be lost."""
-    go, begun = trio.Event(), trio.Event()
+    go, begun = anyio.Event(), anyio.Event()
     answers: list[ConsumeStatus] = []
 
     async def slow(message: ReceivedMessage) -> None:
@@ -73,7 +73,7 @@ async def test_a_second_copy_waits_for_the_first(tmp_path: Path) -> None:
         async def first() -> None:
             answers.append(await listener(message()) or SUCCESS)
 
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             nursery.start_soon(first)
             await begun.wait()
             assert await listener(message()) == LATER

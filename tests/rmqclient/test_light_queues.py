@@ -22,16 +22,17 @@ LIGHT = ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true")
 server = servers.of_module(*LIGHT)
 
 
-@pytest.mark.trio
+@pytest.mark.anyio
 async def test_light_queues_are_pulled_and_popped(server: Server, fresh: Callable[[str], str]) -> None:
-    topic, group, names = fresh("T"), fresh("G"), ["%LMQ%a", "%LMQ%b"]
+    topic, group = fresh("T"), fresh("G")
+    names = one, two = f"%LMQ%{topic}-a", f"%LMQ%{topic}-b"
     create_topic(server, topic, 1)
     async with Producer(server.namesrv_addr, "p") as producer:
-        for body, dispatch in ((b"0", "%LMQ%a"), (b"1", "%LMQ%a,%LMQ%b"), (b"2", "%LMQ%b"), (b"3", "")):
+        for body, dispatch in ((b"0", one), (b"1", f"{one},{two}"), (b"2", two), (b"3", "")):
             await producer.send(Message(topic, body, properties={"INNER_MULTI_DISPATCH": dispatch} if dispatch else {}))
     async with PullConsumer(server.namesrv_addr, group) as consumer:
         a, b = [(await consumer.light_queues(topic, name))[0] for name in names]
-        assert (a, b) == (MessageQueue("%LMQ%a", "broker-a", 0), MessageQueue("%LMQ%b", "broker-a", 0))
+        assert (a, b) == (MessageQueue(one, "broker-a", 0), MessageQueue(two, "broker-a", 0))
         pulled = (await consumer.pull(b, 0)).messages
         found = [(message.body, message.queue, message.queue_offset, message.topic) for message in pulled]
         assert found == [(b"1", b, 0, topic), (b"2", b, 1, topic)]
@@ -39,7 +40,7 @@ async def test_light_queues_are_pulled_and_popped(server: Server, fresh: Callabl
         await consumer.commit(b, 1)
         assert await consumer.committed_offset(b) == 1
     async with SimpleConsumer(server.namesrv_addr, fresh("G"), consume_from=ConsumeFrom.FIRST_OFFSET) as simple:
-        (queue,) = await simple.light_queues(topic, "%LMQ%b")
+        (queue,) = await simple.light_queues(topic, two)
         popped = await simple.pop(queue, wait_s=5)
         assert [(message.body, message.queue_offset) for message in popped] == [(b"1", 0), (b"2", 1)]
         await simple.ack(popped[0])

@@ -4,8 +4,10 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
-import trio
 
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.rebalance import STICKY
@@ -21,7 +23,7 @@ from tests.rmqclient.fake_broker import BROKER, FakeBroker
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 
 def lite(server: Server, group: str, **settings: object) -> LitePullConsumer:
@@ -39,7 +41,7 @@ async def send(server: Server, group: str, topic: str, bodies: range, queue_coun
 async def poll_all(consumer: LitePullConsumer, count: int) -> list[int]:
     """Polls until there are ``count`` messages."""
     got: list[int] = []
-    with trio.fail_after(TIMEOUT_S):
+    with anyio.fail_after(TIMEOUT_S):
         while len(got) < count:
             polled = await consumer.poll(max_count=min(10, count - len(got)))
             assert len(polled) <= 10
@@ -76,7 +78,7 @@ async def test_one_may_seek_before_it_is_known_where_the_group_is(server: Server
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, fresh("LiteGroup")) as consumer:
         await consumer.assign([queue])
-        await trio.lowlevel.checkpoint()  # its task has asked the broker
+        await anyio.lowlevel.checkpoint()  # its task has asked the broker
         consumer.seek(queue, 3)
         assert await poll_all(consumer, 2) == [3, 4]
 
@@ -182,7 +184,7 @@ async def test_sticky_members_and_operators_learn_who_has_what(server: Server, f
         await until(lambda: len(one.assignment) == len(two.assignment) == 2)
         assert not one.assignment & two.assignment
         with AdminClient(server.namesrv_addr) as admin:
-            info = await trio.to_thread.run_sync(admin.consumer_running_info, server.broker_addr, group, one.client_id)
+            info = await anyio.to_thread.run_sync(admin.consumer_running_info, server.broker_addr, group, one.client_id)
         assert set(info.mq_table) == one.assignment
         assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
 

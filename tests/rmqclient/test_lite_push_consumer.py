@@ -3,8 +3,8 @@ them."""
 
 from collections.abc import Callable
 
+import anyio
 import pytest
-import trio
 
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.start import ConsumeFrom
@@ -23,7 +23,7 @@ from tests.support.lite_topics import ByLiteTopic, create_group, create_parent, 
 from tests.support.processes import free_ports
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 LIGHT = ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true", "--test-requests", "on")
 
@@ -147,7 +147,7 @@ async def test_an_exclusive_lite_topic_moves_to_who_asks_last(
 ) -> None:
     """Messages that the former member has not begun go to the new one at once."""
     exclusive = create_group(server, parent, fresh("Exclusive"), sub_model="Exclusive")
-    begun = trio.Event()
+    begun = anyio.Event()
     done: list[bytes] = []
 
     async def slow(message: ReceivedMessage) -> None:
@@ -181,11 +181,11 @@ async def test_what_a_leaving_member_has_goes_to_the_next_at_once(
     server: Server, parent: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rmqclient.consuming.group_member.FINISH_TIMEOUT_S", 0.01)
-    begun = trio.Event()
+    begun = anyio.Event()
 
     async def stuck(message: ReceivedMessage) -> None:
         begun.set()
-        await trio.sleep_forever()
+        await anyio.sleep_forever()
 
     await send(server, parent, s="0 1 2")
     async with consuming(server, group, parent, stuck, "s", invisible_s=600):

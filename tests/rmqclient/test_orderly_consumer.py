@@ -4,8 +4,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
+import anyio
+import anyio.to_thread
 import pytest
-import trio
 
 from rmqclient import NEVER_AGAIN, SUCCESS, ConsumeStatus, MessageQueue, later, suspend
 from rmqclient.admin import AdminClient
@@ -25,7 +26,7 @@ from tests.rmqclient.test_push_consumer_server import create_topic, dead_letters
 from tests.support.peer import answer
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 
 def orderly(server: Server, group: str, topic: str, listener: Listener, max_reconsume_times: int = -1) -> PushConsumer:
@@ -106,7 +107,7 @@ async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, 
         async def listener(message: ReceivedMessage) -> None:
             assert message.queue not in running, "two members have one queue"
             running.add(message.queue)
-            await trio.sleep(0.001)
+            await anyio.sleep(0.001)
             running.discard(message.queue)
             order[message.queue].append(int(message.body))
             members.add(member)
@@ -118,7 +119,7 @@ async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, 
 
     async with orderly(server, group, topic, listener_of("one")) as one:
         await until(lambda: len(one.assignment) == queue_count)
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             nursery.start_soon(send_all, server, topic, fresh("Producer"), range(count // 2), queue_count)
             async with orderly(server, group, topic, listener_of("two")) as two:
                 await until(lambda: len(one.assignment) == len(two.assignment) == 2)
@@ -143,7 +144,7 @@ async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Serve
     async with orderly(server, group, topic, collect) as consumer:
         await until(lambda: len(collect.bodies) == 2)
         with AdminClient(server.namesrv_addr) as admin:
-            info = await trio.to_thread.run_sync(
+            info = await anyio.to_thread.run_sync(
                 admin.consumer_running_info, server.broker_addr, group, consumer.client_id
             )
         states = [state for queue, state in info.mq_table.items() if queue.topic == topic]
@@ -165,7 +166,7 @@ async def test_who_leaves_gives_its_locks_back(server: Server, fresh: Callable[[
 async def locked_by(server: Server, group: str, client_id: str, queues: list[MessageQueue]) -> list[MessageQueue]:
     """The locks that another client gets if it asks for these queues."""
     channels = Channels()
-    async with trio.open_nursery() as nursery:
+    async with anyio.create_task_group() as nursery:
         await nursery.start(channels.run)
         body = fastjson.dumps(LockRequest(client_id=client_id, consumer_group=group, mq_set=queues))
         reply = await channels.request(server.broker_addr, RequestCode.LOCK_BATCH_MQ, body=body)

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Callable
 
+import anyio
 import pytest
-import trio
 
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.start import ConsumeFrom
@@ -17,7 +17,7 @@ from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 COUNT = 100
 
@@ -89,7 +89,7 @@ async def test_what_fails_or_is_given_back_comes_again(
         seen.append((message.body, message.topic, message.reconsume_times))
         if message.body == b"0" and len(seen) == 1:
             return suspend(0.01)
-        return await trio.sleep_forever() if len(seen) == 2 else None
+        return await anyio.sleep_forever() if len(seen) == 2 else None
 
     await send(server, topic, 3)
     async with popping(server, group, topic, listener, concurrency=1):

@@ -6,8 +6,9 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 
+import anyio
+import anyio.to_thread
 import pytest
-import trio
 
 from rmqclient.message import Message, SendStatus
 from rmqclient.producer import ATTEMPTS_MAX, Producer
@@ -28,7 +29,7 @@ from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from tests.support.peer import CLOSE, Peer, answer
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 SENDS = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
 
@@ -230,7 +231,7 @@ async def test_a_broker_that_is_master_no_more_is_left_soon(reply: Callable[[Com
             first = cluster.brokers[0]
             first.reply = lambda request: reply(request) if request.code in SENDS else answer(request)
             cluster.brokers = (other,)
-            with trio.fail_after(20):
+            with anyio.fail_after(20):
                 await _until_sent(producer)
         first.hang_up()
         assert other.requests
@@ -242,7 +243,7 @@ async def test_a_topic_that_has_a_master_again_is_served_soon() -> None:
             with pytest.raises(NotFoundError):
                 await producer.send(Message("T", b"x"))
             cluster.perm = 6
-            with trio.fail_after(20):
+            with anyio.fail_after(20):
                 await _until_sent(producer)
 
 
@@ -254,12 +255,12 @@ async def test_a_send_waits_for_the_master_that_takes_over(wanted: MessageQueue 
         master = cluster.brokers[0]
         master.hang_up()
         cluster.has_masters = False
-        async with cluster.producer() as producer, trio.open_nursery() as nursery:
+        async with cluster.producer() as producer, anyio.create_task_group() as nursery:
             nursery.start_soon(partial(producer.send, Message("T", b"x"), wanted, timeout_s=60))
-            await trio.to_thread.run_sync(cluster.namesrv.wait_for, lambda: len(cluster.namesrv.requests) > 2)
+            await anyio.to_thread.run_sync(cluster.namesrv.wait_for, lambda: len(cluster.namesrv.requests) > 2)
             cluster.has_masters = True
             known = len(cluster.namesrv.requests)
-            await trio.to_thread.run_sync(cluster.namesrv.wait_for, lambda: len(cluster.namesrv.requests) > known + 2)
+            await anyio.to_thread.run_sync(cluster.namesrv.wait_for, lambda: len(cluster.namesrv.requests) > known + 2)
             master.listen()
         assert len(cluster.sends()) == 1
 
@@ -283,7 +284,7 @@ async def _until_sent(producer: Producer) -> None:
         try:
             await producer.send(Message("T", b"x"))
         except (RefusedError, ConnectError, NotFoundError):
-            await trio.sleep(0.01)
+            await anyio.sleep(0.01)
         else:
             return
 
@@ -331,7 +332,7 @@ async def test_a_oneway_message_is_marked_as_such() -> None:
         async with cluster.producer() as producer:
             message_id = await producer.send_oneway(Message("T", b"x"))
             peer = cluster.brokers[0]
-            await trio.to_thread.run_sync(peer.wait_for, lambda: RequestCode.SEND_MESSAGE_V2 in peer.codes())
+            await anyio.to_thread.run_sync(peer.wait_for, lambda: RequestCode.SEND_MESSAGE_V2 in peer.codes())
         request = next(request for request in peer.requests if request.code in SENDS)
         assert request.is_oneway
         assert props.parse(request.ext["i"])["UNIQ_KEY"] == message_id
@@ -451,7 +452,7 @@ async def test_a_recall_asks_the_broker_of_the_handle() -> None:
 
 async def test_a_real_broker_stores_what_is_sent(server: Server, fresh: Callable[[str], str]) -> None:
     topic = fresh("ProducerTopic")
-    async with Producer(server.namesrv_addr, fresh("ProducerGroup")) as producer, trio.open_nursery() as nursery:
+    async with Producer(server.namesrv_addr, fresh("ProducerGroup")) as producer, anyio.create_task_group() as nursery:
         offsets: list[tuple[int, int]] = []
 
         async def send(number: int) -> None:

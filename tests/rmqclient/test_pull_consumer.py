@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from contextlib import suppress
 
+import anyio
 import pytest
-import trio
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
@@ -33,7 +33,7 @@ async def filled(server: Server, topic: str, count: int) -> MessageQueue:
     return first.queue
 
 
-@pytest.mark.trio
+@pytest.mark.anyio
 async def test_a_queue_is_read_from_any_offset_to_its_end(server: Server, fresh: Callable[[str], str]) -> None:
     queue = await filled(server, fresh("PullTopic"), 10)
     async with PullConsumer(server.namesrv_addr, fresh("PullGroup")) as consumer:
@@ -48,7 +48,7 @@ async def test_a_queue_is_read_from_any_offset_to_its_end(server: Server, fresh:
         assert [message.body for message in odd.messages] == [b"1", b"3", b"5", b"7", b"9"]
 
 
-@pytest.mark.trio
+@pytest.mark.anyio
 async def test_offsets_are_the_callers_business(server: Server, fresh: Callable[[str], str]) -> None:
     queue = await filled(server, fresh("PullTopic"), 3)
     async with PullConsumer(server.namesrv_addr, fresh("PullGroup")) as consumer:
@@ -60,20 +60,20 @@ async def test_offsets_are_the_callers_business(server: Server, fresh: Callable[
         assert await consumer.search_offset(queue, 0) == 0
 
 
-@pytest.mark.trio
+@pytest.mark.anyio
 async def test_a_pull_may_wait_for_a_message(server: Server, fresh: Callable[[str], str]) -> None:
     queue = await filled(server, fresh("PullTopic"), 1)
     async with (
         PullConsumer(server.namesrv_addr, fresh("PullGroup")) as consumer,
         Producer(server.namesrv_addr, "filler") as producer,
-        trio.open_nursery() as nursery,
+        anyio.create_task_group() as nursery,
     ):
         nursery.start_soon(producer.send, Message(queue.topic, b"new"), queue)
         pulled = await consumer.pull(queue, 1, wait_s=20.0)
     assert [message.body for message in pulled.messages] == [b"new"]
 
 
-@pytest.mark.trio
+@pytest.mark.anyio
 async def test_after_a_refusal_another_master_is_looked_for() -> None:
     """The consumer used to stay with a former master until the next regular look for routes, half a minute."""
     with FakePopBroker() as former, FakePopBroker() as elected:
@@ -84,15 +84,15 @@ async def test_after_a_refusal_another_master_is_looked_for() -> None:
                 await consumer.max_offset(QUEUE)
             former.namesrv.reply = elected.namesrv.reply
             found = 0
-            with trio.fail_after(20):
+            with anyio.fail_after(20):
                 while not found:
                     with suppress(RefusedError):
                         found = await consumer.max_offset(QUEUE)
-                    await trio.sleep(0)
+                    await anyio.sleep(0)
             assert found == 5
 
 
-@pytest.mark.trio
+@pytest.mark.anyio
 async def test_a_topic_that_does_not_exist_is_not_made_up(server: Server, fresh: Callable[[str], str]) -> None:
     async with PullConsumer(server.namesrv_addr, fresh("PullGroup")) as consumer:
         with pytest.raises(RefusedError) as caught:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import pytest
-import trio
 
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.rebalance import STICKY
@@ -25,7 +26,7 @@ from tests.support import servers
 from tests.support.processes import free_ports
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 
 def create_topic(server: Server, topic: str, queue_count: int = 4) -> None:
@@ -63,7 +64,7 @@ async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970
     that means blocked."""
     topic, group = fresh("PushTopic"), fresh("PushGroup")
     create_topic(server, topic, queue_count=1)
-    begun, may_end = trio.Event(), trio.Event()
+    begun, may_end = anyio.Event(), anyio.Event()
 
     async def listen(message: ReceivedMessage) -> None:
         begun.set()
@@ -75,7 +76,7 @@ async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970
         async with from_first(server, group, topic, listen) as consumer:
             await begun.wait()
             with AdminClient(server.namesrv_addr) as admin:
-                info = await trio.to_thread.run_sync(
+                info = await anyio.to_thread.run_sync(
                     admin.consumer_running_info, server.broker_addr, group, consumer.client_id
                 )
             state = info.mq_table[MessageQueue(topic, "broker-a", 0)]
@@ -120,9 +121,9 @@ async def test_a_message_comes_again_under_its_own_topic_and_then_goes_to_the_de
 
 async def dead_letters(puller: PullConsumer, group: str) -> list[ReceivedMessage]:
     """Waits for the first dead letter: the listener fails before the broker hears of it."""
-    with trio.fail_after(TIMEOUT_S):
+    with anyio.fail_after(TIMEOUT_S):
         while not await exists(puller, f"%DLQ%{group}"):
-            await trio.sleep(POLL_S)
+            await anyio.sleep(POLL_S)
         return (await puller.pull(MessageQueue(f"%DLQ%{group}", "broker-a", 0), 0, wait_s=TIMEOUT_S)).messages
 
 
@@ -209,21 +210,21 @@ async def test_a_broker_that_is_killed_and_started_again_finds_its_group(
     ):
         await producer.send(Message("T", b"before"))
         await until(lambda: collect.bodies == [b"before"])
-        await trio.to_thread.run_sync(server.stop, signal.SIGKILL)
+        await anyio.to_thread.run_sync(server.stop, signal.SIGKILL)
         with servers.standalone(tmp_path / "again", *store, *ports) as server:
             await send_until_stored(producer, Message("T", b"after"))
             await until(lambda: b"after" in collect.bodies)
             with AdminClient(server.namesrv_addr) as admin:
-                online = await trio.to_thread.run_sync(admin.consumer_connection, server.broker_addr, "g")
+                online = await anyio.to_thread.run_sync(admin.consumer_connection, server.broker_addr, "g")
             assert online.subscription_table["T"].sub_string == "*"
 
 
 async def send_until_stored(producer: Producer, message: Message) -> None:
-    with trio.fail_after(TIMEOUT_S):
+    with anyio.fail_after(TIMEOUT_S):
         while True:
             try:
                 await producer.send(message)
             except (ConnectError, RefusedError):
-                await trio.sleep(POLL_S)
+                await anyio.sleep(POLL_S)
             else:
                 return

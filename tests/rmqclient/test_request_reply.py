@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+import anyio
 import pytest
-import trio
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, ReceivedMessage
@@ -19,7 +19,7 @@ from tests.rmqclient.consuming.test_deliveries import received
 from tests.rmqclient.test_push_consumer_server import create_topic, from_first
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 COMPRESSED_SIZE = 10_000
 
@@ -43,7 +43,7 @@ async def test_each_request_gets_its_own_reply(server: Server, fresh: Callable[[
 
         async with from_first(server, fresh("Group"), topic, answer) as consumer:
             await until(lambda: len(consumer.assignment) == 4)
-            async with trio.open_nursery() as nursery:
+            async with anyio.create_task_group() as nursery:
                 for number in range(20):
                     nursery.start_soon(ask, number)
     assert replies == {number: b"%d" % number * 2 for number in range(20)}

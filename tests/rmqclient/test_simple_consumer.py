@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
+import anyio
 import pytest
-import trio
 
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.simple_consumer import SimpleConsumer
@@ -17,7 +17,7 @@ from tests.rmqclient.test_pull_consumer import filled
 from tests.support.peer import answer
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 
 async def test_each_message_goes_to_one_and_what_is_acknowledged_to_nobody(
@@ -95,13 +95,13 @@ async def test_after_a_refusal_another_master_is_looked_for() -> None:
             with pytest.raises(RefusedError):
                 await consumer.pop(QUEUE)
             former.namesrv.reply = elected.namesrv.reply
-            with trio.fail_after(20):
+            with anyio.fail_after(20):
                 while True:
                     try:
                         (message,) = await consumer.pop(QUEUE)
                         break
                     except RefusedError:
-                        await trio.sleep(0)
+                        await anyio.sleep(0)
             assert message.body == b"0"
 
 

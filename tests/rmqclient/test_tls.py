@@ -4,8 +4,8 @@ import os
 import ssl
 from pathlib import Path
 
+import anyio
 import pytest
-import trio
 
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message, ReceivedMessage
@@ -19,7 +19,7 @@ LIMIT_S = 120
 LARGE_BYTES = 2 << 20
 
 
-@pytest.mark.trio
+@pytest.mark.anyio
 async def test_messages_of_any_size_go_and_come_and_strangers_do_not(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     signed = authority.sign("server")
@@ -35,16 +35,16 @@ async def test_messages_of_any_size_go_and_come_and_strangers_do_not(tmp_path: P
     context = ssl.create_default_context(cafile=str(authority.cert))
     bodies = {b"small", *(os.urandom(LARGE_BYTES) for _ in range(3)), *(b"%d" % number for number in range(200))}
     got: set[bytes] = set()
-    is_all = trio.Event()
+    is_all = anyio.Event()
 
     async def listen(message: ReceivedMessage) -> None:
         got.add(message.body)
         if got == bodies:
             is_all.set()
 
-    with trio.fail_after(LIMIT_S), standalone(tmp_path / "server", *settings) as server:
+    with anyio.fail_after(LIMIT_S), standalone(tmp_path / "server", *settings) as server:
         async with Producer(server.namesrv_addr, "senders", tls=context) as producer:
-            async with trio.open_nursery() as nursery:
+            async with anyio.create_task_group() as nursery:
                 for body in bodies:
                     nursery.start_soon(producer.send, Message("Secured", body))
             first = ConsumeFrom.FIRST_OFFSET

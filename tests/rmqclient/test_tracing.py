@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+import anyio
 import pytest
-import trio
 
 from rmqclient import NEVER_AGAIN, SUCCESS, ConsumeStatus, later
 from rmqclient.message import Message, ReceivedMessage
@@ -18,19 +18,19 @@ from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 
 async def traces_of(server: Server, fresh: Callable[[str], str], topic: str, count: int) -> list[ReceivedMessage]:
     """All messages of a trace topic, once they hold ``count`` records."""
     found: list[ReceivedMessage] = []
     async with PullConsumer(server.namesrv_addr, fresh("TraceReader")) as reader:
-        with trio.fail_after(TIMEOUT_S):
+        with anyio.fail_after(TIMEOUT_S):
             while sum(len(parse_trace_untrusted(message.body)) for message in found) < count:
                 found = []
                 for queue in await reader.queues(topic):
                     found += (await reader.pull(queue, 0)).messages
-                await trio.sleep(POLL_S)
+                await anyio.sleep(POLL_S)
     return found
 
 
@@ -118,7 +118,7 @@ async def test_what_a_listener_did_wrong_is_told(server: Server, fresh: Callable
             case b"fail":
                 return later(NEVER_AGAIN)
             case b"hang":
-                await trio.sleep_forever()
+                await anyio.sleep_forever()
         return SUCCESS
 
     async with (

@@ -3,8 +3,10 @@
 import signal
 from collections.abc import Callable
 
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
 import pytest
-import trio
 
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
@@ -23,7 +25,7 @@ from tests.support.peer import answer
 from tests.support.processes import free_ports
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.trio
+pytestmark = pytest.mark.anyio
 
 COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState
 OFTEN = tuple(
@@ -63,11 +65,11 @@ class PlainListener:
     """Its functions block a thread, not the event loop."""
 
     def execute_local_transaction(self, message: Message) -> LocalTransactionState:
-        trio.from_thread.run(trio.sleep, 0)
+        anyio.from_thread.run(anyio.sleep, 0)
         return UNKNOWN
 
     def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
-        trio.from_thread.run(trio.sleep, 0)
+        anyio.from_thread.run(anyio.sleep, 0)
         return COMMIT
 
 
@@ -79,7 +81,7 @@ async def delivered(server: Server, topic: str, count: int) -> list[ReceivedMess
     queue = MessageQueue(topic, "broker-a", 0)
     found: list[ReceivedMessage] = []
     async with PullConsumer(server.namesrv_addr, "G") as consumer:
-        with trio.fail_after(TIMEOUT_S):
+        with anyio.fail_after(TIMEOUT_S):
             while len(found) < count:
                 result = await consumer.pull(queue, len(found), wait_s=1.0)
                 found += result.messages
@@ -186,9 +188,9 @@ async def test_producer_that_sends_nothing_is_asked_after_the_broker_was_killed(
         server.namesrv_addr, fresh("Group"), Listener(lambda message: UNKNOWN)
     ) as producer:  # fmt: skip
         await producer.send_in_transaction(Message(topic, b"one"))
-        topics = trio.Path(server.store_dir) / "config/topics.json"
+        topics = anyio.Path(server.store_dir) / "config/topics.json"
         while not await topics.is_file() or topic not in await topics.read_text():
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
         server.stop(signal.SIGKILL)
         server = start_standalone(*OFTEN, *ports, "--data", server.store_dir)
         assert [message.body for message in await delivered(server, topic, 1)] == [b"one"]

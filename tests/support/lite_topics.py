@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol
 
-import trio
+import anyio.lowlevel
 
 from rmqclient.admin import AdminClient
 from rmqclient.listener import ConsumeStatus
@@ -60,5 +60,5 @@ class ByLiteTopic:
     async def __call__(self, message: ReceivedMessage) -> ConsumeStatus | None:
         assert message.lite_topic is not None
         self.bodies[message.lite_topic].append(message.body.decode())
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         return self.say(message)

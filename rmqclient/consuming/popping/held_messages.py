@@ -98,7 +98,6 @@ class HeldMessages:
         self._failed = failed
         self._invisible_ms = invisible_ms
         self._held: dict[str, HeldMessage] = {}
-        self._pause_scope = anyio.CancelScope()
         self._ended = anyio.Event()
         self.is_closing = False
 
@@ -123,6 +122,7 @@ class HeldMessages:
 
     async def start(self, nursery: TaskGroup) -> None:
         """Messages are renewed and acknowledged in ``nursery`` until ``close``."""
+        self._pause_scope = anyio.CancelScope()
         await nursery.start(self._acks.run)
         nursery.start_soon(self._renew_until_closed)
 

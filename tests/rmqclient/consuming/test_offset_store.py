@@ -3,8 +3,8 @@
 import tempfile
 from pathlib import Path
 
+import anyio
 import pytest
-import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ async def read(file: Path, wanted: list[MessageQueue]) -> list[int | None]:
 def test_what_apaches_client_wrote_is_read() -> None:
     """``LocalFileOffsetStore`` of 5.5.0 wrote the file."""
     wanted = [MessageQueue("Topic", "broker-a", number) for number in range(3)] + [MessageQueue("Other", "broker-b", 7)]
-    assert trio.run(read, GOLDEN, wanted) == [100, 101, 102, 0]
+    assert anyio.run(read, GOLDEN, wanted) == [100, 101, 102, 0]
 
 
 @settings(max_examples=25)  # each example waits for the disk
@@ -40,24 +40,24 @@ def test_what_apaches_client_wrote_is_read() -> None:
 def test_what_is_written_is_read(offsets: dict[MessageQueue, int]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "client/group/offsets.json"
-        trio.run(write, file, offsets)
-        assert trio.run(read, file, list(offsets)) == list(offsets.values())
+        anyio.run(write, file, offsets)
+        assert anyio.run(read, file, list(offsets)) == list(offsets.values())
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"offsetTable":7}', None])
 def test_a_damaged_file_gives_way_to_the_one_before(tmp_path: Path, damage: bytes | None) -> None:
     file = tmp_path / "offsets.json"
-    trio.run(write, file, {QUEUE: 1})
-    trio.run(write, file, {QUEUE: 2})
+    anyio.run(write, file, {QUEUE: 1})
+    anyio.run(write, file, {QUEUE: 2})
     file.unlink() if damage is None else file.write_bytes(damage)
-    assert trio.run(read, file, [QUEUE]) == [1]
+    assert anyio.run(read, file, [QUEUE]) == [1]
 
 
 def test_a_damaged_file_never_replaces_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process ends before the new file has its name. The damaged file used to be the copy then."""
     file, replace = tmp_path / "offsets.json", Path.replace
     for offset in (1, 2):
-        trio.run(write, file, {QUEUE: offset})
+        anyio.run(write, file, {QUEUE: offset})
     file.write_bytes(b"{")
 
     def replace_copy_alone(source: Path, target: Path) -> Path:
@@ -67,9 +67,9 @@ def test_a_damaged_file_never_replaces_its_copy(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(Path, "replace", replace_copy_alone)
     with pytest.raises(StorageError):
-        trio.run(write, file, {QUEUE: 3})
+        anyio.run(write, file, {QUEUE: 3})
     monkeypatch.undo()
-    assert trio.run(read, file, [QUEUE]) == [1]
+    assert anyio.run(read, file, [QUEUE]) == [1]
 
 
 def test_two_damaged_files_are_said(tmp_path: Path) -> None:
@@ -94,4 +94,4 @@ def test_a_file_that_cannot_be_written_is_said_and_tried_again(tmp_path: Path) -
         await store.flush()
         return await LocalOffsetStore(folder / "offsets.json").read(QUEUE)
 
-    assert trio.run(try_twice) == 7
+    assert anyio.run(try_twice) == 7
