@@ -155,5 +155,5 @@ $(VENV)/.quickstart: $(VENV)/.spark
 
 # All groups at once, for .ci/run, because each call of pip takes seconds.
 $(VENV)/.all: $(VENV)/.created $(PROJECT)
-	$(INSTALL) --editable '.[spark,grpc]' --group test --group lint --group fuzz
+	$(INSTALL) --editable '.[spark,grpc]' --group test --group lint --group fuzz --group web
 	@touch $(VENV)/.test $(VENV)/.spark $(VENV)/.lint $(VENV)/.fuzz $@

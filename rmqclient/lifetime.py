@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Self
+from typing import ParamSpec, Self
 
 import anyio
 from anyio.abc import TaskGroup
+
+P = ParamSpec("P")
+"""What a client is made of: the arguments of its class."""
 
 LEAVE_TIMEOUT_S = 5.0
 """How long a client may take to finish its work and to unregister from the brokers."""

@@ -6,8 +6,9 @@ from __future__ import annotations
 import logging
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
@@ -20,7 +21,7 @@ from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.rebalance import Allocation, Rebalance, Sticky
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.consuming.subscribing import MessageModel, check_expressions, subscription_of
-from rmqclient.lifetime import Lifetime
+from rmqclient.lifetime import Lifetime, P
 from rmqclient.message import ReceivedMessage
 from rmqclient.parking import ParkingLot
 from rmqclient.remoting.client_instance import ClientInstance
@@ -36,6 +37,9 @@ from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.fastjson import ObjectMap
+
+if TYPE_CHECKING:
+    from rmqclient.threads import BlockingLitePullConsumer
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +108,13 @@ class LitePullConsumer(Lifetime):
         is_broadcasting = self._message_model is MessageModel.BROADCASTING
         allocation = Allocation(self._client, group, None if is_broadcasting else allocate, self._assigned)
         self._rebalance = Rebalance(self._client, self._subscriptions, allocation.ours, self._take)
+
+    @classmethod
+    def blocking(cls: Callable[P, LitePullConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingLitePullConsumer:
+        """The same for plain threads: ``with LitePullConsumer.blocking(...) as consumer:``."""
+        from rmqclient.threads import BlockingLitePullConsumer
+
+        return BlockingLitePullConsumer(cls(*args, **kwargs))
 
     @property
     def client_id(self) -> str:

@@ -10,11 +10,12 @@ import random
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
 
-from rmqclient.lifetime import Lifetime
+from rmqclient.lifetime import Lifetime, P
 from rmqclient.message import Message, ReceivedMessage, SendResult
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
@@ -50,6 +51,9 @@ from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
 from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
+
+if TYPE_CHECKING:
+    from rmqclient.threads import BlockingProducer
 
 SEND_TIMEOUT_S = 3.0
 """The limit for a send with all its attempts, as in Apache's clients."""
@@ -123,6 +127,13 @@ class Producer(Lifetime):
         )
         self._sends: dict[MessageQueue, SendRequests] = {}
         self._turn = itertools.count(random.randrange(1 << 16))  # producers started together use different queues
+
+    @classmethod
+    def blocking(cls: Callable[P, Producer], *args: P.args, **kwargs: P.kwargs) -> BlockingProducer:
+        """The same for plain threads: ``with Producer.blocking(...) as producer:``."""
+        from rmqclient.threads import BlockingProducer
+
+        return BlockingProducer(cls(*args, **kwargs))
 
     async def send(
         self, message: Message, queue: MessageQueue | None = None, *, timeout_s: float | None = None

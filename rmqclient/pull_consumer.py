@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from anyio.abc import TaskGroup
 
-from rmqclient.lifetime import Lifetime
+from rmqclient.lifetime import Lifetime, P
 from rmqclient.message import ReceivedMessage
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header, pull_result_untrusted
 from rmqclient.remoting.client_instance import ClientInstance
@@ -31,6 +33,9 @@ from rmqproto.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
 from rmqproto.names import group_problem, lite_queue_name
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
+
+if TYPE_CHECKING:
+    from rmqclient.threads import BlockingPullConsumer
 
 ANSWER_TIMEOUT_S = 10.0
 """Time for a broker's answer beyond the time that it may hold a pull. It checks held pulls every 5 s."""
@@ -68,6 +73,13 @@ class PullConsumer(Lifetime):
             raise UsageError(problem)
         self.group = group
         self._client = ClientInstance(namesrv_addrs, credentials, tls=tls)
+
+    @classmethod
+    def blocking(cls: Callable[P, PullConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingPullConsumer:
+        """The same for plain threads: ``with PullConsumer.blocking(...) as consumer:``."""
+        from rmqclient.threads import BlockingPullConsumer
+
+        return BlockingPullConsumer(cls(*args, **kwargs))
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The readable queues. RefusedError with code 17 for a topic that does not exist."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ssl
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
@@ -14,7 +15,7 @@ from rmqclient.consuming.popping.acks import acknowledge
 from rmqclient.consuming.popping.held_messages import change_invisible_time
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.consuming.subscribing import subscription_of, tag_filter
-from rmqclient.lifetime import Lifetime
+from rmqclient.lifetime import Lifetime, P
 from rmqclient.pop import (
     POP_ANSWER_CODES,
     POP_BATCH_COUNT,
@@ -33,6 +34,9 @@ from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.message.light_queues import is_light_queue
 from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
+
+if TYPE_CHECKING:
+    from rmqclient.threads import BlockingSimpleConsumer
 
 ANSWER_TIMEOUT_S = 10.0
 """Time for a broker's answer beyond the time that it may hold a pop."""
@@ -62,6 +66,13 @@ class SimpleConsumer(Lifetime):
         self._init_mode = init_mode(ConsumeFrom.of(consume_from))
         self._client = ClientInstance(namesrv_addrs, credentials, tls=tls)
         self._turn = 0
+
+    @classmethod
+    def blocking(cls: Callable[P, SimpleConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingSimpleConsumer:
+        """The same for plain threads: ``with SimpleConsumer.blocking(...) as consumer:``."""
+        from rmqclient.threads import BlockingSimpleConsumer
+
+        return BlockingSimpleConsumer(cls(*args, **kwargs))
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The readable queues. RefusedError with code 17 for a topic that does not exist."""

@@ -8,13 +8,14 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from enum import Enum
-from typing import Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import anyio
 import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
+from rmqclient.lifetime import P
 from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
 from rmqclient.producer import SEND_TIMEOUT_S, Producer
 from rmqclient.remoting.channels import BrokerRequestHandler
@@ -30,6 +31,9 @@ from rmqproto.message.record import decode_record_untrusted
 from rmqproto.message.sys_flag import TRANSACTION_PREPARED
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
+
+if TYPE_CHECKING:
+    from rmqclient.threads import BlockingTransactionProducer
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +122,15 @@ class TransactionProducer(Producer):
             instance_name=instance_name,
             max_message_size_bytes=max_message_size_bytes,
         )
+
+    @classmethod
+    def blocking(
+        cls: Callable[P, TransactionProducer], *args: P.args, **kwargs: P.kwargs
+    ) -> BlockingTransactionProducer:
+        """The same for plain threads: ``with TransactionProducer.blocking(...) as producer:``."""
+        from rmqclient.threads import BlockingTransactionProducer
+
+        return BlockingTransactionProducer(cls(*args, **kwargs))
 
     async def send_in_transaction(
         self, message: Message, queue: MessageQueue | None = None, *, timeout_s: float | None = None

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import ssl
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Protocol, TypedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,7 +21,7 @@ from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import Start
 from rmqclient.consuming.subscribing import MessageModel, check_expressions, subscriptions_of
-from rmqclient.lifetime import Lifetime
+from rmqclient.lifetime import Lifetime, P
 from rmqclient.listener import Listener
 from rmqclient.parking import ParkingLot
 from rmqclient.remoting.channels import BrokerRequestHandler
@@ -34,6 +34,9 @@ from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
 from rmqproto.filters.subscription import Sql92
 from rmqproto.names import group_problem, retry_topic
 from rmqproto.wire.credentials import Credentials
+
+if TYPE_CHECKING:
+    from rmqclient.threads import BlockingMember
 
 FINISH_TIMEOUT_S = 3.0
 """The time for the listener to finish its messages when the consumer leaves."""
@@ -154,6 +157,13 @@ class GroupMember(Lifetime):
         )
         self._reconsume_limit = None if max_reconsume_times == RECONSUME_BY_GROUP else max_reconsume_times
         self._failed = FailedMessages(self._client, group, self._reconsume_limit)
+
+    @classmethod
+    def blocking(cls: Callable[P, GroupMember], *args: P.args, **kwargs: P.kwargs) -> BlockingMember:
+        """The same for plain threads: ``with PushConsumer.blocking(...) as consumer:``."""
+        from rmqclient.threads import BlockingMember
+
+        return BlockingMember(cls(*args, **kwargs))
 
     @abstractmethod
     def _open(self) -> GroupSource:

@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import anyio.lowlevel
-import sniffio
 import trio
 from anyio.abc import TaskGroup
 
@@ -91,7 +90,7 @@ class Channel:
         self._handle_request = handle_request
         self._waiting: dict[int, _Waiting] = {}
         self._opaque = 0
-        self._new_waiting = _TrioWaiting if sniffio.current_async_library() == "trio" else _Waiting
+        self._new_waiting = _TrioWaiting if trio.lowlevel.in_trio_task() else _Waiting
         self._unsent = bytearray()
         self._senders_waiting = ParkingLot()
         self._flusher_waiting = ParkingLot()

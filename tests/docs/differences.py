@@ -151,7 +151,7 @@ NOT_RECORDED = {
     ),
     "10, 310: PRODUCER_SEQ (our extension)": Difference(
         "a message with a number that is already stored is answered with its place and `repeated`; one that is not the "
-        "next is refused with 604 ([client.md](client.md#stored-once))",
+        "next is refused with 604 ([client.md](client-sending.md#stored-once))",
         "Apache's broker has no such feature: it stores the property, and the message twice. Only this property turns "
         "the feature on at ours",
     ),

@@ -1,4 +1,4 @@
-"""What users import, and the programs of docs/client.md."""
+"""What users import, and the programs of the client's pages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_package_alone_costs_no_trio() -> None:
 
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = (ROOT / "docs/client.md").read_text()
+PAGE = "".join((ROOT / f"docs/client{part}.md").read_text() for part in ("", "-sending", "-consuming", "-lite"))
 EXAMPLE = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n\n^```text\n(.*?)^```\n", re.M | re.S)
 EXAMPLES = {title: (program, printed) for title, program, printed in EXAMPLE.findall(PAGE)}
 TIMEOUT_S = 120

@@ -1,0 +1,97 @@
+"""What asyncio's programs do to a client: tasks that are cancelled, time-outs, Ctrl+C."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from rmqclient import ConsumeFrom, Message, Producer, PushConsumer, SimpleConsumer
+from rmqclient.admin import AdminClient
+from rmqproto.errors import RefusedError
+from tests.rmqclient.collector import Collector, until
+from tests.rmqclient.test_push_consumer_server import create_topic
+from tests.support.servers import Server
+
+Fresh = Callable[[str], str]
+
+
+@pytest.fixture
+def topic(server: Server, fresh: Fresh) -> str:
+    name = fresh("AsyncioTopic")
+    create_topic(server, name, 1)
+    return name
+
+
+def test_tasks_of_asyncio_send(server: Server, topic: str) -> None:
+    async def main() -> None:
+        async with Producer(server.namesrv_addr, "p") as producer:
+            results = await asyncio.gather(*(producer.send(Message(topic, b"%d" % n)) for n in range(50)))
+        assert sorted(result.queue_offset for result in results) == list(range(50))
+
+    asyncio.run(main())
+
+
+def test_a_call_whose_time_is_up_leaves_the_client_as_it_was(server: Server, topic: str) -> None:
+    async def main() -> None:
+        async with SimpleConsumer(server.namesrv_addr, "G") as consumer:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(consumer.pop(topic, wait_s=20), 0.2)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await consumer.pop(topic, wait_s=20)
+            assert await consumer.queues(topic)
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_leaves_its_group(server: Server, topic: str, fresh: Fresh) -> None:
+    group, collect = fresh("G"), Collector()
+
+    async def consume() -> None:
+        first = ConsumeFrom.FIRST_OFFSET
+        async with PushConsumer(server.namesrv_addr, group, {topic: "*"}, collect, consume_from=first):
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        task = asyncio.create_task(consume())
+        async with Producer(server.namesrv_addr, "p") as producer:
+            await producer.send(Message(topic, b"one"))
+        await until(lambda: collect.bodies == [b"one"])
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    with AdminClient(server.namesrv_addr) as admin:
+        assert admin.consumer_offset(server.broker_addr, group, topic, 0) == 1
+        with pytest.raises(RefusedError, match="no consumer for this group"):
+            admin.consumer_ids(server.broker_addr, group)
+
+
+def test_ctrl_c_finishes_what_is_under_way(server: Server, topic: str, fresh: Fresh) -> None:
+    group = fresh("G")
+    code = f"""
+import asyncio
+from rmqclient import *
+
+async def main():
+    consumer = PushConsumer({server.namesrv_addr!r}, {group!r}, {{{topic!r}: "*"}}, lambda message: None)
+    async with consumer:
+        await consumer.wait_assigned()
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(2)
+    _, said = process.communicate(timeout=60)
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    with AdminClient(server.namesrv_addr) as admin, pytest.raises(RefusedError, match="no consumer for this group"):
+        admin.consumer_ids(server.broker_addr, group)
