@@ -1,7 +1,8 @@
-"""Clients of RocketMQ brokers and nameservers: blocking ones for tools, and producers and consumers on trio.
+"""Clients of RocketMQ brokers and nameservers: blocking ones for tools, and producers and consumers on asyncio, on trio
+or in plain threads.
 
-The names below are imported on first use. trio alone takes a tenth of a second to import, and commands of ``rmqadmin``
-do not need it.
+The names below are imported on first use: an event loop takes a tenth of a second to import, and commands of
+``rmqadmin`` do not need it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rmqclient.message import SendStatus as SendStatus
     from rmqclient.pop import PoppedMessage as PoppedMessage
     from rmqclient.pop_consumer import PopConsumer as PopConsumer
+    from rmqclient.producer import BlockingProducer as BlockingProducer
     from rmqclient.producer import Producer as Producer
     from rmqclient.pull_consumer import PullConsumer as PullConsumer
     from rmqclient.push_consumer import PushConsumer as PushConsumer
@@ -58,7 +60,7 @@ _HOMES = {
     "rmqclient.message": ("Message", "ReceivedMessage", "SendResult", "SendStatus"),
     "rmqclient.pop": ("PoppedMessage",),
     "rmqclient.pop_consumer": ("PopConsumer",),
-    "rmqclient.producer": ("Producer",),
+    "rmqclient.producer": ("BlockingProducer", "Producer"),
     "rmqclient.pull_consumer": ("PullConsumer",),
     "rmqclient.push_consumer": ("PushConsumer",),
     "rmqclient.simple_consumer": ("SimpleConsumer",),

@@ -8,7 +8,6 @@ import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
@@ -25,6 +24,7 @@ from rmqclient.lifetime import Lifetime, P
 from rmqclient.message import ReceivedMessage
 from rmqclient.parking import ParkingLot
 from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.threads import Blocking, called, called_in_loop
 from rmqproto.allocate import Strategy, averagely
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import CONSUME_ACTIVELY, ConsumerData, Heartbeat, SubscriptionData
@@ -37,9 +37,6 @@ from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.fastjson import ObjectMap
-
-if TYPE_CHECKING:
-    from rmqclient.threads import BlockingLitePullConsumer
 
 log = logging.getLogger(__name__)
 
@@ -112,8 +109,6 @@ class LitePullConsumer(Lifetime):
     @classmethod
     def blocking(cls: Callable[P, LitePullConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingLitePullConsumer:
         """The same for plain threads: ``with LitePullConsumer.blocking(...) as consumer:``."""
-        from rmqclient.threads import BlockingLitePullConsumer
-
         return BlockingLitePullConsumer(cls(*args, **kwargs))
 
     @property
@@ -344,3 +339,20 @@ class LitePullConsumer(Lifetime):
 
     def _on_pulled(self) -> None:
         self._pulled.unpark_all()
+
+
+class BlockingLitePullConsumer(Blocking[LitePullConsumer]):
+    subscribe = called(LitePullConsumer.subscribe)
+    unsubscribe = called(LitePullConsumer.unsubscribe)
+    assign = called(LitePullConsumer.assign)
+    queues = called(LitePullConsumer.queues)
+    poll = called(LitePullConsumer.poll)
+    seek = called_in_loop(LitePullConsumer.seek)
+    seek_to_begin = called(LitePullConsumer.seek_to_begin)
+    seek_to_end = called(LitePullConsumer.seek_to_end)
+    offset_for_timestamp = called(LitePullConsumer.offset_for_timestamp)
+    pause = called_in_loop(LitePullConsumer.pause)
+    resume = called_in_loop(LitePullConsumer.resume)
+    position = called_in_loop(LitePullConsumer.position)
+    commit = called(LitePullConsumer.commit)
+    committed = called(LitePullConsumer.committed)

@@ -10,7 +10,6 @@ import random
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
@@ -31,6 +30,7 @@ from rmqclient.sending import (
     send_result_untrusted,
 )
 from rmqclient.sequence_lines import UNDER_WAY_MAX, SequenceLines
+from rmqclient.threads import Blocking, called
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import Heartbeat, ProducerData
@@ -51,9 +51,6 @@ from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
 from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
-
-if TYPE_CHECKING:
-    from rmqclient.threads import BlockingProducer
 
 SEND_TIMEOUT_S = 3.0
 """The limit for a send with all its attempts, as in Apache's clients."""
@@ -131,8 +128,6 @@ class Producer(Lifetime):
     @classmethod
     def blocking(cls: Callable[P, Producer], *args: P.args, **kwargs: P.kwargs) -> BlockingProducer:
         """The same for plain threads: ``with Producer.blocking(...) as producer:``."""
-        from rmqclient.threads import BlockingProducer
-
         return BlockingProducer(cls(*args, **kwargs))
 
     async def send(
@@ -431,6 +426,16 @@ class Producer(Lifetime):
         if self._traces is not None:
             await self._traces.flush(self._client)
         await self._client.unregister(producer_group=self.group)
+
+
+class BlockingProducer(Blocking[Producer]):
+    send = called(Producer.send)
+    send_batch = called(Producer.send_batch)
+    send_oneway = called(Producer.send_oneway)
+    request = called(Producer.request)
+    reply = called(Producer.reply)
+    recall = called(Producer.recall)
+    queues = called(Producer.queues)
 
 
 def _check_queue(queue: MessageQueue | None, topic: str) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from anyio.abc import TaskGroup
 
@@ -15,6 +14,7 @@ from rmqclient.message import ReceivedMessage
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header, pull_result_untrusted
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.sending import lite_topic_queue
+from rmqclient.threads import Blocking, called
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import UsageError
@@ -33,9 +33,6 @@ from rmqproto.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
 from rmqproto.names import group_problem, lite_queue_name
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
-
-if TYPE_CHECKING:
-    from rmqclient.threads import BlockingPullConsumer
 
 ANSWER_TIMEOUT_S = 10.0
 """Time for a broker's answer beyond the time that it may hold a pull. It checks held pulls every 5 s."""
@@ -77,8 +74,6 @@ class PullConsumer(Lifetime):
     @classmethod
     def blocking(cls: Callable[P, PullConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingPullConsumer:
         """The same for plain threads: ``with PullConsumer.blocking(...) as consumer:``."""
-        from rmqclient.threads import BlockingPullConsumer
-
         return BlockingPullConsumer(cls(*args, **kwargs))
 
     async def queues(self, topic: str) -> list[MessageQueue]:
@@ -189,3 +184,13 @@ class PullConsumer(Lifetime):
 
     async def _leave(self) -> None:
         """Does nothing: no broker knows this client."""
+
+
+class BlockingPullConsumer(Blocking[PullConsumer]):
+    queues = called(PullConsumer.queues)
+    pull = called(PullConsumer.pull)
+    committed_offset = called(PullConsumer.committed_offset)
+    commit = called(PullConsumer.commit)
+    min_offset = called(PullConsumer.min_offset)
+    max_offset = called(PullConsumer.max_offset)
+    search_offset = called(PullConsumer.search_offset)

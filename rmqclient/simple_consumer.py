@@ -6,7 +6,6 @@ from __future__ import annotations
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
@@ -26,6 +25,7 @@ from rmqclient.pop import (
     popped_untrusted,
 )
 from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.threads import Blocking, called
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
@@ -34,9 +34,6 @@ from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.message.light_queues import is_light_queue
 from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
-
-if TYPE_CHECKING:
-    from rmqclient.threads import BlockingSimpleConsumer
 
 ANSWER_TIMEOUT_S = 10.0
 """Time for a broker's answer beyond the time that it may hold a pop."""
@@ -70,8 +67,6 @@ class SimpleConsumer(Lifetime):
     @classmethod
     def blocking(cls: Callable[P, SimpleConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingSimpleConsumer:
         """The same for plain threads: ``with SimpleConsumer.blocking(...) as consumer:``."""
-        from rmqclient.threads import BlockingSimpleConsumer
-
         return BlockingSimpleConsumer(cls(*args, **kwargs))
 
     async def queues(self, topic: str) -> list[MessageQueue]:
@@ -160,3 +155,10 @@ class SimpleConsumer(Lifetime):
 
     async def _leave(self) -> None:
         """Does nothing: no broker knows this client."""
+
+
+class BlockingSimpleConsumer(Blocking[SimpleConsumer]):
+    queues = called(SimpleConsumer.queues)
+    pop = called(SimpleConsumer.pop)
+    ack = called(SimpleConsumer.ack)
+    change_invisible_time = called(SimpleConsumer.change_invisible_time)

@@ -15,13 +15,7 @@ import anyio
 import anyio.from_thread
 from anyio.from_thread import BlockingPortal
 
-from rmqclient.consuming.group_member import GroupMember
 from rmqclient.lifetime import Lifetime
-from rmqclient.lite_pull_consumer import LitePullConsumer
-from rmqclient.producer import Producer
-from rmqclient.pull_consumer import PullConsumer
-from rmqclient.simple_consumer import SimpleConsumer
-from rmqclient.transaction_producer import TransactionProducer
 from rmqproto.errors import UsageError
 
 C = TypeVar("C", bound=Lifetime)
@@ -119,7 +113,7 @@ async def _serve(opened: Future[BlockingPortal]) -> None:
         await portal.sleep_until_stopped()
 
 
-def _called(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[Blocking[Any], P], R]:
+def called(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[Blocking[Any], P], R]:
     """The client's method, for threads."""
 
     @functools.wraps(method)
@@ -129,7 +123,7 @@ def _called(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Con
     return call
 
 
-def _plain(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Blocking[Any], P], R]:
+def called_in_loop(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Blocking[Any], P], R]:
     """The same for a method that does not wait. It runs in the loop, so that nothing changes meanwhile."""
 
     @functools.wraps(method)
@@ -140,57 +134,3 @@ def _plain(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Blo
         return self._run(in_loop)
 
     return call
-
-
-class BlockingProducer(Blocking[Producer]):
-    send = _called(Producer.send)
-    send_batch = _called(Producer.send_batch)
-    send_oneway = _called(Producer.send_oneway)
-    request = _called(Producer.request)
-    reply = _called(Producer.reply)
-    recall = _called(Producer.recall)
-    queues = _called(Producer.queues)
-
-
-class BlockingTransactionProducer(BlockingProducer):
-    send_in_transaction = _called(TransactionProducer.send_in_transaction)
-
-
-class BlockingMember(Blocking[GroupMember]):
-    """A consumer that calls its listener: a plain function, in ``concurrency`` threads, or an async one."""
-
-    wait_assigned = _called(GroupMember.wait_assigned)
-
-
-class BlockingSimpleConsumer(Blocking[SimpleConsumer]):
-    queues = _called(SimpleConsumer.queues)
-    pop = _called(SimpleConsumer.pop)
-    ack = _called(SimpleConsumer.ack)
-    change_invisible_time = _called(SimpleConsumer.change_invisible_time)
-
-
-class BlockingPullConsumer(Blocking[PullConsumer]):
-    queues = _called(PullConsumer.queues)
-    pull = _called(PullConsumer.pull)
-    committed_offset = _called(PullConsumer.committed_offset)
-    commit = _called(PullConsumer.commit)
-    min_offset = _called(PullConsumer.min_offset)
-    max_offset = _called(PullConsumer.max_offset)
-    search_offset = _called(PullConsumer.search_offset)
-
-
-class BlockingLitePullConsumer(Blocking[LitePullConsumer]):
-    subscribe = _called(LitePullConsumer.subscribe)
-    unsubscribe = _called(LitePullConsumer.unsubscribe)
-    assign = _called(LitePullConsumer.assign)
-    queues = _called(LitePullConsumer.queues)
-    poll = _called(LitePullConsumer.poll)
-    seek = _plain(LitePullConsumer.seek)
-    seek_to_begin = _called(LitePullConsumer.seek_to_begin)
-    seek_to_end = _called(LitePullConsumer.seek_to_end)
-    offset_for_timestamp = _called(LitePullConsumer.offset_for_timestamp)
-    pause = _plain(LitePullConsumer.pause)
-    resume = _plain(LitePullConsumer.resume)
-    position = _plain(LitePullConsumer.position)
-    commit = _called(LitePullConsumer.commit)
-    committed = _called(LitePullConsumer.committed)

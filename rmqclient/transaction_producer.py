@@ -8,7 +8,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -17,9 +17,10 @@ from anyio.abc import TaskGroup
 
 from rmqclient.lifetime import P
 from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
-from rmqclient.producer import SEND_TIMEOUT_S, Producer
+from rmqclient.producer import SEND_TIMEOUT_S, BlockingProducer, Producer
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.sending import MESSAGE_SIZE_MAX_BYTES
+from rmqclient.threads import called
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError, UsageError
@@ -31,9 +32,6 @@ from rmqproto.message.record import decode_record_untrusted
 from rmqproto.message.sys_flag import TRANSACTION_PREPARED
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
-
-if TYPE_CHECKING:
-    from rmqclient.threads import BlockingTransactionProducer
 
 log = logging.getLogger(__name__)
 
@@ -128,8 +126,6 @@ class TransactionProducer(Producer):
         cls: Callable[P, TransactionProducer], *args: P.args, **kwargs: P.kwargs
     ) -> BlockingTransactionProducer:
         """The same for plain threads: ``with TransactionProducer.blocking(...) as producer:``."""
-        from rmqclient.threads import BlockingTransactionProducer
-
         return BlockingTransactionProducer(cls(*args, **kwargs))
 
     async def send_in_transaction(
@@ -242,6 +238,10 @@ class TransactionProducer(Producer):
                     log.warning("no route topic=%s error=%s", topic, error)
             await client.heartbeat_to(client.routes.broker_addresses() - set(client.channels.addresses))
             await anyio.sleep(STAY_CONNECTED_EVERY_S)
+
+
+class BlockingTransactionProducer(BlockingProducer):
+    send_in_transaction = called(TransactionProducer.send_in_transaction)
 
 
 def _log_not_ended(transaction_id: str | None, error: RocketMQError) -> None:

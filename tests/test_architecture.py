@@ -33,7 +33,7 @@ FORBIDDEN = {
     "rmqproto": {"trio", "socket", "ssl", "asyncio", "typer", "rich", "textual", "pyspark"},
     "rmqserver/store": {"trio", "socket", "typer", "rich", "textual", "pyspark"},
     "rmqserver": {"typer", "rich", "textual", "pyspark", "asyncio"},
-    "rmqclient": {"typer", "rich", "textual", "pyspark", "asyncio"},
+    "rmqclient": {"typer", "rich", "textual", "pyspark"},
     "rmqreplay": {"trio", "typer", "rich", "textual", "pyspark", "asyncio"},
 }
 

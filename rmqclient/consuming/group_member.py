@@ -7,7 +7,7 @@ from __future__ import annotations
 import ssl
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypedDict
+from typing import Protocol, TypedDict
 
 import anyio
 from anyio.abc import TaskGroup
@@ -26,6 +26,7 @@ from rmqclient.listener import Listener
 from rmqclient.parking import ParkingLot
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.threads import Blocking, called
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat
@@ -34,9 +35,6 @@ from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
 from rmqproto.filters.subscription import Sql92
 from rmqproto.names import group_problem, retry_topic
 from rmqproto.wire.credentials import Credentials
-
-if TYPE_CHECKING:
-    from rmqclient.threads import BlockingMember
 
 FINISH_TIMEOUT_S = 3.0
 """The time for the listener to finish its messages when the consumer leaves."""
@@ -161,8 +159,6 @@ class GroupMember(Lifetime):
     @classmethod
     def blocking(cls: Callable[P, GroupMember], *args: P.args, **kwargs: P.kwargs) -> BlockingMember:
         """The same for plain threads: ``with PushConsumer.blocking(...) as consumer:``."""
-        from rmqclient.threads import BlockingMember
-
         return BlockingMember(cls(*args, **kwargs))
 
     @abstractmethod
@@ -256,3 +252,9 @@ class GroupMember(Lifetime):
 
     def _assignment_changed(self) -> None:
         self._changed.unpark_all()
+
+
+class BlockingMember(Blocking[GroupMember]):
+    """A consumer that calls its listener: a plain function, in ``concurrency`` threads, or an async one."""
+
+    wait_assigned = called(GroupMember.wait_assigned)
