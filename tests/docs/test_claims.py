@@ -20,8 +20,8 @@ WRITTEN = [page for page in PAGES if page.name not in GENERATED]
 
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
-ALSO_OPTIONS = {"--help", "--top"}
-"""An option of every program, and a short form of --topic."""
+ALSO_OPTIONS = {"--help", "--top", "--archives", "--conf", "--deploy-mode"}
+"""An option of every program, a short form of --topic, and options of spark-submit."""
 
 ALSO_NAMES = {"clientRebalance", "authClient"}
 """A field of the protocol, and the end of a setting's name."""
