@@ -59,7 +59,7 @@ class GrpcService:
         self._broker = broker
         self._guard = Guard(broker.auth_settings, broker.auth) if broker.auth_settings.asks else None
         self._gates = CallGates(gates_at, broker.config, self._guarded)
-        self.clients = GrpcPeers(broker.membership, broker.groups, self._client_gone)
+        self.clients = GrpcPeers(broker.config, broker.membership, broker.groups, self._client_gone)
         routes = RouteCalls(broker, self._guarded)
         sending = SendCalls(broker, self._guarded)
         self._settling = settling = SettleCalls(broker, self._guarded)

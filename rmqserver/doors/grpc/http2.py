@@ -295,6 +295,8 @@ class Http2:
         self._check_known(stream)
         if stream in self._streams:
             self._lose(stream)
+        elif _U32.unpack(payload)[0] == _Error.CANCEL:  # it crosses the end of the answer, which nobody reads
+            self._events.append(StreamGone(stream))
 
     def _take_settings(self, flags: int, stream: int, payload: bytes) -> None:
         if stream:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MESSAGE_SIZE_MAX_BYTES = 8 << 20
 """A message of a client. The broker refuses bodies above 4 MiB by default, in words."""
 
+LEFT_MAX = 16
+"""Answers that have left whole, and that a cancel may still cross."""
+
 DAY_S = 86_400
 """A deadline behind it is none: telemetry streams carry a year."""
 
@@ -207,7 +210,8 @@ class Link:
         self.is_stopped = False  # it holds no frames back: windows do that
         self._calls: dict[int, GrpcCall] = {}
         self._unread: dict[int, Callable[[], None]] = {}
-        """What to call if the answer of a stream is lost, whose call has ended."""
+        """What to call if the answer of a stream is lost, whose call has ended: it waits for the peer's windows, or a
+        cancel may be on its way that crosses it."""
         self._is_feeding = False
         self._is_left = False
         """The client was told to take another connection: here it only gets the rest of its answers."""
@@ -260,14 +264,14 @@ class Link:
         data = self.http2.to_send()
         if data:
             self.connection.put_out(data)
-        for stream in [each for each in self._unread if not self.http2.is_waiting(each)]:
-            del self._unread[stream]
         self.connection.keeps(self.http2.queued_bytes)
 
     def ended(self, stream: int) -> None:
         call = self._calls.pop(stream)
-        if call.on_lost is not None and self.http2.is_waiting(stream):
+        if call.on_lost is not None:
             self._unread[stream] = call.on_lost
+            for left in [each for each in self._unread if not self.http2.is_waiting(each)][:-LEFT_MAX]:
+                del self._unread[left]
         self.changed()
 
     def hand_to(self, service: object) -> None:
@@ -287,8 +291,9 @@ class Link:
                 call.on_lost()
         self._calls.clear()
         self.held_bytes = 0
-        for lost in self._unread.values():
-            lost()
+        for stream, lost in self._unread.items():
+            if self.http2.is_waiting(stream):
+                lost()
         self._unread.clear()
 
 

@@ -15,6 +15,7 @@ from rmqproto.codes import LANGUAGES, RequestCode, ResponseCode, version_name
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.subscription import SQL92, TAG, subscription_data
 from rmqproto.headers.base import Header
+from rmqproto.headers.consuming import UnregisterClientHeader
 from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.headers.transactions import CheckTransactionHeader
 from rmqproto.message.record import decode_record_untrusted
@@ -29,6 +30,7 @@ from rmqserver.doors.grpc.stored import message_of, set_ms
 if TYPE_CHECKING:
     from rmqserver.broker.clients.membership import Membership
     from rmqserver.broker.tables.groups import GroupTable
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.doors.grpc.link import GrpcCall
     from rmqserver.operation import OnPeerAnswer
 
@@ -44,8 +46,6 @@ QUESTIONS_MAX = 256
 CLIENTS_MAX = 100_000
 SETTINGS_MAX_BYTES = 64 << 20
 """The settings of all clients."""
-SILENT_MAX_S = 120
-"""A client is gone after so long without heartbeat or settings. The broker's own limit finds those of groups only."""
 
 _COMMAND = CLASSES["TelemetryCommand"]
 _SQL = value("FilterType", "SQL")
@@ -175,7 +175,10 @@ class GrpcPeer:
 class GrpcPeers:
     """``on_gone`` is called with a client that leaves."""
 
-    def __init__(self, membership: Membership, groups: GroupTable, on_gone: Callable[[GrpcPeer], None]):
+    def __init__(
+        self, config: BrokerConfig, membership: Membership, groups: GroupTable, on_gone: Callable[[GrpcPeer], None]
+    ):
+        self._config = config
         self._by_key: dict[tuple[str, str], GrpcPeer] = {}
         """By user and client id: a user has no access to another's clients."""
         self._settings_bytes = 0
@@ -203,7 +206,7 @@ class GrpcPeers:
         """Ends questions that nobody answers, and clients that say nothing. To be called every few seconds."""
         for client in list(self._by_key.values()):
             client.expire_questions(now_s)
-            if now_s - client.seen_s > SILENT_MAX_S:
+            if now_s - client.seen_s > self._config.channel_expired_timeout_ms / 1000:
                 client.close("its heartbeats have stopped")
 
     def attempts_max(self, group: str) -> int:
@@ -244,8 +247,9 @@ class GrpcPeers:
         client = self._with_room_for(call, settings.ByteSize())
         client.came_by(call)
         client.listen(call)
-        client.settings = settings
+        before, client.settings = client.settings, settings
         self._register(client)
+        self._unregister_dropped(client, before)
         call.send(_COMMAND(status=status(), settings=self._merged(settings)))
 
     def _with_room_for(self, call: GrpcCall, settings_bytes: int) -> GrpcPeer:
@@ -325,11 +329,22 @@ class GrpcPeers:
             raise CallRefused(Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")
         return client
 
+    def _unregister_dropped(self, client: GrpcPeer, before: Any) -> None:
+        """Settings replace those before, which may name other topics or another group."""
+        if before is None:
+            return
+        for producer_group in _producer_groups(before) - _producer_groups(client.settings):
+            header = UnregisterClientHeader(client_id=client.client_id, producer_group=producer_group)
+            self._membership.unregister(header, client)
+        for group in _consumer_groups(before) - _consumer_groups(client.settings) - client.groups:
+            header = UnregisterClientHeader(client_id=client.client_id, consumer_group=group)
+            self._membership.unregister(header, client)
+
     def _register(self, client: GrpcPeer) -> None:
         settings = client.settings
         beat = Heartbeat(client_id=client.client_id)
         if settings.WhichOneof("pub_sub") == "publishing":
-            beat.producer_data_set = [ProducerData(group_name=topic.name) for topic in settings.publishing.topics]
+            beat.producer_data_set = [ProducerData(group_name=name) for name in sorted(_producer_groups(settings))]
         else:
             now_ms = time.time_ns() // 1_000_000
             subscriptions = [
@@ -339,7 +354,7 @@ class GrpcPeers:
                 )
                 for entry in settings.subscription.subscriptions
             ]  # fmt: skip
-            groups = client.groups | {settings.subscription.group.name}
+            groups = client.groups | _consumer_groups(settings)
             beat.consumer_data_set = [
                 ConsumerData(
                     group_name=group, consume_type=_CONSUMES[settings.client_type],
@@ -349,6 +364,14 @@ class GrpcPeers:
             ]  # fmt: skip
         _, tell_members = self._membership.heartbeat(beat, client, client.language, client.version, settings.ByteSize())
         tell_members()
+
+
+def _producer_groups(settings: Any) -> set[str]:
+    return {topic.name for topic in settings.publishing.topics}
+
+
+def _consumer_groups(settings: Any) -> set[str]:
+    return {settings.subscription.group.name} if settings.WhichOneof("pub_sub") == "subscription" else set()
 
 
 def id_of(call: GrpcCall) -> str:

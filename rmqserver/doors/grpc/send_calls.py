@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import logging
 import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rmqproto.codes import ResponseCode
 from rmqproto.headers.sending import RecallHeader, SendHeader
 from rmqproto.headers.transactions import COMMIT, ROLLBACK, EndTransactionHeader
 from rmqproto.message import properties as props
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_WRITE
 from rmqproto.topic_message_type import TopicMessageType as Type
+from rmqserver.broker.errors import as_refused
 from rmqserver.doors.grpc.call_checks import check_message, check_topic, check_type, ms_of
 from rmqserver.doors.grpc.codes import CallRefused, Code, refusal_of, status, status_of
 from rmqserver.doors.grpc.messages import CLASSES, value
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from rmqserver.broker.sending.pending import OnDone, Outcome
     from rmqserver.broker.sending.send import SendOutcome
     from rmqserver.doors.grpc.link import GrpcCall, Guarded
+
+log = logging.getLogger(__name__)
 
 ANY_QUEUE = -1
 _COMMIT, _ROLLBACK = value("TransactionResolution", "COMMIT"), value("TransactionResolution", "ROLLBACK")
@@ -68,7 +73,7 @@ class SendCalls:
             raise CallRefused(Code.INTERNAL_SERVER_ERROR, f"topic[{topic}] not exist")
         if not config.perm & PERM_WRITE or not config.write_queue_nums:
             raise CallRefused(Code.FORBIDDEN, "no writable queue")
-        _Sent(self, call, messages, kinds, config).put()
+        SentTogether(self, call, messages, kinds, config).put()
 
     def put(self, call: GrpcCall, message: Any, kind: Type, config: TopicConfig, on_sent: Any) -> None:
         """Puts one message. Raises Refused."""
@@ -144,7 +149,7 @@ class SendCalls:
         self._recalls.recall(header, call, on_recalled)
 
 
-class _Sent:
+class SentTogether:
     """The messages of one call, until each of them is stored, refused or lost."""
 
     def __init__(self, sending: SendCalls, call: GrpcCall, messages: Any, kinds: list[Type], config: TopicConfig):
@@ -157,7 +162,11 @@ class _Sent:
         for at, (message, kind) in enumerate(zip(self._messages, self._kinds, strict=True)):
             try:
                 self._sending.put(self._call, message, kind, self._config, partial(self._on_sent, at))
-            except Refused as refused:
+            except Exception as error:  # one that cannot be stored must not cost those beside it their answers
+                refused = as_refused(error)
+                if refused is None:
+                    log.error("event=send-failed peer=%s", self._call.address, exc_info=error)
+                    refused = Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
                 refusal = refusal_of(refused)
                 self._done(at, status(refusal.code, refusal.text))
 

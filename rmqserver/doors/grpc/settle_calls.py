@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+BURIALS_MAX = 10_000
+
 
 class SettleCalls:
     """``renewals``: what push consumers hold."""
@@ -44,6 +46,7 @@ class SettleCalls:
         self._guarded = guarded
         self._post = broker.loop.post
         self._has_stopped = False
+        self._burials = Burials(broker.clock_ms)
         self.renewals = Renewals(self.change_time, broker.clock_ms)
 
     def later(self, settle: Callable[[], None]) -> None:
@@ -152,7 +155,7 @@ class SettleCalls:
         check_topic(topic)
         check_group(group)
         receipt = self._receipt_untrusted(request.receipt_handle)
-        receipt = self.renewals.current(group, topic, receipt, request.lite_topic)
+        receipt = self._usable(group, topic, receipt, request.lite_topic)
         if receipt.log_offset is None:
             raise CallRefused(Code.INTERNAL_SERVER_ERROR, "commit log offset is empty")
 
@@ -181,18 +184,27 @@ class SettleCalls:
             offset=receipt.log_offset or 0, group=group, delay_level=-1, origin_topic=topic, max_reconsume_times=0
         )
 
+        place = receipt.handle.kind, receipt.handle.queue_id, receipt.handle.queue_offset
+        key = (group, topic, *place, lite_topic)
+
         def when_stored(outcome: Outcome) -> None:
             if outcome.code == ResponseCode.SUCCESS:
                 self.later(partial(self._ack_quietly, call, group, topic, receipt, lite_topic))
-            on_done(outcome)
+            self._burials.done(key, outcome)
 
         def then(returned: Returned | None) -> None:
+            if not self._burials.begin(key, receipt.ends_ms, on_done):
+                return
             if returned is None:  # the group keeps nothing for another time
                 when_stored(STORED)
                 return
-            if returned.message.topic != real_topic(topic, group, receipt.handle.kind):
-                raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is invalid")
-            self._send_backs.put(header, returned, 0, call, when_stored)
+            try:
+                if returned.message.topic != real_topic(topic, group, receipt.handle.kind):
+                    raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is invalid")
+                self._send_backs.put(header, returned, 0, call, when_stored)
+            except Exception:
+                self._burials.forget(key)
+                raise
 
         self._reads.read(partial(self._send_backs.load, header, call), then, guarded)
 
@@ -206,6 +218,51 @@ class SettleCalls:
         self.renewals.settled(group, topic, receipt, lite_topic)
         with contextlib.suppress(Refused):  # it comes back at the end of its invisible time
             self.change_time(group, topic, receipt, 0, peer, lite_topic)
+
+
+class _Burial:
+    """``waiting`` are told how it ends; None once it has ended well."""
+
+    def __init__(self, until_ms: int, waiting: list[OnDone] | None):
+        self.until_ms, self.waiting = until_ms, waiting
+
+
+class Burials:
+    """Messages that have become dead letters, or are about to: a client that asks again, because it has missed the
+    answer, makes no second one. Each counts until its receipt's time is over."""
+
+    def __init__(self, clock_ms: Callable[[], int]):
+        self._clock_ms = clock_ms
+        self._by_key: dict[tuple[object, ...], _Burial] = {}
+
+    def begin(self, key: tuple[object, ...], until_ms: int, on_done: OnDone) -> bool:
+        """Whether the caller is to bury it. Otherwise someone has, or does now; ``on_done`` is called in any case."""
+        found = self._by_key.get(key)
+        if found is not None and found.waiting is not None:
+            found.waiting.append(on_done)
+            return False
+        if found is not None and self._clock_ms() <= found.until_ms:
+            on_done(STORED)
+            return False
+        self._by_key.pop(key, None)
+        self._by_key[key] = _Burial(until_ms, [on_done])
+        if len(self._by_key) > BURIALS_MAX:
+            oldest = next(iter(self._by_key))
+            if self._by_key[oldest].waiting is None:
+                del self._by_key[oldest]
+        return True
+
+    def done(self, key: tuple[object, ...], outcome: Outcome) -> None:
+        burial = self._by_key[key]
+        waiting, burial.waiting = burial.waiting or [], None
+        if outcome.code != ResponseCode.SUCCESS:
+            del self._by_key[key]
+        for on_done in waiting:
+            on_done(outcome)
+
+    def forget(self, key: tuple[object, ...]) -> None:
+        """It could not begin; whoever began it is told by other means."""
+        del self._by_key[key]
 
 
 def _settled(settle: Callable[[], None]) -> None:

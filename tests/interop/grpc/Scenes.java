@@ -39,6 +39,8 @@ public class Scenes {
             case "delay": delay(); receive("*", FilterExpressionType.TAG, 1); break;
             case "transaction": transaction(); receive("*", FilterExpressionType.TAG, 1); break;
             case "check": check(); receive("*", FilterExpressionType.TAG, 1); break;
+            case "send-on": sendOn(); break;
+            case "receive-on": receiveOn(); break;
             default: throw new IllegalArgumentException(args[1]);
         }
         System.exit(0);
@@ -113,6 +115,37 @@ public class Scenes {
                     consumer.ack(message);
                     all.add(message);
                 }
+            }
+        }
+    }
+
+    /** Sends numbers until it is killed; says which of them were taken. */
+    static void sendOn() throws Exception {
+        Producer producer = producer().build();
+        for (int number = 0; ; number++) {
+            try {
+                producer.send(message("" + number).build());
+                System.out.println("sent " + number);
+            } catch (Exception error) {
+                System.out.println("failed " + number + " " + error);
+            }
+            Thread.sleep(20);
+        }
+    }
+
+    static void receiveOn() throws Exception {
+        SimpleConsumer consumer = PROVIDER.newSimpleConsumerBuilder().setClientConfiguration(configuration)
+                .setConsumerGroup(group).setAwaitDuration(Duration.ofSeconds(10))
+                .setSubscriptionExpressions(Collections.singletonMap(topic, FilterExpression.SUB_ALL)).build();
+        while (true) {
+            try {
+                for (MessageView message : consumer.receive(16, Duration.ofSeconds(15))) {
+                    told(message);
+                    consumer.ack(message);
+                }
+            } catch (Exception error) {
+                System.out.println("failed " + error);
+                Thread.sleep(100);
             }
         }
     }

@@ -25,9 +25,13 @@ endpoints, scene, topic, group = sys.argv[1:]
 configuration = ClientConfiguration(endpoints, Credentials("", ""))
 
 
-def told(message):
-    sys.stdout.write(f"got {message.body.decode()} {message.delivery_attempt}\n")  # in one piece: threads tell
+def said(line):
+    sys.stdout.write(f"{line}\n")  # in one piece: threads tell
     sys.stdout.flush()
+
+
+def told(message):
+    said(f"got {message.body.decode()} {message.delivery_attempt}")
 
 
 def made(body, **fields):
@@ -134,6 +138,27 @@ elif scene == "check":
     running.send(made("asked"), running.begin_transaction())
     checker.asked.wait()
     receive(1)
+elif scene == "send-on":
+    running, number = producer(), 0
+    while True:
+        try:
+            running.send(made(str(number)))
+            said(f"sent {number}")
+        except Exception as error:
+            said(f"failed {number} {error!r}")
+        number += 1
+        time.sleep(0.02)
+elif scene == "receive-on":
+    consumer = SimpleConsumer(configuration, group, {topic: FilterExpression()})
+    consumer.startup()
+    while True:
+        try:
+            for message in consumer.receive(16, 15) or []:
+                told(message)
+                consumer.ack(message)
+        except Exception as error:
+            said(f"failed {error!r}")
+            time.sleep(0.1)
 else:
     raise SystemExit(f"no scene {scene}")
 sys.stdout.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,17 @@ def _route(client: GrpcClient) -> int:
 
 def test_both_generations_come_by_one_port(typed_server: Server, wire: object, client: GrpcClient) -> None:
     assert _route(client) == Code.OK
+
+
+def test_tls_agrees_on_http_2_by_one_port_with_plain_connections(typed_server: Server) -> None:
+    """grpc-java ends a connection on which the server does not choose a protocol."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with GrpcClient(typed_server.broker_addr, tls=context) as client:
+        assert isinstance(client.socket, ssl.SSLSocket)
+        assert client.socket.selected_alpn_protocol() == "h2"
+        assert _route(client) == Code.OK
 
 
 def test_a_body_of_four_megabytes_passes_and_one_more_byte_does_not(

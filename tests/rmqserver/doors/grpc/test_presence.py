@@ -14,7 +14,7 @@ from rmqproto.errors import RefusedError
 from rmqserver.broker.errors import TooManyClients
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import CLASSES, value
-from rmqserver.doors.grpc.presence import SILENT_MAX_S, GrpcPeer, GrpcPeers
+from rmqserver.doors.grpc.presence import GrpcPeer, GrpcPeers
 from tests.rmqserver.doors.grpc.calls import (
     be_consumer,
     be_producer,
@@ -27,6 +27,7 @@ from tests.support.grpc_client import GrpcClient, GrpcError
 from tests.support.servers import Server, until
 
 TopicAndGroup = Callable[..., tuple[str, str]]
+Connect = Callable[..., GrpcClient]
 
 
 def test_settings_are_merged_with_the_brokers(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
@@ -121,7 +122,28 @@ def test_a_new_stream_takes_the_place_of_the_old(
         assert len(admin.consumer_connection(typed_server.broker_addr, group).connection_set) == 1
 
 
+def test_settings_replace_those_before(connect: Connect, typed_server: Server, topic_and_group: TopicAndGroup) -> None:
+    one, two, left, kept = (name for _ in range(2) for name in topic_and_group())
+    _, stream = be_producer(connect, "producer", one, left)
+    stream.send(producer_settings(left))
+    assert next(stream).settings.publishing.topics[0].name == left
+    with AdminClient(typed_server.namesrv_addr) as admin:
+        producers = admin.producer_connection
+        assert producers(typed_server.broker_addr, left).connection_set
+        with pytest.raises(RefusedError):
+            producers(typed_server.broker_addr, one)
+        _, stream = be_consumer(connect, "consumer", two, left)
+        stream.send(consumer_settings(kept, left))
+        assert next(stream).settings.subscription.group.name == kept
+        assert admin.consumer_connection(typed_server.broker_addr, kept).connection_set
+        with pytest.raises(RefusedError):
+            admin.consumer_connection(typed_server.broker_addr, two)
+
+
 # --- without a server ------------------------------------------------------------------------------------------------
+
+
+SILENT_MAX_S = 70
 
 
 class Members:
@@ -139,7 +161,8 @@ def gone() -> list[GrpcPeer]:
 @pytest.fixture
 def peers(gone: list[GrpcPeer]) -> GrpcPeers:
     members: Any = Members()
-    return GrpcPeers(members, members, gone.append)
+    config: Any = SimpleNamespace(channel_expired_timeout_ms=SILENT_MAX_S * 1000)
+    return GrpcPeers(config, members, members, gone.append)
 
 
 def _says(peers: GrpcPeers, client_id: str, command: Any) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable
 
@@ -7,7 +8,7 @@ import h2.settings
 import pytest
 
 from rmqserver.doors.grpc.codes import Code
-from rmqserver.doors.grpc.messages import value
+from rmqserver.doors.grpc.messages import CLASSES, value
 from tests.rmqserver.doors.grpc.calls import ack, be_consumer, receive, receive_request, send
 from tests.support.grpc_client import GrpcClient
 
@@ -44,6 +45,19 @@ def test_a_cancelled_poll_takes_nothing(
     cancelled.cancel()
     client.call("QueryRoute", {"topic": {"name": topic}})
     send(client, topic, b"one")
+    assert [each.body for each in receive(client, topic, group)] == [b"one"]
+
+
+def test_a_cancel_that_crosses_the_whole_answer_gives_its_messages_back(
+    client: GrpcClient, topic_and_group: TopicAndGroup
+) -> None:
+    """The client sees none of them: its library drops what it has read of a call that is cancelled."""
+    topic, group = topic_and_group(consume_message_orderly=True)
+    send(client, topic, b"one")
+    poll = client.open("ReceiveMessage")
+    poll.send(receive_request(topic, group, invisible_s=600), is_last=True)
+    assert [each.message.body for each in poll if each.HasField("message")] == [b"one"]
+    client.socket.sendall(struct.pack(">HBBBII", 0, 4, 3, 0, poll.number, 8))
     assert [each.body for each in receive(client, topic, group)] == [b"one"]
 
 
@@ -97,6 +111,10 @@ def test_a_message_goes_to_the_dead_letters(client: GrpcClient, topic_and_group:
         "group": {"name": group}, "topic": {"name": topic}, "message_id": got.system_properties.message_id,
         "receipt_handle": got.system_properties.receipt_handle,
     }  # fmt: skip
+    calls = [client.open("ForwardMessageToDeadLetterQueue") for _ in range(2)]  # again, without the answer to the first
+    for call in calls:
+        call.send(CLASSES["ForwardMessageToDeadLetterQueueRequest"](**request), is_last=True)
+    assert [[each.status.code for each in call] for call in calls] == [[Code.OK], [Code.OK]]
     assert client.call("ForwardMessageToDeadLetterQueue", request).status.code == Code.OK
     assert [each.body for each in receive(client, f"%DLQ%{group}", "Golden_Group")] == [b"bad"]
     assert receive(client, topic, group, wait_s=5) == []

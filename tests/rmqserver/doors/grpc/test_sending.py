@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
+from rmqproto.topic_message_type import TopicMessageType
+from rmqserver.broker.sending.pending import STORED
 from rmqserver.doors.grpc.codes import CallRefused, Code
 from rmqserver.doors.grpc.messages import value
-from rmqserver.doors.grpc.send_calls import offsets_in, transaction_id
+from rmqserver.doors.grpc.send_calls import SentTogether, offsets_in, transaction_id
 from tests.rmqserver.doors.grpc.calls import be_producer, commit, message_to, receive, send
 from tests.support.grpc_client import GrpcClient
 from tests.support.servers import Server
@@ -108,6 +111,23 @@ def test_the_broker_asks_how_a_transaction_ended(
     }  # fmt: skip
     assert client.call("EndTransaction", request).status.code == Code.OK
     assert [each.body for each in receive(client, topic, group)] == [b"half"]
+
+
+def test_what_cannot_be_stored_does_not_cost_those_beside_it_their_answers() -> None:
+    answers: list[Any] = []
+    call: Any = SimpleNamespace(answer=answers.append, address="127.0.0.1:1")
+
+    def put(call: Any, message: Any, kind: Any, config: Any, on_sent: Any) -> None:
+        if message.body == b"bad":
+            raise OverflowError("more than a struct takes")
+        on_sent(SimpleNamespace(appended=SimpleNamespace(queue_offset=7), recall_handle=None))(STORED)
+
+    messages = [message_to("T", body) for body in (b"good", b"bad", b"good")]
+    sending: Any = SimpleNamespace(put=put)
+    config: Any = None
+    SentTogether(sending, call, messages, [TopicMessageType.NORMAL] * 3, config).put()
+    (codes,) = [[entry.status.code for entry in answer.entries] for answer in answers]
+    assert codes == [Code.OK, Code.INTERNAL_SERVER_ERROR, Code.OK]
 
 
 def test_a_transaction_id_says_where_its_half_message_is() -> None:
