@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from rmqserver.auth.auth_settings import (
 from rmqserver.config import guards
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.controller_config import ControllerConfig
+from rmqserver.config.keyed_settings import near_setting
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.config.setting_values import parse_host
 from rmqserver.tls.settings import TLS_KEYS, TlsSettings, tls_settings
@@ -231,11 +231,11 @@ def _check_known(given: Mapping[str, str]) -> None:
     known = {key for kind in kinds for key in kind().kinds} | TLS_KEYS | AUTH_KEYS if given else set()
     for key in given:
         if key not in known and not guards.is_guard(key):
-            near = difflib.get_close_matches(key.lower(), [each.lower() for each in known], 1)
-            meant = [f"Did you mean {each}? " for each in sorted(known) if near and each.lower() == near[0]]
+            near = near_setting(key, known)
+            meant = f"Did you mean {near}? " if near else ""
             raise UsageError(
                 f"--set {key}: no server has such a setting",
-                hint=f"{''.join(meant[:1])}--allow-unknown starts all the same.",
+                hint=f"{meant}--allow-unknown starts all the same.",
             )
 
 

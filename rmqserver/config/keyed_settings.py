@@ -12,6 +12,7 @@ not parse changes nothing and is not an error. A value that would stop this serv
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -35,6 +36,13 @@ DOES_NOT = "this server does not do that"
 def setting(key: str, parse: Callable[[str], Any] | None = None) -> Any:
     """An attribute for ``key``. ``parse`` makes its value if the key's own type is not enough. It raises ValueError."""
     return dataclasses.field(init=False, metadata={"key": key, "parse": parse})
+
+
+def near_setting(key: str, known: Iterable[str]) -> str | None:
+    """The known key that ``key`` was most likely meant to be, in its own spelling."""
+    spelled = {each.lower(): each for each in sorted(known, reverse=True)}
+    near = difflib.get_close_matches(key.lower(), spelled, 1)
+    return spelled[near[0]] if near else None
 
 
 def _read_keys(*file_names: str) -> tuple[dict[str, str], dict[str, str | None]]:
@@ -112,7 +120,8 @@ class Settings:
                 if guards.is_guard(key):
                     continue  # a guard that is switched off
                 self._check_unknown(key)
-                log.warning("event=unknown-setting key=%s", key)
+                near = near_setting(key, self.kinds)
+                log.warning("event=unknown-setting key=%s%s", key, f" near={near}" if near else "")
                 continue
             if self._is_refused(key, text):
                 raise UsageError(f"{key}={shown(text)}: {DOES_NOT}", hint=self.instead.get(key))

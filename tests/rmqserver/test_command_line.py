@@ -38,7 +38,13 @@ def test_a_flag_wins_over_set_and_that_over_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "near"),
-    [("flushDiskTyp", "flushDiskType"), ("BrokerName", "brokerName"), ("tls.server.mod", "tls.server.mode")],
+    [
+        ("flushDiskTyp", "flushDiskType"),
+        ("BrokerName", "brokerName"),
+        ("tls.server.mod", "tls.server.mode"),
+        ("transactionTimeout", "transactionTimeOut"),
+        ("transactionMsgTimeout", "transactionTimeOut"),
+    ],
 )
 @pytest.mark.parametrize("kind", ["standalone", "namesrv", "broker", "controller"])
 def test_a_setting_that_no_server_has_is_refused_with_the_nearest(key: str, near: str, kind: str) -> None:
@@ -61,7 +67,7 @@ def test_in_a_file_an_unknown_setting_stays_a_warning(tmp_path: Path, caplog: py
     conf = tmp_path / "broker.conf"
     conf.write_text("flushDiskTyp=SYNC_FLUSH\n")
     standalone(config=str(conf))
-    assert "event=unknown-setting key=flushDiskTyp" in caplog.text
+    assert "event=unknown-setting key=flushDiskTyp near=flushDiskType" in caplog.text
 
 
 def test_a_setting_that_only_another_server_has_is_no_error() -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import FieldChange, Step
+from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.ha import MASTER_ID
@@ -125,17 +126,17 @@ def plan_property(
     shows the properties, ``undo`` the words of the command that sets them, without property and value. NotFoundError if
     the server has no such property."""
 
-    def value_now() -> str | None:
-        return read(addr, with_own_defaults=True).get(key)
-
-    before = value_now()
+    now = read(addr, with_own_defaults=True)
+    before = now.get(key)
     if before is None and is_checked:
-        raise NotFoundError(f"the {name} has no property {key}", hint=f"`{listing}` lists them.")
+        meant = did_you_mean(key, now)
+        lists = f"`{listing}` lists them."
+        raise NotFoundError(f"the {name} has no property {key}", hint=f"{meant} {lists}" if meant else lists)
     changes = [FieldChange(key, before, value)] if before != value else []
 
     def act() -> None:
         write(addr, {key: value})
-        after = value_now() if is_checked and changes else value
+        after = read(addr, with_own_defaults=True).get(key) if is_checked and changes else value
         if after == before and value.lower() != (before or "").lower():
             raise PassedOverError(f"the {name} does not take {value!r} for {key}: it stays {before!r}")
 

@@ -58,7 +58,11 @@ def test_a_brokers_property_is_changed_and_read_back(run: Rmqadmin, start_standa
 
 @pytest.mark.parametrize(
     ("key", "value", "status", "said"),
-    [("noSuchKey", "1", 5, "has no property noSuchKey"), ("flushDiskType", "NO_SUCH", 1, "flushDiskType")],
+    [
+        ("noSuchKey", "1", 5, "has no property noSuchKey"),
+        ("transactionMsgTimeout", "1", 5, "Did you mean transactionTimeOut?"),
+        ("flushDiskType", "NO_SUCH", 1, "flushDiskType"),
+    ],
 )
 def test_what_a_broker_passes_over_is_an_error_and_for_mqadmin_a_success(
     rmqadmin: Rmqadmin, server: Server, key: str, value: str, status: int, said: str
