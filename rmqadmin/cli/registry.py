@@ -151,6 +151,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("dlq ls", "dlq", _R, "List the groups that have dead letters.", is_mqadmin=False),
         Entry("dlq show", "dlq", _R, "Show a group's dead letters.", is_mqadmin=False),
         Entry("dlq redrive", "dlq", _C, "Redrive a group's dead letters, each message once.", is_mqadmin=False),
+        Entry("spark-report", "replay", _R, "Report on topics, traces or dead letters; verify.", is_mqadmin=False),
         Entry(
             "spark-replay", "replay", _C, "Redrive dead letters or replay a topic, each message once.", is_mqadmin=False
         ),

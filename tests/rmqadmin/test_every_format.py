@@ -147,7 +147,10 @@ CARDS = {
 }  # fmt: skip
 """Commands that show a person a card, a page, a file or their own lines instead of rows."""
 
-ELSEWHERE = {"exportMetadataInRocksDB", "fault ls", "snapshot ls", "diff", "audit", "completion"}
+ELSEWHERE = {
+    "exportMetadataInRocksDB", "fault ls", "snapshot ls", "diff", "audit", "completion", "spark-archive",
+    "spark-report",
+}  # fmt: skip
 """Commands that need an optional package (``commands/metadata/test_rocksdb_tables.py``) or a server that serves test
 requests (``commands/snapshot/test_own_requests.py``), or have rows but end with status 1
 (``commands/manifest/test_apply.py``), or whose answer is a script in every format."""

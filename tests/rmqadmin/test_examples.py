@@ -33,7 +33,7 @@ from tests.rmqclient.fake_broker import record
 from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server, until
 
-# These examples run elsewhere. Some start Spark: ``tests/spark_tools/spark/``.
+# These examples run elsewhere. Some start Spark: ``tests/spark_tools/spark/`` and ``commands/replay/``.
 # Those that read RocksDB need its files: ``commands/metadata/test_rocksdb_tables.py``.
 # The dashboard's need a terminal: ``tui/test_terminal.py``.
 # Those of rmqserver's own requests reset the whole broker: ``commands/snapshot/test_own_requests.py``.
@@ -48,7 +48,7 @@ EXAMPLES = [
     if entry.effect is not Effect.SCREEN and entry.noun not in {*OWN_REQUESTS, OF_LOAD}
     for example in examples_of(entry)
     if entry.name not in STATIC
-    if not example.startswith(("rmqadmin spark-replay", "rmqadmin spark-archive")) and "/data/store" not in example
+    if " spark-" not in example and "/data/store" not in example
 ]
 
 

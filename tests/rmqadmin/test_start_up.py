@@ -54,7 +54,7 @@ def test_help_imports_no_client_and_no_command() -> None:
     assert not {name for name in found if name.startswith("rmqadmin.commands.")}
 
 
-@pytest.mark.parametrize("command", [("spark-replay",), ("dlq", "redrive"), ("tui",)])
+@pytest.mark.parametrize("command", [("spark-replay",), ("spark-report",), ("dlq", "redrive"), ("tui",)])
 def test_the_help_of_a_command_loads_nothing_that_only_its_work_needs(command: tuple[str, ...]) -> None:
     found = imported(*command, "--help")
     assert not found & {"rmqclient.admin", "trio", "textual", "pyspark", "rich", "prompt_toolkit"}

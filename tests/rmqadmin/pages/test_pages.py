@@ -33,6 +33,7 @@ ELSEWHERE = {
     "docs/sending.md": "commands/msg/test_messages_page.py",
     "docs/spark-archive.md": "needs Spark: commands/replay/test_spark_page.py",
     "docs/spark-replay.md": "needs Spark: commands/replay/test_spark_page.py",
+    "docs/spark-tables.md": "needs Spark: commands/replay/test_spark_report.py",
     "docs/shell.md": "prompt/test_script.py",
     "docs/tui.md": "takes the terminal: tui/test_manual.py and tui/test_terminal.py",
     "docs/controller.md": "commands/test_controller_page.py",

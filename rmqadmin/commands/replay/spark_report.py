@@ -1,0 +1,287 @@
+"""``spark-report``: reports over a cluster or a store, by Spark. ``spark_tools.reports`` makes them; this module has
+the options, the columns and the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import msgspec
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import Texts
+from rmqadmin.cli.options.message_options import StoredSince
+from rmqadmin.cli.options.replay_options import Before, Ledger, SparkOptions
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.replay_progress import StageLines
+from rmqadmin.cli.shared.spark_start import session_options
+from rmqadmin.core.own_files import state_dir
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqproto.errors import StorageError, UsageError
+from rmqproto.times import time_range
+from rmqproto.wording import counted
+
+if TYPE_CHECKING:
+    from spark_tools.reports.report import Report
+
+
+class TopicReportRow(Row, frozen=True):
+    topic: Annotated[str, doc("topic", key=True)]
+    messages: Annotated[int, doc("messages stored", vital=True)]
+    size_bytes: Annotated[int, doc("bytes of their records")]
+    size_p50_bytes: Annotated[int, doc("half of the records are at most so large", wide=True)]
+    size_p99_bytes: Annotated[int, doc("99 of 100 records are at most so large", wide=True)]
+    size_max_bytes: Annotated[int, doc("the largest record", minor=True)]
+    oldest_ms: Annotated[int | None, TIME, doc("when the oldest was stored", minor=True)]
+    newest_ms: Annotated[int | None, TIME, doc("when the newest was stored")]
+    messages_s: Annotated[float | None, doc("messages a second, from the oldest to the newest")]
+    peak_hour_ms: Annotated[int | None, TIME, doc("the hour with the most messages")]
+    peak_hour_messages: Annotated[int, doc("how many these are", minor=True)]
+    hour_skew: Annotated[float, doc("that hour against the mean of all hours that have messages")]
+    queues: Annotated[int, doc("queues with messages", minor=True)]
+    queue_skew: Annotated[float, doc("the fullest queue against their mean")]
+    tags: Annotated[int, doc("different tags", minor=True)]
+    top_tags: Annotated[str | None, doc("the five most frequent, with counts")]
+    keys: Annotated[int, doc("different keys", minor=True)]
+    top_key: Annotated[str | None, doc("the most frequent")]
+    top_key_messages: Annotated[int | None, doc("messages that have it", minor=True)]
+
+
+class TraceReportRow(Row, frozen=True):
+    topic: Annotated[str | None, doc("topic; unknown where the sends were not traced", key=True)]
+    group: Annotated[str | None, doc("consumer group; null where none reported", key=True)]
+    sent: Annotated[int | None, doc("sends that succeeded")]
+    failed_sends: Annotated[int | None, doc("sends that failed", minor=True)]
+    consumed: Annotated[int, doc("messages consumed with success")]
+    missing: Annotated[int | None, doc("sent, and not reported as consumed by the group", vital=True)]
+    retries: Annotated[int, doc("deliveries after the first")]
+    latency_p50_ms: Annotated[int | None, doc("from the send to the delivery: half took at most so long")]
+    latency_p95_ms: Annotated[int | None, doc("95 of 100 took at most so long", minor=True)]
+    latency_p99_ms: Annotated[int | None, doc("99 of 100 took at most so long")]
+    latency_max_ms: Annotated[int | None, doc("the longest")]
+    cost_p50_ms: Annotated[int | None, doc("how long consuming takes: half take at most so long")]
+    cost_max_ms: Annotated[int | None, doc("the longest", minor=True)]
+
+
+class LetterReportRow(Row, frozen=True):
+    group: Annotated[str, doc("consumer group that gave up", key=True)]
+    origin_topic: Annotated[str, doc("topic that the messages were sent to", key=True)]
+    cause: Annotated[str | None, doc("what the application says in a property, its first line", key=True)]
+    tags: Annotated[str | None, doc("tag", key=True)]
+    letters: Annotated[int, doc("dead letters", vital=True)]
+    again: Annotated[int, doc("those that failed again after a redrive")]
+    redriven: Annotated[int | None, doc("those that were redriven since, by the ledgers")]
+    first_failure_ms: Annotated[int | None, TIME, doc("when the first of them failed first")]
+    newest_ms: Annotated[int | None, TIME, doc("when the newest was stored")]
+
+
+class VerifyRow(Row, frozen=True):
+    check: Annotated[str, doc("duplicates, gaps or order", key=True)]
+    topic: Annotated[str, doc("topic", key=True)]
+    subject: Annotated[str | None, doc("the id or key, or the queue", key=True)]
+    count: Annotated[int, doc("copies beyond the first, missing offsets, or places out of order", vital=True)]
+    detail: Annotated[str, doc("where")]
+
+
+class ReportTotals(Row, frozen=True):
+    messages: Annotated[int | None, doc("messages read", sparse=True)] = None
+    topics: Annotated[int | None, doc("topics with messages", sparse=True)] = None
+    traced: Annotated[int | None, doc("messages of which a client reported anything", sparse=True)] = None
+    sent: Annotated[int | None, doc("sends that succeeded", sparse=True)] = None
+    missing: Annotated[int | None, doc("of these, messages that no consumer reported as consumed", sparse=True)] = None
+    letters: Annotated[int | None, doc("dead letters", sparse=True)] = None
+    again: Annotated[int | None, doc("dead letters that failed again after a redrive", sparse=True)] = None
+    duplicates: Annotated[int | None, doc("ids or keys that several messages of a topic have", sparse=True)] = None
+    gaps: Annotated[int | None, doc("gaps between queue offsets", sparse=True)] = None
+    order: Annotated[int | None, doc("keys whose messages are not in order", sparse=True)] = None
+
+
+class _Reported(Result, frozen=True):
+    """The rows of one report, and its totals."""
+
+    found: list[Any]
+    told: ReportTotals
+
+    def rows(self) -> Sequence[Any]:
+        return self.found
+
+    def summary(self) -> ReportTotals:
+        return self.told
+
+
+class TopicsReport(_Reported, frozen=True):
+    """``topics``: topics, the largest first."""
+
+    row_type: ClassVar[type[Row]] = TopicReportRow
+
+
+class TraceReport(_Reported, frozen=True):
+    """``trace``: topics and groups, those with most missing first."""
+
+    row_type: ClassVar[type[Row]] = TraceReportRow
+
+
+class LettersReport(_Reported, frozen=True):
+    """``deadletters``: causes, the most frequent first."""
+
+    row_type: ClassVar[type[Row]] = LetterReportRow
+
+
+class VerifyReport(_Reported, frozen=True):
+    """``verify``: what was found; nothing if all is well."""
+
+    row_type: ClassVar[type[Row]] = VerifyRow
+
+    def problem(self) -> str | None:
+        told = self.told
+        counts = (
+            (told.duplicates, "duplicate", None), (told.gaps, "gap", None),
+            (told.order, "key out of order", "keys out of order"),
+        )  # fmt: skip
+        found = [counted(count, word, plural) for count, word, plural in counts if count]
+        return f"verify found {', '.join(found)}" if found else None
+
+
+_KINDS: dict[str, type[_Reported]] = {
+    "topics": TopicsReport, "trace": TraceReport, "deadletters": LettersReport, "verify": VerifyReport,
+}  # fmt: skip
+
+
+def spark_report(
+    call: Call,
+    report: Annotated[str, Value.NAME, typer.Argument(metavar="REPORT", help="topics, trace, deadletters or verify.")],
+    spark: SparkOptions,
+    store: Annotated[
+        str | None, Value.FILE, typer.Option("--store", metavar="DIR", help="A store directory, not a cluster.")
+    ] = None,
+    topics: Annotated[
+        Texts, Value.TOPIC, typer.Option("--topic", metavar="TOPIC", help="This topic only. Repeatable.")
+    ] = None,
+    groups: Annotated[
+        Texts, Value.GROUP, typer.Option("--group", metavar="GROUP", help="With deadletters: this group. Repeatable.")
+    ] = None,
+    start: StoredSince = None,
+    end: Before = None,
+    by: Annotated[
+        str, Value.NAME, typer.Option("--by", metavar="id|key", help="With verify: what duplicates have in common.")
+    ] = "id",
+    checks: Annotated[
+        Texts,
+        Value.NAME,
+        typer.Option("--check", metavar="NAME", help="With verify: duplicates, gaps or order only. Repeatable."),
+    ] = None,
+    ledger: Ledger = None,
+    parquet: Annotated[
+        str | None, Value.FILE, typer.Option("--parquet", metavar="FILE", help="Also write the rows as Parquet.")
+    ] = None,
+    picture: Annotated[
+        str | None, Value.FILE, typer.Option("--picture", metavar="FILE", help="Also draw it: .png, .svg or .pdf.")
+    ] = None,
+) -> TopicsReport | TraceReport | LettersReport | VerifyReport:
+    """topics: rates, sizes, tags, keys, skew by hour and queue. trace: latency, retries, what was sent and not
+    consumed. deadletters: by cause. verify: duplicates, gaps, order by key over queues; exit status 1 if there is any.
+    Nothing is consumed. Needs pip install 'rmqadmin[spark]'.
+
+    Examples:
+      rmqadmin spark-report topics --from -1d --picture topics.png
+      rmqadmin spark-report verify --topic OrderTopic --by key
+      rmqadmin -o json spark-report deadletters --store /data/store --parquet letters.parquet
+    """
+    from spark_tools.reports.picture import check_picture, draw
+    from spark_tools.reports.report import CHECKS, make_report
+    from spark_tools.session import check_installed, spark_session
+
+    _check(report, topics=topics, groups=groups, checks=checks, by=by)
+    if picture is not None:
+        check_picture(picture)
+    check_installed()
+    between = time_range(start, end, call.now_ms(), "--from/--since", "--to-time/--until", tell=call.notice)
+    times = {"startingTimestamp": between.begin_ms, "endingTimestamp": between.end_ms}
+    ledger = ledger or str(state_dir() / "replay")
+    stage = StageLines()
+    stage("starting Spark, which takes some seconds")
+    try:
+        with spark_session(replace(session_options(spark), is_short=True), stage) as session:
+            stage("reading")
+            made = make_report(
+                session,
+                report,
+                _place(call, store),
+                topics=topics or (),
+                groups=groups or (),
+                times={name: str(ms) for name, ms in times.items() if ms is not None},
+                ledger=ledger,
+                by=by,
+                checks=checks or CHECKS,
+            )
+    finally:
+        stage.stop()
+    _write(made, parquet)
+    if picture is not None and made.chart is not None:
+        try:
+            draw(made.chart, picture)
+        except OSError as error:
+            raise StorageError(f"cannot write {picture}: {error.strerror or error}") from None
+    kind = _KINDS[report]
+    rows = [msgspec.convert(_in_ms(row), kind.row_type) for row in made.table.to_pylist()]
+    return kind(rows, ReportTotals(**made.totals))  # type: ignore[return-value]
+
+
+def _check(report: str, *, topics: Texts, groups: Texts, checks: Texts, by: str) -> None:
+    """UsageError for a word that is none of those meant, and for an option of another report."""
+    from spark_tools.reports.report import CHECKS, REPORTS
+
+    for name, value, known in (("REPORT", report, REPORTS), ("--by", by, ("id", "key"))):
+        if value not in known:
+            raise UsageError(f"{name} {value} is none of {', '.join(known)}")
+    for value in checks or ():
+        if value not in CHECKS:
+            raise UsageError(f"--check {value} is none of {', '.join(CHECKS)}")
+    unmeant = {
+        "--topic": bool(topics) and report in ("trace", "deadletters"),
+        "--group": bool(groups) and report != "deadletters",
+        "--check": bool(checks) and report != "verify",
+        "--by": by != "id" and report != "verify",
+    }
+    for name in (name for name, is_unmeant in unmeant.items() if is_unmeant):
+        raise UsageError(f"{name} has no meaning with {report}")
+
+
+def _place(call: Call, store: str | None) -> dict[str, str]:
+    """The options of the source that say what to read, and how it is reached."""
+    if store is not None:
+        return {"path": store}
+    from spark_tools.source_options import address_options, tls_options
+
+    settings, place = call.settings, {"nameServer": ";".join(call.namesrv_addrs)}
+    if (credentials := settings.credentials()) is not None:
+        place |= {"accessKey": credentials.access_key, "secretKey": credentials.secret_key}
+    if (files := settings.tls_files()) is not None:
+        place |= tls_options(files)
+    return place | address_options(settings.address_map())
+
+
+def _write(made: Report, parquet: str | None) -> None:
+    if parquet is None:
+        return
+    import pyarrow.parquet as pq
+
+    try:
+        Path(parquet).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(made.table, parquet)
+    except OSError as error:
+        raise StorageError(f"cannot write {parquet}: {error.strerror or error}") from None
+
+
+def _in_ms(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with its times in ms, under the names of the command's columns."""
+    return {
+        f"{name}_ms" if isinstance(value, datetime) else name: round(value.timestamp() * 1000)
+        if isinstance(value, datetime)
+        else value
+        for name, value in row.items()
+    }

@@ -1,0 +1,145 @@
+"""Makes one report: reads, asks Spark, and gives back an Arrow table, totals and what to draw.
+
+from spark_tools.reports.report import make_report
+
+report = make_report(spark, "verify", {"nameServer": "127.0.0.1:9876"}, topics=["orders"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spark_tools.reports import queries
+from spark_tools.reports.picture import Chart
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+REPORTS = ("topics", "trace", "deadletters", "verify")
+CHECKS = ("duplicates", "gaps", "order")
+ROWS_MAX = 1000
+"""More rows than that are counted in the totals, and not listed."""
+LINES_MAX = 8
+"""Of a picture with a line for each topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``table`` has the rows, with times as timestamps."""
+
+    table: pa.Table
+    totals: dict[str, Any] = field(default_factory=dict)
+    chart: Chart | None = None
+
+
+def make_report(
+    spark: SparkSession,
+    name: str,
+    place: Mapping[str, str],
+    *,
+    topics: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    times: Mapping[str, str] = {},
+    ledger: str | None = None,
+    by: str = "id",
+    checks: Sequence[str] = CHECKS,
+) -> Report:
+    """``place``: options of the source that say what to read and how to reach it; ``times``: those that limit it.
+    ``groups`` and ``ledger`` are for dead letters, ``by`` (id or key) and ``checks`` for verify."""
+    from spark_tools.replay.spark_engine import run_spark
+
+    return run_spark(lambda: _report(spark, name, place, topics, groups, times, ledger, by, checks))
+
+
+def _report(
+    spark: SparkSession,
+    name: str,
+    place: Mapping[str, str],
+    topics: Sequence[str],
+    groups: Sequence[str],
+    times: Mapping[str, str],
+    ledger: str | None,
+    by: str,
+    checks: Sequence[str],
+) -> Report:
+    reader = spark.read.format("rocketmq").options(**place, **times)
+    if name in ("topics", "verify"):
+        messages = reader.schema(queries.MESSAGE_SCHEMA)
+        messages = messages.option("subscribe", ",".join(topics)) if topics else messages
+        if not topics and "nameServer" in place:
+            messages = messages.option("subscribePattern", ".*")
+        frame = messages.load().persist()
+        try:
+            frame.createOrReplaceTempView(queries.MESSAGES)
+            return _of_topics(spark) if name == "topics" else verified(spark, by, checks)
+        finally:
+            frame.unpersist()
+    table = reader.option("table", "traces" if name == "trace" else "deadletters")
+    chosen = {"subscribe": topics} if name == "trace" else {"group": groups}
+    for option, values in chosen.items():
+        table = table.option(option, ",".join(values)) if values else table
+    table = table.option("ledger", ledger) if ledger is not None and name == "deadletters" else table
+    frame = table.load().persist()
+    try:
+        frame.createOrReplaceTempView(queries.TABLE)
+        return _of_traces(spark) if name == "trace" else _of_letters(spark)
+    finally:
+        frame.unpersist()
+
+
+def _of_topics(spark: SparkSession) -> Report:
+    table = spark.sql(queries.TOPICS).toArrow()
+    most = [row["topic"] for row in table.to_pylist()[:LINES_MAX]]
+    lines: dict[str, list[tuple[Any, float]]] = {topic: [] for topic in most}
+    for row in spark.sql(queries.HOURS).collect():
+        if row.topic in lines:
+            lines[row.topic].append((row.hour, row.messages))
+    chart = Chart("Messages by hour", "messages", lines=lines)
+    return Report(table, {"messages": sum(table["messages"].to_pylist()), "topics": len(table)}, chart)
+
+
+def _of_traces(spark: SparkSession) -> Report:
+    table = spark.sql(queries.TRACES).toArrow()
+    bars = {
+        f"{row['topic'] or '?'}\n{row['group']}": {
+            name: row[f"latency_{name}_ms"] or 0 for name in ("p50", "p95", "p99")
+        }
+        for row in table.to_pylist()
+        if row["group"] is not None
+    }
+    return Report(table, _first(spark.sql(queries.TRACE_TOTALS)), Chart("Latency", "ms", bars=bars))
+
+
+def _of_letters(spark: SparkSession) -> Report:
+    table = spark.sql(queries.LETTERS).toArrow()
+    bars: dict[str, dict[str, float]] = {}
+    for row in table.to_pylist()[: 2 * LINES_MAX]:
+        label = f"{row['group']}\n{row['cause'] or row['tags'] or row['origin_topic']}"
+        bars.setdefault(label, {"letters": 0})["letters"] += row["letters"]
+    totals = {name: sum(table[name].to_pylist()) for name in ("letters", "again")}
+    return Report(table, totals, Chart("Dead letters by cause", "letters", bars=bars))
+
+
+def verified(spark: SparkSession, by: str, checks: Sequence[str]) -> Report:
+    """What is wrong with the messages of the view ``queries.MESSAGES``."""
+    found = {name: spark.sql(queries.CHECKS[name].format(identity=queries.IDENTITIES[by])) for name in checks}
+    counts = {name: found[name].count() if name in found else None for name in CHECKS}
+    listed: DataFrame | None = None
+    for frame in found.values():
+        part = frame.orderBy("topic", "subject").limit(ROWS_MAX)
+        listed = part if listed is None else listed.unionByName(part)
+    assert listed is not None
+    bars: dict[str, dict[str, float]] = {}
+    for name, frame in found.items():
+        for row in frame.groupBy("topic").count().collect():
+            bars.setdefault(row["topic"], dict.fromkeys(checks, 0))[name] = row["count"]
+    totals = {"messages": spark.table(queries.MESSAGES).count(), **counts}
+    return Report(listed.toArrow(), totals, Chart("What verify found", "findings", bars=bars))
+
+
+def _first(frame: DataFrame) -> dict[str, Any]:
+    row = frame.first()
+    return {} if row is None else row.asDict()
