@@ -31,6 +31,7 @@ RECOVERY_MAX_S = 3600
 INVISIBLE_MIN_MS = 10_000
 INVISIBLE_MAX_MS = 43_200_000
 
+_LEGAL = re.compile(LEGAL_NAME)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 SYSTEM_PROPERTIES = props.MARKS_OF_USE - {props.PRODUCER_SEQ} | {
@@ -51,7 +52,7 @@ def check_topic(topic: str) -> None:
         raise CallRefused(
             Code.ILLEGAL_TOPIC, f"The specified topic is longer than topic max length {TOPIC_LENGTH_MAX}."
         )
-    if not re.fullmatch(LEGAL_NAME, topic):
+    if not _LEGAL.fullmatch(topic):
         text = f"The specified topic[{topic}] contains illegal characters, allowing only {LEGAL_NAME_RULE}"
         raise CallRefused(Code.ILLEGAL_TOPIC, text)
     if is_system_topic(topic):
@@ -64,7 +65,7 @@ def check_group(group: str) -> None:
     if len(group) > GROUP_LENGTH_MAX:
         text = f"the specified group[{group}] is longer than group max length: {GROUP_LENGTH_MAX}."
         raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, text)
-    if not re.fullmatch(LEGAL_NAME, group):
+    if not _LEGAL.fullmatch(group):
         text = f"the specified group[{group}] contains illegal characters, allowing only {LEGAL_NAME_RULE}"
         raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, text)
     if is_system_group(group):

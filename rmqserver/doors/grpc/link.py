@@ -67,6 +67,11 @@ class GrpcCall:
     """One call: a peer of operations for as long as it lasts. ``closed`` once it has ended, or its client has cancelled
     it."""
 
+    __slots__ = (
+        "_begun", "_came_s", "_has_begun", "_stream", "address", "born_host", "closed", "is_answer_lost", "is_taken",
+        "kind", "link", "local_addr", "local_host", "metadata", "on_lost", "real_address", "user",
+    )  # fmt: skip
+
     def __init__(self, link: Link, stream: int, kind: CallKind, metadata: dict[bytes, bytes]):
         connection = link.connection
         self.link, self.kind, self.metadata = link, kind, metadata
@@ -80,17 +85,27 @@ class GrpcCall:
         """Whether the client is to wait for an answer in vain."""
         self.on_lost: Callable[[], None] | None = None
         """Called if the client goes away, or cancels, while a part of its answer waits to be sent."""
-        self.deadline_s = _deadline_s(metadata.get(b"grpc-timeout"))
-        """``time.monotonic()``; None if the client waits for ever, or for more than a day."""
         self._stream = stream
+        self._came_s = time.monotonic()
         self._begun = bytearray()
         self._has_begun = False
         self.is_taken = False
         """Whether a message of the client was taken."""
 
+    @property
+    def deadline_s(self) -> float | None:
+        """``time.monotonic()``; None if the client waits for ever, or for more than a day."""
+        wait_s = _wait_s(self.metadata.get(b"grpc-timeout"))
+        return self._came_s + wait_s if wait_s is not None else None
+
     # --- what the client sends ---------------------------------------------------------------------------------------
 
     def received(self, data: bytes) -> None:
+        if not self._begun and len(data) >= _FRAME.size:
+            compressed, size = _FRAME.unpack_from(data)
+            if not compressed and len(data) == _FRAME.size + size:  # as nearly all come
+                self._take(data[_FRAME.size :])
+                return
         self._begun += data
         self.link.held_bytes += len(data)
         while not self.closed and len(self._begun) >= _FRAME.size:
@@ -130,12 +145,16 @@ class GrpcCall:
 
     def send(self, message: Any) -> None:
         """Sends a message. Does nothing once the call has ended."""
+        if self._put(message):
+            self.link.changed()
+
+    def _put(self, message: Any) -> bool:
         if self.closed or self.is_answer_lost:
-            return
+            return False
         self._begin()
         data = message.SerializeToString()
         self.link.http2.send(self._stream, _FRAME.pack(0, len(data)) + data)
-        self.link.changed()
+        return True
 
     def finish(self) -> None:
         """Ends the call well."""
@@ -147,7 +166,7 @@ class GrpcCall:
             self._end()
 
     def answer(self, message: Any) -> None:
-        self.send(message)
+        self._put(message)
         self.finish()
 
     def fail(self, code: GrpcStatus, text: str) -> None:
@@ -302,9 +321,9 @@ def _status_block(code: GrpcStatus, text: str) -> bytes:
     return encode_block([(b"grpc-status", b"%d" % code), (b"grpc-message", message.encode())])
 
 
-def _deadline_s(text: bytes | None) -> float | None:
+def _wait_s(text: bytes | None) -> float | None:
     """A time that cannot be read is no deadline."""
     if not text or len(text) > 9 or text[-1:] not in _SECONDS_OF_UNIT or not text[:-1].isdigit():
         return None
     seconds = int(text[:-1]) * _SECONDS_OF_UNIT[text[-1:]]
-    return time.monotonic() + seconds if seconds <= DAY_S else None
+    return seconds if seconds <= DAY_S else None

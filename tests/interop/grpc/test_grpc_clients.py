@@ -47,8 +47,12 @@ GOT = {
 TYPES = {"fifo": "FIFO", "delay": "DELAY", "transaction": "TRANSACTION", "check": "TRANSACTION"}
 
 
+def java_jars() -> Path:
+    return maven_jars(f"grpc-{JAVA_VERSION}", HERE / "pom.xml", f"-Drocketmq.version={JAVA_VERSION}")
+
+
 def java_command(home: Path) -> list[str]:
-    jars = maven_jars(f"grpc-{JAVA_VERSION}", HERE / "pom.xml", f"-Drocketmq.version={JAVA_VERSION}")
+    jars = java_jars()
     source = HERE / "Scenes.java"
     classes = built("grpc-classes", [source], lambda folder: compile_java([source], folder, jars))
     logs = f"-Drocketmq.log.root={home}"
