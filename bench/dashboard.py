@@ -66,10 +66,10 @@ QUIET_RATIO_MAX = 0.05
 
 SCREENS = {
     "pulse": ["h"],
-    "cluster": ["c"],
-    "masters": ["m"],
-    "users": ["escape", "a"],
-    "broker": ["escape", "i"],
+    "brokers": ["c"],
+    "replicas": ["5"],
+    "users": ["escape", "p"],
+    "broker": ["escape", "enter"],
     "topics": ["t"],
     "topics by number": ["M"],
     "topics by rate": ["I"],
@@ -78,7 +78,7 @@ SCREENS = {
     "plot": ["escape", "escape", "l"],
     "groups": ["g"],
     "group": ["enter"],
-    "rebalance": ["b"],
+    "rebalance": ["3"],
     "dead letters": ["d"],
     "search": ["s"],
 }
@@ -94,7 +94,7 @@ KEYS = [
 PORTION = 1000
 """How many topics one request creates."""
 
-BODY_KEYS = {"opening": "", "text": "2", "wrapping": "w", "hex": "3", "JSON": "1"}
+BODY_KEYS = {"opening": "", "text": "2", "wrapping": "f", "hex": "3", "JSON": "1"}
 """What is done with a message, in this order, and the key for it."""
 BODY_QUIET_MAX_S = 6.0
 """How long a thread may take for a body of four million lines on a busy machine."""

@@ -9,7 +9,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 from textual import events
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.theme import ThemeProvider
@@ -29,12 +29,12 @@ from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
 from rmqadmin.tui.contrast import readable
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
+from rmqadmin.tui.key_map import KEYS, bound, keymap, unknown_names
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.wide_keys import as_narrow
-from rmqadmin.tui.widgets.tables.row_table import moves_without
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     from rmqadmin.tui.screens.over_time import ReadRow
 
 _NOUNS = {
-    "pulse": ("h", "Pulse", "rmqadmin.tui.screens.pulse", "PulseScreen"),
-    "topics": ("t", "Topics", "rmqadmin.tui.screens.topics", "TopicsScreen"),
-    "groups": ("g", "Groups", "rmqadmin.tui.screens.groups", "GroupsScreen"),
-    "dead_letters": ("d", "Letters", "rmqadmin.tui.screens.dead_letters", "DeadLettersScreen"),
-    "cluster": ("c", "Brokers", "rmqadmin.tui.screens.brokers", "BrokersScreen"),
-    "search": ("s", "Search", "rmqadmin.tui.screens.search", "SearchScreen"),
+    "pulse": ("rmqadmin.tui.screens.pulse", "PulseScreen"),
+    "topics": ("rmqadmin.tui.screens.topics", "TopicsScreen"),
+    "groups": ("rmqadmin.tui.screens.groups", "GroupsScreen"),
+    "letters": ("rmqadmin.tui.screens.dead_letters", "DeadLettersScreen"),
+    "brokers": ("rmqadmin.tui.screens.brokers", "BrokersScreen"),
+    "search": ("rmqadmin.tui.screens.search", "SearchScreen"),
 }
-"""By mode: key, name, and the module and class of its first screen."""
+"""By mode, which is also the name of its key: the module and class of its first screen."""
 
 _FIRST_NOUN = "pulse"
 _BETWEEN = "between two contexts"
@@ -68,7 +68,7 @@ _SAMPLER = "sampler"
 _MODULES_FIRST = ("rmqadmin.tui.dashboard_client", "rmqadmin.tui.sampler")
 
 _MODULES_LATE = (
-    *dict.fromkeys(module for _, _, module, _ in _NOUNS.values()),
+    *(module for module, _ in _NOUNS.values()),
     "rmqadmin.tui.screens.access",
     "rmqadmin.tui.screens.broker_sets",
     "rmqadmin.tui.screens.group",
@@ -103,9 +103,6 @@ AWAY_AFTER_MS = 30_000
 """After this long without a key or a click, the user counts as away."""
 
 _SERVER_LOOKED_FOR_S = 2.0
-
-_KEYS_IN_BROWSERS = {"brokers.write_perm": "ctrl+e"}
-"""Instead of ctrl+w, with which a browser closes the page. No page can keep it from doing so."""
 
 _NOT_OFFERED = ("Screenshot", "Keys", "Maximize", "Minimize")
 """Textual commands to leave out: the dashboard has its own of the first two, and tables already have all the room there
@@ -142,22 +139,16 @@ class DashboardApp(App[None]):
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = App.COMMANDS | {_row_commands}
     DEFAULT_MODE = _FIRST_NOUN
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
-        mode: _opener(module, name) for mode, (_, _, module, name) in _NOUNS.items() if mode != _FIRST_NOUN
+        mode: _opener(module, name) for mode, (module, name) in _NOUNS.items() if mode != _FIRST_NOUN
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(key, f"go('{mode}')", name, show=False, id=f"app.{mode}", priority=True)
-            for mode, (key, name, _, _) in _NOUNS.items()
-        ),
-        Binding("plus,equals_sign", "interval(1)", "Slower", show=False, id="app.slower"),
-        Binding("minus", "interval(-1)", "Faster", show=False, id="app.faster"),
-        Binding("colon", "command_line", "Command line", show=False, id="app.command_line", priority=True),
+        *(bound(mode, f"go('{mode}')", priority=True) for mode in _NOUNS),
+        bound("faster", "interval(-1)"),
+        bound("slower", "interval(1)"),
+        bound("place", "command_line", priority=True),
         PICTURE_KEY,
-        Binding("right", "replay('next')", "Next step", id="app.replay_next"),
-        Binding("left", "replay('previous')", "Previous step", id="app.replay_previous"),
-        Binding("shift+right", "replay('minute_on')", "A minute on", show=False, id="app.replay_minute_on"),
-        Binding("shift+left", "replay('minute_back')", "A minute back", show=False, id="app.replay_minute_back"),
-        Binding("q", "quit", "Quit", id="app.quit"),
+        *(bound(f"replay_{move}", f"replay('{move}')") for move in ("next", "previous", "minute_on", "minute_back")),
+        bound("quit"),
     ]
     interval_s: reactive[float] = reactive(2.0, init=False)
     shows_system: reactive[bool] = reactive(False, init=False)
@@ -175,7 +166,8 @@ class DashboardApp(App[None]):
         self.set_reactive(DashboardApp.shows_system, remembered.shows_system)
         self._wanted_theme = remembered.theme
         self._problems = [*([damage] if damage else []), *self._find_theme(remembered.theme)]
-        self.set_keymap(self._with_free_moves(settings.keys))
+        self.set_keymap(keymap(settings.keys))
+        self._problems += unknown_names(settings.keys)
         self.client_loaded = asyncio.Event()
         self._memory: ClusterMemory | None = None
         self._told_of_recording = False
@@ -186,13 +178,7 @@ class DashboardApp(App[None]):
         self._touched_ms = self._away_since_ms = self.now_ms()
         self._is_ready = self._is_to_leave = False
 
-    @staticmethod
-    def _with_free_moves(keys: Mapping[str, str]) -> dict[str, str]:
-        """The user's keys, none of which moves the cursor unless the user says so."""
-        taken = {key.strip() for own in keys.values() for key in own.split(",")}
-        return {**moves_without(taken), **keys}
-
-    _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN][2:]))
+    _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN]))
 
     def on_ready(self) -> None:
         self._is_ready = True
@@ -231,7 +217,6 @@ class DashboardApp(App[None]):
         for problem in self._problems:
             self.say(problem, is_error=True)
         if self.is_web:
-            self.set_keymap(self._with_free_moves({**_KEYS_IN_BROWSERS, **self.settings.keys}))
             server = os.getppid()
             self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
 
@@ -251,11 +236,6 @@ class DashboardApp(App[None]):
             await self._move_replay(lambda replay: replay.go_to(0))
             self.client_loaded.set()
         await asyncio.to_thread(_load_modules, _MODULES_LATE)
-        if self.settings.keys:
-            from rmqadmin.tui.key_ids import unknown_ids  # only for users with keys of their own
-
-            for problem in unknown_ids(self.settings.keys):
-                self.say(problem, is_error=True)
 
     def _start_sampler(self) -> None:
         from rmqadmin.tui.sampler import Sampler
@@ -374,7 +354,7 @@ class DashboardApp(App[None]):
             self._settings_before = self.settings
             self.settings = msgspec.structs.replace(opened, alerts=self.settings.alerts)
             self.read_only, self._memory = self.settings.read_only, None
-            for mode, (_, _, module, screen) in _NOUNS.items():
+            for mode, (module, screen) in _NOUNS.items():
                 self.add_mode(mode, _opener(module, screen))
             await self.switch_mode(_FIRST_NOUN)
             await self.remove_mode(_BETWEEN)
@@ -385,7 +365,7 @@ class DashboardApp(App[None]):
     @property
     def places(self) -> dict[str, tuple[str, str]]:
         """Key and name of each place, by its mode."""
-        return {mode: (key, name) for mode, (key, name, _, _) in _NOUNS.items()}
+        return {mode: (KEYS[mode].keys, KEYS[mode].word) for mode in _NOUNS}
 
     @property
     def way(self) -> list[str]:
@@ -555,9 +535,9 @@ class DashboardApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: the nouns, then Textual's commands."""
-        for mode, (key, name, _, _) in _NOUNS.items():
+        for mode, (keys, name) in self.places.items():
             yield SystemCommand(
-                name, f"Go to {name.lower()} ({key})", lambda mode=mode: self.run_action(f"go('{mode}')")
+                name, f"Go to {name.lower()} ({keys})", lambda mode=mode: self.run_action(f"go('{mode}')")
             )
         yield SystemCommand(
             "Save as SVG", "A picture of this screen, in the current directory", self.action_save_picture

@@ -1,7 +1,7 @@
 """The settings that `rmqadmin tui` was started with, and the user's own keys.
 
-Keys are read from ``tui.toml`` under the XDG configuration directory: a table ``[keys]`` of action ids, as
-docs/tui.md names them, and the keys for each: ``"screen.filter" = "slash,ctrl+f"``.
+Keys are read from ``tui.toml`` under the XDG configuration directory: a table ``[keys]`` of names of ``key_map.py``,
+and the keys for each: ``"filter" = "slash,ctrl+f"``.
 """
 
 from __future__ import annotations
@@ -81,8 +81,7 @@ def keys_path() -> Path:
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Keys by action id; empty without a file. UsageError for an invalid key. Ids are checked later, when all screens
-    are loaded: ``key_ids``."""
+    """The user's keys by name; empty without a file. UsageError for an invalid key. The dashboard checks the names."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -98,7 +97,7 @@ def read_keys(path: Path) -> dict[str, str]:
             raise UsageError(f"{path}: {name} is unknown", hint=f"The file has one table, [{_KEYS}].")
     keys = written.get(_KEYS, {})
     if not isinstance(keys, dict) or not all(isinstance(value, str) for value in keys.values()):
-        raise UsageError(f"{path}: [keys] must hold texts", hint='For example: "screen.filter" = "slash,ctrl+f"')
+        raise UsageError(f"{path}: [keys] must hold texts", hint='For example: "filter" = "slash,ctrl+f"')
     for action, names in keys.items():
         for name in filter(None, names.split(",")):
             if not _is_key(name.strip()):

@@ -14,13 +14,14 @@ from contextlib import suppress
 from typing import ClassVar
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import RichLog, Static
 
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.command_line.row_command import RowCommand
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.screens.base import DashboardScreen
 
@@ -87,7 +88,7 @@ class CommandOutputScreen(DashboardScreen):
 
     file_name = "output"
     AUTO_FOCUS = "RichLog"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "copy_line", "Copy the line", id="output.copy")]
+    BINDINGS: ClassVar[list[BindingType]] = [bound("shell", "copy_line", "Copy the line")]
 
     class Came(Message):
         """Lines came, or, with ``status``, the program has ended."""
@@ -106,7 +107,7 @@ class CommandOutputScreen(DashboardScreen):
     def body(self) -> Iterable[Widget]:
         yield Static(literal(self._line, "bold"), classes="facts")
         if self._command.is_dry_run:
-            told = "A dry run: nothing was changed. In a shell, the line above does it; y copies it."
+            told = "A dry run: nothing was changed. In a shell, the line above does it; ^y copies it."
             yield Static(literal(told, "$text-warning"), classes="facts")
         yield RichLog(id="output", wrap=True, min_width=0, auto_scroll=False)
 

@@ -35,16 +35,16 @@ class PlaceKind(msgspec.Struct, frozen=True):
 
 PLACES = {
     "pulse": PlaceKind("Is all well?", noun="pulse"),
-    "cluster": PlaceKind("The brokers.", noun="cluster"),
-    "masters": PlaceKind("Masters, slaves and controllers.", noun="cluster"),
+    "brokers": PlaceKind("The brokers.", noun="brokers"),
+    "replicas": PlaceKind("Masters, slaves and controllers.", noun="brokers"),
     "topics": PlaceKind("All topics.", noun="topics"),
     "groups": PlaceKind("All groups.", noun="groups"),
-    "letters": PlaceKind("Dead letters of all groups.", noun="dead_letters"),
+    "letters": PlaceKind("Dead letters of all groups.", noun="letters"),
     "search": PlaceKind("Look messages up.", noun="search"),
     "topic": PlaceKind("The queues of a topic.", "topic", "topics"),
     "messages": PlaceKind("The messages of a topic.", "topic", "topics"),
     "group": PlaceKind("Offsets and members of a group.", "group", "groups"),
-    "dlq": PlaceKind("The dead letters of a group.", "group", "dead_letters"),
+    "dlq": PlaceKind("The dead letters of a group.", "group", "letters"),
     "ctx": PlaceKind("Another context; - is the one before.", "context"),
     "unlock": PlaceKind("Permit changes in a read-only or protected context."),
     "lock": PlaceKind("Forbid them again."),
@@ -92,7 +92,7 @@ async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
         else:
             noun = PLACES[asked.word].noun
             assert noun is not None
-            screen = await _screen_of(dashboard, asked) if asked.name or asked.word == "masters" else None
+            screen = await _screen_of(dashboard, asked) if asked.name or asked.word == "replicas" else None
             if dashboard.settings is settings:
                 await dashboard.go_into(noun, screen)
     except RocketMQError as error:
@@ -120,7 +120,7 @@ async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> DashboardScreen
     from rmqadmin.tui.screens.topics import QueuesScreen
     from rmqadmin.tui.sources.groups import GroupFacts
 
-    if asked.word == "masters":
+    if asked.word == "replicas":
         return BrokerSetsScreen()
     if asked.word == "topic":
         return QueuesScreen(asked.name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from textual.binding import Binding
 from textual.screen import ModalScreen, ScreenResultType
 
-PICTURE_KEY = Binding("ctrl+s", "app.save_picture", "Save as SVG", show=False, id="app.picture")
+from rmqadmin.tui.key_map import bound
+
+PICTURE_KEY = bound("picture", "app.save_picture")
 """A key of the app and of each dialog, because the app's own keys do not work under a dialog."""
 
 

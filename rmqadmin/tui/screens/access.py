@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.screens.selected import of_replica
 from rmqadmin.tui.sources import access
@@ -55,13 +56,13 @@ class AccessScreen(TableScreen):
     ROWS_OPEN = False
     file_name = "access"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "new", "New user", id="access.new"),
-        Binding("e", "edit", "Edit user", id="access.edit"),
-        Binding("a", "grant", "Grant", id="access.grant"),
-        Binding("x", "revoke", "Revoke", id="access.revoke"),
-        Binding("ctrl+d", "delete", "Delete user", id="access.delete"),
+        bound("new", word="New user"),
+        bound("edit", word="Edit user"),
+        bound("permissions", word="Grant"),
+        bound("revoke"),
+        bound("delete", word="Delete user"),
     ]
-    changing_actions = frozenset({"new", "edit", "grant", "revoke", "delete"})
+    changing_actions = frozenset({"new", "edit", "permissions", "revoke", "delete"})
 
     def columns(self) -> list[Column]:
         return [
@@ -136,7 +137,7 @@ class AccessScreen(TableScreen):
         if (user := self._user()) is not None:
             self.open_change(DeleteUserScreen(user.username, self._addr))
 
-    def action_grant(self) -> None:
+    def action_permissions(self) -> None:
         """Opens the form for the entry under the cursor, which can also add another entry."""
         from rmqadmin.tui.dialogs.access_forms import GrantScreen
 

@@ -9,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Tab
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.tui.filters import parse_filter
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
@@ -46,11 +47,11 @@ SORT_ASKED_MAX, SORT_ASKED_AGAIN_MAX = 50, 25
 after that."""
 
 
-SYSTEM_KEY = Binding("z", "app.system", "System", id="screen.system")
+SYSTEM_KEY = bound("system", "app.system")
 """For screens whose rows may belong to RocketMQ itself."""
 
 
-PLOT_KEY = Binding("l", "plot", "Plot", id="screen.plot")
+PLOT_KEY = bound("plot")
 """For screens with rows whose numbers are sampled."""
 
 
@@ -59,11 +60,12 @@ class DashboardScreen(Screen[None]):
     ``body``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "app.keys", "Keys", id="app.keys"),
-        Binding("slash", "filter", "Filter", id="screen.filter"),
-        Binding("escape", "back", "Back", id="screen.back"),
-        Binding("r", "refresh_now", "Refresh", show=False, id="screen.refresh"),
-        Binding("space", "pause", "Pause", show=False, id="screen.pause"),
+        bound("keys", "app.keys"),
+        bound("filter"),
+        bound("back"),
+        bound("refresh", "refresh_now"),
+        bound("hold"),
+        bound("export"),
     ]
     AUTO_FOCUS = "RowTable"
     step = ""
@@ -272,6 +274,8 @@ class DashboardScreen(Screen[None]):
             return len(self.dashboard.way) > 1
         if action == "filter" and isinstance(self.focused, Input):
             return False  # the key is text
+        if action == "export" and self.filtered_table() is None:
+            return False
         return not (action in self.changing_actions and self.dashboard.read_only)
 
     async def action_back(self) -> None:
@@ -293,7 +297,11 @@ class DashboardScreen(Screen[None]):
         for feed in self.feeds:
             feed.want(although_paused=True)
 
-    def action_pause(self) -> None:
+    def action_export(self) -> None:
+        """Asks for the file that the shown rows are written into."""
+        self.dashboard.open_command_line("save ")
+
+    def action_hold(self) -> None:
         self.paused = not self.paused
         self._pause_feeds()
         self.show_status()

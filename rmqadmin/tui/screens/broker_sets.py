@@ -58,8 +58,8 @@ def _lease_text(left_ms: int | None) -> str:
 
 
 class BrokerSetsScreen(DashboardScreen):
-    step = "Masters"
-    file_name = "masters"
+    step = "Replicas"
+    file_name = "replicas"
     AUTO_FOCUS = "#map"
 
     def __init__(self) -> None:

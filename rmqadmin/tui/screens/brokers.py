@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from rmqadmin.core.health.disk_limits import disk_grade
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.screens.base import PLOT_KEY, TableScreen
 from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
 from rmqadmin.tui.screens.selected import of_replica
@@ -68,11 +69,11 @@ class BrokersScreen(TableScreen):
     step = "Brokers"
     file_name = "cluster"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("i", "info", "Status", id="brokers.info"),
-        Binding("a", "access", "Users", id="brokers.access"),
-        Binding("m", "masters", "Masters", id="brokers.masters"),
-        Binding("x", "forget", "Forget", show=False, id="brokers.forget"),
-        Binding("ctrl+w", "write_perm", "Write perm", id="brokers.write_perm"),
+        bound("tab_3", "topics", "Topics", shown=True),
+        bound("tab_5", "replicas", "Replicas", shown=True),
+        bound("permissions", word="Users"),
+        bound("write_perm"),
+        bound("delete", "forget", "Forget", shown=False),
         PLOT_KEY,
     ]
     SAMPLED, LINES = SubjectKind.BROKER, ("in_tps", "out_tps")
@@ -153,11 +154,7 @@ class BrokersScreen(TableScreen):
         return super().rows_text() + (f", {gone_count} gone" if gone_count else "")
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        """Opens the topics of the broker."""
-        from rmqadmin.tui.screens.topics import TopicsScreen
-
-        seen: SeenBroker = self.table.part(event.key)
-        self.app.push_screen(TopicsScreen(seen.replica.broker_name))
+        self.app.push_screen(BrokerScreen(self._replica(event.key)))
 
     def selected(self) -> dict[str, str]:
         key = self.table.cursor_key
@@ -172,17 +169,19 @@ class BrokersScreen(TableScreen):
         if (key := self.row_key()) is not None:
             self.dashboard.plot(Subject(SubjectKind.BROKER, key), None)
 
-    def action_info(self) -> None:
-        if (key := self.row_key()) is not None:
-            self.app.push_screen(BrokerScreen(self._replica(key)))
+    def action_topics(self) -> None:
+        from rmqadmin.tui.screens.topics import TopicsScreen
 
-    def action_access(self) -> None:
+        if (key := self.row_key()) is not None:
+            self.app.push_screen(TopicsScreen(self._replica(key).broker_name))
+
+    def action_permissions(self) -> None:
         from rmqadmin.tui.screens.access import AccessScreen
 
         if (key := self.row_key()) is not None:
             self.app.push_screen(AccessScreen(self._replica(key)))
 
-    def action_masters(self) -> None:
+    def action_replicas(self) -> None:
         from rmqadmin.tui.screens.broker_sets import BrokerSetsScreen
 
         self.app.push_screen(BrokerSetsScreen())
@@ -208,7 +207,7 @@ class BrokerScreen(TableScreen):
     NOUN = ("value", "values")
     ROWS_OPEN = False
     file_name = "broker"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("e", "edit", "Edit", id="broker.edit")]
+    BINDINGS: ClassVar[list[BindingType]] = [bound("edit")]
     changing_actions = frozenset({"edit"})
 
     def columns(self) -> list[Column]:

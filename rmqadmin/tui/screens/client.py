@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import clients
@@ -27,7 +28,7 @@ class ClientScreen(TableScreen):
     NOUN = ("value", "values")
     ROWS_OPEN = False
     file_name = "client"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("b", "stack", "Stacks", id="client.stack")]
+    BINDINGS: ClassVar[list[BindingType]] = [bound("stacks")]
 
     def columns(self) -> list[Column]:
         return [
@@ -47,7 +48,7 @@ class ClientScreen(TableScreen):
     def make_feeds(self) -> Sequence[Feed]:
         return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
 
-    def action_stack(self) -> None:
+    def action_stacks(self) -> None:
         from rmqadmin.tui.screens.stack import StackScreen
 
         self.app.push_screen(StackScreen(self._facts, self._client_id))

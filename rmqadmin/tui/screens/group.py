@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -22,6 +22,7 @@ from rmqadmin.core.health.group_checks import queue_findings
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.cluster import Lacks
 from rmqadmin.tui.memory.readings import GroupState, RowReading
@@ -87,10 +88,11 @@ class GroupScreen(DashboardScreen):
     file_name = "group"
     AUTO_FOCUS = "#offsets"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "reset", "Reset", id="group.reset"),
-        Binding("e", "move", "Move queue", id="group.move"),
-        Binding("tab", "app.focus_next", "Other table", id="group.other"),
-        Binding("b", "rebalance", "Rebalance", id="group.rebalance"),
+        bound("reset"),
+        bound("edit", "move", "Move queue"),
+        bound("next_part", "app.focus_next"),
+        bound("tab_3", "rebalance", "Rebalances", shown=True),
+        bound("stacks"),
         PLOT_KEY,
     ]
     changing_actions = frozenset({"reset", "move"})
@@ -358,6 +360,15 @@ class GroupScreen(DashboardScreen):
 
             queue: MessageQueue = self.offsets.part(event.key)
             self.app.push_screen(MessagesScreen(queue.topic, queue))
+
+    def action_stacks(self) -> None:
+        """Shows the stacks of the member under the cursor."""
+        from rmqadmin.tui.screens.stack import StackScreen
+
+        if (client_id := self.members.cursor_key) is None:
+            self.dashboard.say("no member is online", is_error=True)
+        else:
+            self.app.push_screen(StackScreen(self.facts, client_id))
 
     def action_rebalance(self) -> None:
         from rmqadmin.tui.screens.rebalance import RebalanceScreen

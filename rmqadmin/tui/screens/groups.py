@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
@@ -36,9 +37,9 @@ class GroupsScreen(TableScreen):
     REMEMBERS_FILTER = True
     SAMPLED, LINES = SubjectKind.GROUP, ("lag_count",)
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "new", "New", id="groups.new"),
-        Binding("e", "edit", "Edit", id="groups.edit"),
-        Binding("ctrl+d", "delete", "Delete", id="groups.delete"),
+        bound("new"),
+        bound("edit"),
+        bound("delete"),
         PLOT_KEY,
         SYSTEM_KEY,
     ]

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX, group_in_topic
 
-"""A letter that no column may use for sorting, because messages may be dead letters."""
-
 
 class MarkedMessagesScreen(TableScreen):
     NOUN = ("message", "messages")
     ROWS_AGE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("R", "redrive", "Redrive", id="messages.redrive"),
-        Binding("e", "export", "Export", id="messages.export"),
+        bound("redrive"),
+        bound("export", shown=True),
     ]
     changing_actions = frozenset({"redrive"})
     table: MarkedTable

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import msgspec
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -30,6 +30,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable, shortened_in_middle
 from rmqadmin.core.units import size
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.remembered import read_remembered
@@ -62,7 +63,7 @@ _FACT_WIDTH_MAX = 60
 
 
 _PAGER_DEFAULT = "less"
-_BODY_ACTIONS = ("wrap", "copy", "save_body", "pager")
+_BODY_ACTIONS = ("fold", "copy_body", "export", "pager")
 
 
 class Contents(msgspec.Struct, frozen=True):
@@ -102,16 +103,14 @@ class MessageScreen(DashboardScreen):
     AUTO_FOCUS = "TabPane > Lines, TabPane > RowTable"
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(str(at), f"tab('{tab.lower()}')", tab, show=False, id=f"message.{tab.lower()}")
-            for at, tab in enumerate(_TABS, 1)
-        ),
-        Binding("left_square_bracket", "step(-1)", "Previous", id="message.previous"),
-        Binding("right_square_bracket", "step(1)", "Next", id="message.next"),
-        Binding("w", "wrap", "Wrap", id="message.wrap"),
-        Binding("y", "copy", "Copy body", id="message.copy"),
-        Binding("f", "save_body", "Save body", id="message.save"),
-        Binding("v", "pager", "Pager", id="message.pager"),
+        *(bound(f"tab_{at}", f"tab('{tab.lower()}')", tab) for at, tab in enumerate(_TABS, 1)),
+        bound("before", "step(-1)"),
+        bound("after", "step(1)"),
+        bound("fold"),
+        bound("copy", word="Copy id"),
+        bound("copy_row", "copy_body", "Copy body", shown=True),
+        bound("export", word="Save body", shown=True),
+        bound("pager"),
     ]
 
     def __init__(self, message: FoundMessage, walk: ListWalk | None = None, *, tab: str | None = None):
@@ -356,18 +355,22 @@ class MessageScreen(DashboardScreen):
     def rows_text(self) -> str:
         return "" if self._walk is None else f"message {self._walk.place()}"
 
-    def action_wrap(self) -> None:
-        """Wraps the text of the tab, if it has any."""
+    def action_fold(self) -> None:
+        """Folds the text of the tab, if it has any, or unfolds it."""
         for lines in self.tabs.get_pane(self.open_tab).query(Lines):
             lines.wrap(not lines.is_wrapped)
 
     def action_copy(self) -> None:
+        self.app.copy_to_clipboard(self.message.message_id)
+        self.dashboard.say(f"copied {self.message.message_id}")
+
+    def action_copy_body(self) -> None:
         """Copies the body to the terminal's clipboard, if programs may write to it."""
         assert self.contents is not None
         self.app.copy_to_clipboard(self.contents.body.decode("utf-8", "backslashreplace"))
         self.dashboard.say("copied the body")
 
-    def action_save_body(self) -> None:
+    def action_export(self) -> None:
         assert self.contents is not None
         name = f"{self.message.stored.message_id}.body"
         if self.app.is_web:
@@ -411,6 +414,8 @@ class MessageScreen(DashboardScreen):
             return False
         if action in _BODY_ACTIONS and self.contents is None:
             return False
+        if action == "export":
+            return True
         if action == "pager" and self.app.is_web:  # a page has no terminal to give away
             return False
         if action == "step":

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 import msgspec
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widget import Widget
 
@@ -21,6 +21,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, count, moment
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.screens.marked_messages import MarkedMessagesScreen
 from rmqadmin.tui.sources import messages
@@ -118,10 +119,9 @@ class MessagesScreen(MarkedMessagesScreen):
     file_name = "messages"
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left_square_bracket", "older", "Older", id="messages.older"),
-        Binding("right_square_bracket", "newer", "Newer", id="messages.newer"),
-        Binding("p", "pause", "Pause", show=False, id="messages.pause"),
-        Binding("tab", "app.focus_next", "Other pane", show=False, id="messages.pane"),
+        bound("before", "older", "Older"),
+        bound("after", "newer", "Newer"),
+        bound("next_part", "app.focus_next", shown=False),
     ]
 
     def __init__(self, topic: str, queue: MessageQueue | None = None, *, step: str | None = None):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
@@ -17,6 +17,7 @@ from textual.widget import Widget
 from rmqadmin.core.health.finding import Grade, Subject, SubjectKind
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import clock, elapsed, unchanged_text
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.wrong_list import Verdict, Wrong
 from rmqadmin.tui.screens import pulse_columns
@@ -50,7 +51,7 @@ class PulseScreen(DashboardScreen):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BREAK_WIDTH, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (BREAK_HEIGHT, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "app.focus_next", "Next part", id="pulse.next"),
+        bound("next_part", "app.focus_next"),
         PLOT_KEY,
     ]
 

@@ -14,6 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from rmqadmin.core.units import short_moment
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.marked_messages import MarkedMessagesScreen
@@ -72,8 +73,7 @@ class SearchScreen(MarkedMessagesScreen):
     file_name = "search"
     AUTO_FOCUS = "#topic"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "go_on", "Look on", id="search.go_on"),
-        Binding("full_stop", "stop", "Stop", id="search.stop"),
+        bound("hold", word="Stop, go on", shown=True),
     ]
 
     def __init__(self) -> None:
@@ -195,26 +195,26 @@ class SearchScreen(MarkedMessagesScreen):
         """Goes to the question: its text is typed next."""
         self.query_one("#topic" if self._question is None else "#wanted", Input).focus()
 
-    def action_stop(self) -> None:
-        self._stop("you stopped it")
+    def action_hold(self) -> None:
+        """Stops looking, or looks on."""
+        if self._question is None or self._question.scan is None:
+            return
+        if self._question.scan.stopped is None:
+            self._stop("you stopped it")
+        else:
+            self._question.scan.go_on()
+            self.refresh_bindings()
+            self.action_refresh_now()
 
     def _stop(self, reason: str) -> None:
         if self._question is not None and self._question.scan is not None:
             self._question.scan.stop(reason)
             self.show_status()
 
-    def action_go_on(self) -> None:
-        if self._question is not None and self._question.scan is not None:
-            self._question.scan.go_on()
-            self.refresh_bindings()
-            self.action_refresh_now()
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         scan = self._question.scan if self._question is not None else None
-        if action == "stop":
-            return scan is not None and scan.stopped is None
-        if action == "go_on":
-            return scan is not None and scan.stopped is not None and not scan.is_finished
+        if action == "hold":
+            return scan is not None and (scan.stopped is None or not scan.is_finished)
         if action == "back":
             return True
         return super().check_action(action, parameters)
@@ -231,7 +231,7 @@ class SearchScreen(MarkedMessagesScreen):
         if any(feed.error for feed in self.feeds):
             return "unknown"
         if asked.scan is not None and asked.scan.stopped is not None and not asked.scan.is_finished:
-            return "nothing of what was read matches: n reads on"
+            return "nothing of what was read matches: . reads on"
         if asked.scan is not None and asked.scan.problems:
             return "nothing of what could be read matches"
         is_done = self._found_count is not None if asked.scan is None else asked.scan.stopped is not None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.topics.topic_status import QueueRow
 from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
 from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
@@ -67,15 +68,16 @@ class TopicsScreen(TableScreen):
     REMEMBERS_FILTER = True
     SAMPLED, LINES = SubjectKind.TOPIC, ("in_tps", "out_tps")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "perm", "Perm", id="topics.perm"),
-        Binding("n", "new", "New", id="topics.new"),
-        Binding("e", "edit", "Edit", id="topics.edit"),
-        Binding("w", "send", "Send", id="topics.send"),
-        Binding("ctrl+d", "delete", "Delete", id="topics.delete"),
+        bound("messages"),
+        bound("send"),
+        bound("edit"),
+        bound("permissions", word="Perm"),
+        bound("new"),
+        bound("delete"),
         PLOT_KEY,
         SYSTEM_KEY,
     ]
-    changing_actions = frozenset({"perm", "new", "edit", "send", "delete"})
+    changing_actions = frozenset({"permissions", "new", "edit", "send", "delete"})
 
     def columns(self) -> list[Column]:
         return [
@@ -145,11 +147,17 @@ class TopicsScreen(TableScreen):
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         self.app.push_screen(QueuesScreen(event.key))
 
-    def action_perm(self) -> None:
+    def action_permissions(self) -> None:
         from rmqadmin.tui.dialogs.perm import PermScreen
 
         if (facts := self._known()) is not None:
             self.open_change(PermScreen(facts))
+
+    def action_messages(self) -> None:
+        from rmqadmin.tui.screens.messages import MessagesScreen
+
+        if (facts := self._chosen()) is not None:
+            self.app.push_screen(MessagesScreen(facts.topic))
 
     def _chosen(self) -> TopicFacts | None:
         key = self.row_key()
@@ -198,8 +206,8 @@ class QueuesScreen(TableScreen):
     KEEPS_LOST_ROWS = True
     file_name = "queues"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m", "messages", "Messages", id="queues.messages"),
-        Binding("w", "send", "Send", id="queues.send"),
+        bound("messages"),
+        bound("send"),
     ]
     changing_actions = frozenset({"send"})
 

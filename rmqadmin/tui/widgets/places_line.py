@@ -18,10 +18,10 @@ PLACE_OF = {
     SubjectKind.TOPIC: "topics",
     SubjectKind.GROUP: "groups",
     SubjectKind.QUEUE: "groups",
-    SubjectKind.DEAD_LETTERS: "dead_letters",
-    SubjectKind.BROKER: "cluster",
-    SubjectKind.BROKER_SET: "cluster",
-    SubjectKind.NAME_SERVER: "cluster",
+    SubjectKind.DEAD_LETTERS: "letters",
+    SubjectKind.BROKER: "brokers",
+    SubjectKind.BROKER_SET: "brokers",
+    SubjectKind.NAME_SERVER: "brokers",
 }
 """Where what is wrong with a subject of that kind is counted."""
 

@@ -55,7 +55,7 @@ async def forms(driver: Driver, system: Cluster, admin: AdminClient) -> None:
     addr, user = system.broker_addr, APP.access_key
     await driver.press("c")
     await put_cursor(driver, f"{BROKER_NAME}/0")
-    await driver.press("a")
+    await driver.press("p")
     await driver.until_shown(f"User:{ROOT.access_key}", "Super")
     assert refusal(system) is not None, "there is no such user yet"
 
@@ -94,7 +94,7 @@ async def forms(driver: Driver, system: Cluster, admin: AdminClient) -> None:
     await close(driver)
 
     await put_cursor(driver, f"User:{user}/0")
-    await driver.press("x")
+    await driver.press("ctrl+x")
     await fill(driver, "on", addr)
     await confirm(driver, f"User:{user}")
     await driver.until_shown("yes")

@@ -171,7 +171,7 @@ def test_the_list_of_topics_is_sorted_filtered_and_copied_from(
 def test_values_of_a_broker(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
         await at_row(driver, "c", f"{BROKER_NAME}/0")
-        await driver.press("i", "slash")
+        await driver.press("enter", "slash")
         await driver.type("flushDiskType", into="filter")
         await driver.until_shown("ASYNC_FLUSH")
 
@@ -181,7 +181,7 @@ def test_values_of_a_broker(scene: Scene) -> None:
 def test_a_broker_without_users_says_so(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
         await at_row(driver, "c", f"{BROKER_NAME}/0")
-        await driver.press("a")
+        await driver.press("p")
         await driver.until_shown("ACL 1.0 off")
         if scene.cluster.name == "apache":
             await driver.until_shown("this broker", "no users", "no ACL")
@@ -344,7 +344,7 @@ def test_every_screen_can_be_read_at_every_size(scene: Scene) -> None:
         await looks(driver, BROKER_NAME, "Wrong", "Changes")
         await at_row(driver, "c", f"{BROKER_NAME}/0")
         await looks(driver, "V5_5_0", "active")
-        for key, seen in (("i", "brokerVersionDesc"), ("a", "ACL 1.0 off"), ("m", "master")):
+        for key, seen in (("enter", "brokerVersionDesc"), ("p", "ACL 1.0 off"), ("5", "master")):
             await driver.press(key)
             await looks(driver, seen)
             await driver.press("escape")
@@ -360,7 +360,7 @@ def test_every_screen_can_be_read_at_every_size(scene: Scene) -> None:
         await looks(driver, "lag time", "consumed/s")
         await driver.press("escape", "enter")
         await looks(driver, "Members: 2", "queues balanced")
-        await driver.press("b")
+        await driver.press("3")
         await looks(driver, "every queue has its member", "Changes: ")
         await at_row(driver, "d", scene.group)
         await looks(driver, named[0])

@@ -123,7 +123,7 @@ def test_a_member_leaves_and_who_gained_its_queues_is_told(work: Work) -> None:
         await put_cursor(driver, work.group)
         await driver.press("enter")
         await driver.until_shown("Members: 2", "queues balanced")
-        await driver.press("b")
+        await driver.press("3")
         await driver.until_shown("every queue has its member", two.client_id)
         two.__exit__()
         told = rf"queues went .*: {re.escape(one.client_id)} gained (\d), {re.escape(two.client_id)} lost \1"
@@ -144,7 +144,7 @@ def test_members_that_disagree_are_told_of_with_what_to_do(work: Work) -> None:
         await driver.press("g")
         await put_cursor(driver, work.group)
         await driver.until(lambda: "1 unowned, 1 owned twice, unequal subs" in line_of(driver, work.group))
-        await driver.press("enter", "b")
+        await driver.press("enter", "3")
         await driver.until(lambda: line_of(driver, work.topic, " 1 ", "owned twice", "one, two") != "")
         assert line_of(driver, work.topic, " 3 ", "unowned")
         await driver.until_shown("take each other's queues", "nobody consumes 1 queue")

@@ -50,7 +50,7 @@ async def preview_user(driver: Driver, user: str, password: str) -> None:
 async def preview_grant(driver: Driver, user: str, actions: str, resources: str) -> None:
     """Goes from the screen of users to the preview of what the user may then do."""
     await put_cursor(driver, f"User:{user}/0")
-    await driver.press("a")
+    await driver.press("p")
     await set_field(driver, "actions", actions)
     await fill(driver, "resources", resources)
     await driver.until_shown(f"Allow {actions}", f"Type User:{user} to go on")

@@ -21,7 +21,7 @@ def test_a_property_is_changed_and_read_back(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
-        await driver.press("i")
+        await driver.press("enter")
         await put_cursor(driver, f"config/{key}")
         await driver.press("e")
         await driver.until_shown("times that a producer is asked")
@@ -65,7 +65,7 @@ def test_a_grant_of_several_resources_says_how_each_is_taken_back(world: World) 
     async def test(driver: Driver) -> None:
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
-        await driver.press("a")
+        await driver.press("p")
         await preview_grant(driver, user, "Pub,Sub", ",".join(resources))
         await confirm(driver, f"User:{user}")
         await driver.until_shown("to undo this:")
@@ -89,7 +89,7 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
     async def test(driver: Driver) -> None:
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
-        await driver.press("a")
+        await driver.press("p")
         await driver.until_shown("0 entries")
         await preview_user(driver, user, "s3cret-word")
         await confirm(driver, "")
@@ -113,7 +113,7 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
         assert (changed.user_status, changed.password) == ("disable", "s3cret-word")
         await close(driver)
 
-        await driver.press("x")
+        await driver.press("ctrl+x")
         await fill(driver, "on", addr)
         await confirm(driver, f"User:{user}")
         await driver.until_shown("yes", "to undo this: rmqadmin updateAcl")

@@ -182,7 +182,7 @@ def test_every_screen_tells_what_its_row_is_about() -> None:
         await driver.press("enter")
         await driver.until(lambda: driver.app.way[-1] == "192.0.2.50@1")
         assert selected() == {"GROUP": GROUP, "CLIENT": "192.0.2.50@1"}
-        await driver.press("escape", "b")
+        await driver.press("escape", "3")
         await driver.until_shown("owner before")
         assert {"GROUP": GROUP}.items() <= (await opened()).items()
         await driver.press("t")
@@ -192,11 +192,11 @@ def test_every_screen_tells_what_its_row_is_about() -> None:
         await driver.until(lambda: selected() == queue)
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
-        await driver.press("i", "home")
+        await driver.press("enter", "home")
         await driver.until(lambda: selected() == broker)
         await driver.press("end")
         await driver.until(lambda: selected().keys() == {*broker, "PROPERTY"})
-        await driver.press("escape", "a")
+        await driver.press("escape", "p")
         await driver.until_shown("User:ann")
         await driver.press("home")
         assert selected() == {**broker, "User:NAME": "User:[/red]", "USER": "[/red]"}
@@ -334,7 +334,7 @@ def test_a_command_that_reads_is_run_and_one_that_changes_is_shown_and_copied(wo
         await driver.app.push_screen(CommandOutputScreen(command_of("updateTopicPerm", *args, is_dry_run=True)))
         await driver.until_shown("A dry run: nothing was changed", "status 0", "perm RW")
         assert perm() == 6
-        await driver.press("y")
+        await driver.press("ctrl+y")
         await driver.until_shown("copied rmqadmin updateTopicPerm")
         assert driver.app.clipboard == (
             f"rmqadmin updateTopicPerm -n {world.server.namesrv_addr}"

@@ -93,7 +93,7 @@ async def pulse(driver: Driver) -> None:
     sampler = driver.app.sampler
     assert sampler is not None
     await driver.until(lambda: sampler.letters_s > 0)
-    await driver.press("space")
+    await driver.press("full_stop")
     await driver.until_shown("paused")
     await driver.until(lambda: all(feed.next_s is not None for feed in sampler.feeds))
 
@@ -136,14 +136,14 @@ async def cluster(driver: Driver) -> None:
 async def broker(driver: Driver) -> None:
     await cluster(driver)
     await put_cursor(driver, "broker-a/0")
-    await driver.press("i")
+    await driver.press("enter")
     await driver.until_shown("SYNC_FLUSH")
 
 
 async def access(driver: Driver) -> None:
     await cluster(driver)
     await put_cursor(driver, "broker-a/0")
-    await driver.press("a")
+    await driver.press("p")
     await driver.until_shown("User:root", "4 entries")
 
 
@@ -196,7 +196,7 @@ async def over_time(driver: Driver) -> None:
 
 async def rebalance(driver: Driver) -> None:
     await group(driver)
-    await driver.press("b")
+    await driver.press("3")
     await driver.until_shown("owned twice", "take each other's queues")
 
 
@@ -347,7 +347,7 @@ def test_masters() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
         await driver.until_shown("broker-a")
-        await driver.press("m")
+        await driver.press("5")
         await driver.until_shown("2 of 3 are in sync", "300.0 MiB", "3m05s", "not in sync", "Changes: 0")
         await compare("masters", driver)
 

@@ -187,11 +187,11 @@ def test_a_broker_that_comes_back_is_not_gone_any_more_and_one_that_does_not_can
         pair.brokers["broker-b"] = servers.broker(tmp_path / "broker-b", pair.namesrv.namesrv_addr, "broker-b")
         await driver.until(lambda: line_of(driver, "broker-b").endswith("active") and "gone" not in driver.text)
         await put_cursor(driver, "broker-b/0")
-        await driver.press("x")
+        await driver.press("ctrl+d")
         await driver.until_shown("only a broker that is gone can be forgotten")
         pair.stop("broker-b")
         await driver.until_shown("1 gone")
-        await driver.press("x")
+        await driver.press("ctrl+d")
         await driver.until(lambda: not line_of(driver, "broker-b"))
 
     drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)

@@ -30,9 +30,9 @@ WIDE = (200, 40)
 def test_the_place_leads_there_and_back_to_the_cluster() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("colon")
-        await driver.type("masters", into="command")
+        await driver.type("replicas", into="command")
         await driver.press("enter")
-        await driver.until_shown("Brokers › Masters", "not in sync", "2 sets, 4 brokers")
+        await driver.until_shown("Brokers › Replicas", "not in sync", "2 sets, 4 brokers")
         await driver.press("escape")
         await driver.until_shown("in today")
 
@@ -72,7 +72,7 @@ def test_a_handover_as_it_happens_and_a_master_that_is_killed(two: BrokerSet) ->
     async def test(driver: Driver) -> None:
         await driver.press("c")
         await driver.until_shown(first, second)
-        await driver.press("m")
+        await driver.press("5")
         await driver.until_shown("every set has its master, and all are in sync", "Changes: 0")
         await driver.until(
             lambda: bool(lines_of(driver, first, "master", "in sync", " s ")),
@@ -113,7 +113,7 @@ def test_the_pulse_tells_of_a_slave_that_was_lost_before_it_began() -> None:
         await driver.press("l")
         await driver.until_shown("no numbers to plot")
         await driver.press("enter")
-        await driver.until_shown("Pulse › Masters", "not in sync")
+        await driver.until_shown("Pulse › Replicas", "not in sync")
 
     drive(Forgotten, test, size=WIDE, now_ms=NOW_MS)
 
@@ -137,7 +137,7 @@ def test_a_change_of_a_set_leads_from_the_pulse_to_masters(monkeypatch: pytest.M
     async def test(driver: Driver) -> None:
         pulse = driver.app.screen
         assert isinstance(pulse, PulseScreen)
-        await driver.press("c", "m")
+        await driver.press("c", "5")
         await driver.until_shown("2 sets, 4 brokers", "Changes: 0")
         Leaving.leaves.append(2)
         await driver.until_shown("id 2 is not in sync any more, 1 of 3 are")
@@ -148,7 +148,7 @@ def test_a_change_of_a_set_leads_from_the_pulse_to_masters(monkeypatch: pytest.M
         pulse.changes.move_to(key)
         await driver.until(lambda: driver.app.focused is pulse.changes and pulse.changes.cursor_key == key)
         await driver.press("enter")
-        await driver.until_shown("Pulse › Masters", "2 sets, 4 brokers")
+        await driver.until_shown("Pulse › Replicas", "2 sets, 4 brokers")
 
     drive(Leaving, test, size=WIDE, now_ms=NOW_MS)
 
@@ -165,7 +165,7 @@ class Deaf(FixedSetClient):
 
 def test_nothing_is_said_to_be_well_while_no_broker_answers() -> None:
     async def test(driver: Driver) -> None:
-        await driver.press("c", "m")
+        await driver.press("c", "5")
         await driver.until_shown("unknown: 4 of 4 brokers cannot be asked", "NO_PERMISSION")
         assert "in sync" not in driver.text
 

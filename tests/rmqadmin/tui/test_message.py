@@ -62,10 +62,10 @@ def test_a_long_line_is_wrapped_and_unwrapped(world: World) -> None:
         await at_message(driver, world.topic, "long")
         text = driver.app.screen.query_one("#body-text", Lines)
         assert " end" not in driver.text
-        await driver.press("w")
+        await driver.press("f")
         await driver.until_shown("start ", " end")
         assert text.virtual_size.height == 3
-        await driver.press("w")
+        await driver.press("f")
         await driver.until(lambda: " end" not in driver.text)
 
     drive(world.make_client, test)
@@ -87,7 +87,7 @@ def test_a_large_body_is_shown_as_text(body: str, end: str) -> None:
         await driver.until_shown("Pulse")
         await driver.app.push_screen(message_of(body.encode()))
         await driver.until(lambda: isinstance(driver.app.focused, Lines))
-        await driver.press("w", "end")
+        await driver.press("f", "end")
         await driver.until(lambda: any(line.rstrip("▅▂▁ ").endswith(end) for line in driver.text.splitlines()))
 
     drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
@@ -127,14 +127,14 @@ def test_a_body_is_copied_and_saved_as_it_is(world: World, tmp_path: Path, monke
 
     async def test(driver: Driver) -> None:
         await at_message(driver, world.topic, "raw")
-        await driver.press("y")
+        await driver.press("Y")
         await driver.until_shown("copied the body")
         assert driver.app.clipboard == "[/red] \\xff\x00"
-        await driver.press("f")
+        await driver.press("x")
         await driver.until(lambda: bool(list(tmp_path.glob("*.body"))))
         (saved,) = tmp_path.glob("*.body")
         assert saved.read_bytes() == body
-        await driver.press("f")
+        await driver.press("x")
         await driver.until_shown("exists")
         assert saved.read_bytes() == body
 

@@ -287,7 +287,7 @@ def test_a_pause_holds_it_on_this_screen_only() -> None:
         await driver.until_shown(GROUP_BEHIND)
         sampler = driver.app.sampler
         assert sampler is not None
-        await driver.press("space")
+        await driver.press("full_stop")
         await driver.until_shown("paused")
         feed = sampler.shown_feeds[0]
         await driver.until(lambda: feed.next_s is not None)

@@ -30,14 +30,14 @@ def test_no_key_that_changes_is_offered_on_any_screen(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
-        await driver.until_shown("READ-ONLY", "i Status")
+        await driver.until_shown("READ-ONLY", "3 Topics")
         assert "Write perm" not in driver.text
-        await driver.press("ctrl+w")
+        await driver.press("ctrl+e")
         assert isinstance(driver.app.screen, BrokersScreen)
         await driver.press("g")
         await put_cursor(driver, world.group)
         await driver.press("enter")
-        await driver.until_shown("READ-ONLY", "Other table", "4 queues")
+        await driver.until_shown("READ-ONLY", "Next part", "4 queues")
         assert "^r Reset" not in driver.text
         await driver.press("ctrl+r")
         assert isinstance(driver.app.screen, GroupScreen)

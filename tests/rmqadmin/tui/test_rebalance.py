@@ -28,7 +28,7 @@ def test_a_member_leaves_and_the_other_takes_its_queues(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
         await driver.until_shown("queues balanced")
-        await driver.press("b")
+        await driver.press("3")
         await driver.until_shown(
             f"{world.group} › rebalance", "every queue has its member", "Changes: 0", "the first look"
         )

@@ -42,7 +42,7 @@ def test_search(world: World, wanted: Callable[[FoundMessage], str]) -> None:
         await driver.until_shown("key-1")
         await driver.press("space")
         await driver.until_shown("1 marked", "●")
-        await driver.press("e")
+        await driver.press("x")
         await driver.until_shown("Export 1 message")
         await driver.press("escape", "enter")
         await driver.until_shown("Search › key-1", "n 1")
@@ -142,7 +142,7 @@ def test_a_scan_that_stops_early_goes_on_where_it_was(world: World, monkeypatch:
         await asked(driver, world.topic, "tag:A")
         await driver.until(lambda: "scanned 2, matched 2, stopped because 2 matched" in status(driver))
         await driver.until_shown("n Look on")
-        await driver.press("n")
+        await driver.press("full_stop")
         await driver.until(lambda: "scanned 4, matched 4, stopped because the window was read" in status(driver))
         assert "Look on" not in driver.text
 

@@ -190,8 +190,8 @@ def test_hex() -> None:
 def test_keys_of_the_user(tmp_path: Path) -> None:
     path = tmp_path / "tui.toml"
     assert read_keys(path) == {}
-    path.write_text('[keys]\n"screen.filter" = "slash,ctrl+f"\n')
-    assert read_keys(path) == {"screen.filter": "slash,ctrl+f"}
+    path.write_text('[keys]\n"filter" = "slash,ctrl+f"\n')
+    assert read_keys(path) == {"filter": "slash,ctrl+f"}
     for wrong in ("[keys", "keys = 1", '[keys]\na = ["b"]', 'theme = "nord"'):
         path.write_text(wrong)
         with pytest.raises(UsageError, match=r"tui\.toml"):
@@ -217,11 +217,11 @@ def test_a_key_that_no_keyboard_has_is_refused(tmp_path: Path) -> None:
         "alt+x",
     )
     for name in (*known, "escape, ctrl+slash", "a,,b", ""):
-        path.write_text(f'[keys]\n"app.quit" = "{name}"\n')
-        assert read_keys(path) == {"app.quit": name}
+        path.write_text(f'[keys]\n"quit" = "{name}"\n')
+        assert read_keys(path) == {"quit": name}
     for name in ("hyperspace", "ctrl+hyper", "strg+q", "ctrl+ q", "q,f99"):
-        path.write_text(f'[keys]\n"app.quit" = "{name}"\n')
-        with pytest.raises(UsageError, match=r"app\.quit: there is no key"):
+        path.write_text(f'[keys]\n"quit" = "{name}"\n')
+        with pytest.raises(UsageError, match=r"quit: there is no key"):
             read_keys(path)
 
 

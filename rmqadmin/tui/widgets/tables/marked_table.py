@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.widgets.tables.columns import BASE
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 
@@ -19,8 +20,8 @@ class MarkedTable(RowTable):
     """Posts ``MarksChanged``. A marked row stays marked while it is hidden or gone."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", "Mark", id="table.mark", group=_MARK),
-        Binding("a", "mark_all", "Mark all", id="table.mark_all", group=_MARK),
+        bound("mark", group=_MARK),
+        bound("mark_all", group=_MARK),
     ]
 
     @dataclass

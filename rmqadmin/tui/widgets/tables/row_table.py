@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from rich.style import Style
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.style import Style as VisualStyle
@@ -26,6 +26,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.tables.widths import GAP
 from rmqadmin.core.terminal_text import shortened_at_end
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.remembered import SavedOrder
 from rmqadmin.tui.widgets.tables.cells import Cells, CutCell
 from rmqadmin.tui.widgets.tables.columns import BASE, Column
@@ -55,15 +56,6 @@ _MARKED, _BROKEN, _LOOK = ("●", "new"), ("✖", "bad"), ("▲", "warn")
 
 _RISES, _FALLS = "▲", "▼"
 
-_MOVES = (
-    Binding("up,k", "cursor_up", "Up", show=False, id="table.up"),
-    Binding("down,j", "cursor_down", "Down", show=False, id="table.down"),
-    Binding("pageup,ctrl+b", "page_up", "Page up", show=False, id="table.page_up"),
-    Binding("pagedown,ctrl+f", "page_down", "Page down", show=False, id="table.page_down"),
-    Binding("home,ctrl+home", "first", "First", show=False, id="table.first"),
-    Binding("end,G,ctrl+end", "last", "Last", show=False, id="table.last"),
-)
-
 _STYLES = {
     "stale": "$text-disabled",
     "good": "$text-success",
@@ -79,13 +71,6 @@ Cell = tuple[str, str]
 """The text of a cell, at the width of its column, and the name of its style."""
 
 
-def moves_without(keys: set[str]) -> dict[str, str]:
-    """A keymap in which none of ``keys``, which the user wants for other actions, moves the cursor."""
-    own = {one.id: one.key.split(",") for one in _MOVES if one.id}
-    left = {name: [key for key in mine if key not in keys] for name, mine in own.items() if not keys.isdisjoint(mine)}
-    return {name: ",".join(mine) for name, mine in left.items() if mine}
-
-
 def _wall_ms() -> int:
     return time_ns() // 1_000_000
 
@@ -96,12 +81,18 @@ class RowTable(DataTable[Text]):
     on the cursor's row, ``Moved`` when other rows come into view, and ``Sorted``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *_MOVES,
-        Binding("enter", "select_cursor", "Open", id="table.open"),
-        Binding("greater_than_sign", "sort(1)", "Sort", show=False, id="table.sort_next"),
-        Binding("less_than_sign", "sort(-1)", "Sort by the column before", show=False, id="table.sort_previous"),
-        Binding("y", "copy", "Copy", show=False, id="table.copy"),
-        Binding("o", "reverse", "Other order", show=False, id="table.reverse"),
+        bound("open", "select_cursor"),
+        bound("up", "cursor_up"),
+        bound("down", "cursor_down"),
+        bound("page_up"),
+        bound("page_down"),
+        bound("first"),
+        bound("last"),
+        bound("sort_next", "sort(1)"),
+        bound("sort_previous", "sort(-1)"),
+        bound("reverse"),
+        bound("copy"),
+        bound("copy_row"),
     ]
 
     HAS_SIGNS = True
@@ -158,8 +149,6 @@ class RowTable(DataTable[Text]):
         self._now_ms = now_ms
         self.filter_text = ""
         self._when_empty = ""
-        self._copied_key: str | None = None
-        """The row whose name was copied last, while the cursor stays on it."""
         self._first = 0
         """The position among the shown rows of the first row of the window."""
         self._laid_out: list[int] | None = None
@@ -396,7 +385,6 @@ class RowTable(DataTable[Text]):
         self._keep()
 
     def _view_moved(self) -> None:
-        self._copied_key = None
         self._write_view()
         if self._first_for(self._top) != self._first:
             self.call_after_refresh(self._keep)  # after what this key has scrolled
@@ -553,10 +541,9 @@ class RowTable(DataTable[Text]):
             self.post_message(self.Chosen(self, key))
 
     def action_copy(self) -> None:
-        """Copies the name of the cursor's row; the second time, the whole row."""
-        line = self.cursor_line
-        if line is None:
-            return
-        is_whole = line.key == self._copied_key
-        self._copied_key = None if is_whole else line.key
-        self.post_message(self.Copied(self.model.told(line) if is_whole else self.model.name_of(line), is_whole))
+        if (line := self.cursor_line) is not None:
+            self.post_message(self.Copied(self.model.name_of(line), is_whole=False))
+
+    def action_copy_row(self) -> None:
+        if (line := self.cursor_line) is not None:
+            self.post_message(self.Copied(self.model.told(line), is_whole=True))

@@ -7,8 +7,10 @@ from itertools import islice
 from typing import ClassVar
 
 from rich.cells import chop_cells
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widgets import Log
+
+from rmqadmin.tui.key_map import bound
 
 LINES_MAX = 20_000
 """The most lines that are shown: each is looked at once when they are."""
@@ -21,8 +23,8 @@ class Lines(Log):
     """The lines hold no control characters. ``is_wrapped``: whether they are broken at the width of the widget."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_up", "Up", show=False),
-        Binding("down,j", "scroll_down", "Down", show=False),
+        bound("up", "scroll_up"),
+        bound("down", "scroll_down"),
     ]
 
     def __init__(self, lines: Sequence[str] = (), *, is_wrapped: bool = False, id: str | None = None):
