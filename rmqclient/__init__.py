@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from rmqclient.producer import Producer as Producer
     from rmqclient.pull_consumer import PullConsumer as PullConsumer
     from rmqclient.push_consumer import PushConsumer as PushConsumer
+    from rmqclient.queue_choice import QueueSelector as QueueSelector
+    from rmqclient.queue_choice import by_hash as by_hash
+    from rmqclient.queue_choice import by_random as by_random
     from rmqclient.simple_consumer import SimpleConsumer as SimpleConsumer
     from rmqclient.transaction_producer import LocalTransactionState as LocalTransactionState
     from rmqclient.transaction_producer import TransactionListener as TransactionListener
@@ -63,6 +66,7 @@ _HOMES = {
     "rmqclient.producer": ("BlockingProducer", "Producer"),
     "rmqclient.pull_consumer": ("PullConsumer",),
     "rmqclient.push_consumer": ("PushConsumer",),
+    "rmqclient.queue_choice": ("QueueSelector", "by_hash", "by_random"),
     "rmqclient.simple_consumer": ("SimpleConsumer",),
     "rmqclient.transaction_producer": (
         "LocalTransactionState",

@@ -24,8 +24,13 @@ class Message:
     is for topics whose messages are popped by priority.
 
     ``delay_level`` 1 to 18 delays delivery by the broker's table (1 s to 2 h); 0 means no delay. ``delay_s`` delays it
-    by any time, and ``deliver_at_ms`` until a time, in ms since 1970. At most one of the three may be set. ``flag`` is
-    the application's own number. ``properties`` are the application's, and any of RocketMQ's that have no field here.
+    by any time, and ``deliver_at_ms`` until a time, in ms since 1970. At most one of the three may be set.
+    ``jitter_ms`` adds a random time up to that to the last two, so that a million timers of one midnight do not come in
+    one second.
+
+    Messages with the same ``sharding_key`` go to one queue, where a consumer in order gets them in the order of their
+    sends. ``flag`` is the application's own number. ``properties`` are the application's, and any of RocketMQ's that
+    have no field here.
     """
 
     topic: str
@@ -39,6 +44,8 @@ class Message:
     deliver_at_ms: int = 0
     lite_topic: str | None = None
     priority: int | None = None
+    sharding_key: str | None = None
+    jitter_ms: int = 0
 
     @property
     def is_delayed(self) -> bool:
@@ -123,6 +130,10 @@ class ReceivedMessage:
     @property
     def lite_topic(self) -> str | None:
         return self.properties.get(props.LITE_TOPIC)
+
+    @property
+    def sharding_key(self) -> str | None:
+        return self.properties.get(props.SHARDING_KEY)
 
     @property
     def message_id(self) -> str:

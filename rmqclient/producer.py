@@ -5,32 +5,35 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
-import random
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import anyio
 from anyio.abc import TaskGroup
 
 from rmqclient.lifetime import Lifetime, P
-from rmqclient.message import Message, ReceivedMessage, SendResult
+from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
+from rmqclient.queue_choice import QueueSelector, QueuesInTurn, by_hash
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.request_reply import OpenRequests, is_reply, reply_to
 from rmqclient.sending import (
+    COMPRESS_FROM_BYTES,
+    COMPRESS_LEVEL,
     MESSAGE_SIZE_MAX_BYTES,
     STORED_CODES,
+    Compression,
     EncodedSend,
     SendRequests,
     keyed_message,
     lite_topic_queue,
     numbered_message,
     send_result_untrusted,
+    split_batches,
 )
 from rmqclient.sequence_lines import UNDER_WAY_MAX, SequenceLines
-from rmqclient.threads import Blocking, called
+from rmqclient.threads import Blocking, called, called_in_loop
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import Heartbeat, ProducerData
@@ -55,8 +58,10 @@ from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 SEND_TIMEOUT_S = 3.0
 """The limit for a send with all its attempts, as in Apache's clients."""
 
-ATTEMPTS_MAX = 3
+RETRY_TIMES = 2
+"""``retryTimesWhenSendFailed``, 5.5.0."""
 
+ATTEMPTS_PER_TIMEOUT = 3
 ATTEMPT_S_MIN, ATTEMPT_S_MAX = 1.0, SEND_TIMEOUT_S
 """Bounds of the time that an idempotent producer waits for each answer, which is a third of the send's time-out. It
 sends again as long as there is time."""
@@ -98,18 +103,33 @@ class Producer(Lifetime):
         instance_name: str | None = None,
         idempotent: bool = False,
         max_message_size_bytes: int = MESSAGE_SIZE_MAX_BYTES,
+        retry_times: int = RETRY_TIMES,
+        retry_another_broker_when_not_stored: bool = False,
+        send_latency_fault_enable: bool = False,
+        compress_from_bytes: int = COMPRESS_FROM_BYTES,
+        compress_level: int = COMPRESS_LEVEL,
     ):
         """``trace``: writes a record of every send to RMQ_SYS_TRACE_TOPIC, or to the topic named. ``instance_name``:
         the second half of the client id. ``idempotent``: rmqserver stores a message once, however often it is sent. A
         send is then repeated on its queue until its time is over, even if the message may have been stored.
         ``max_message_size_bytes``: larger bodies, before they are compressed, and larger batches are a UsageError. The
         broker has a limit of its own (``maxMessageSize``), and no request can carry more than BODY_SIZE_MAX_BYTES.
+
+        ``retry_times``: further attempts of a send whose queue is free, each on another broker if there is one.
+        ``retry_another_broker_when_not_stored``: also after an answer that is not SEND_OK, though the message may then
+        be stored twice. ``send_latency_fault_enable``: brokers that were slow or failed are avoided for a while.
+        ``compress_from_bytes``, ``compress_level``: which bodies zlib compresses, and how (0 to 9).
+
         UsageError for invalid addresses or an invalid group."""
         if problem := group_problem(group):
             raise UsageError(problem)
         self.group = group
         self._timeout_s = timeout_s
         self._body_max_bytes = min(max_message_size_bytes, BODY_SIZE_MAX_BYTES)
+        self._attempts = 1 + max(0, retry_times)
+        self._retries_not_stored = retry_another_broker_when_not_stored
+        self._compression = Compression(compress_from_bytes, compress_level)
+        self._turns = QueuesInTurn(avoids_slow_brokers=send_latency_fault_enable)
         self._traces = Traces.wanted(group, trace)
         self._lines = SequenceLines() if idempotent else None
         self._open_requests = OpenRequests()
@@ -123,7 +143,6 @@ class Producer(Lifetime):
             handlers=self._broker_request_handlers(),
         )
         self._sends: dict[MessageQueue, SendRequests] = {}
-        self._turn = itertools.count(random.randrange(1 << 16))  # producers started together use different queues
 
     @classmethod
     def blocking(cls: Callable[P, Producer], *args: P.args, **kwargs: P.kwargs) -> BlockingProducer:
@@ -131,43 +150,54 @@ class Producer(Lifetime):
         return BlockingProducer(cls(*args, **kwargs))
 
     async def send(
-        self, message: Message, queue: MessageQueue | None = None, *, timeout_s: float | None = None
+        self, message: Message, queue: MessageQueue | QueueSelector | None = None, *, timeout_s: float | None = None
     ) -> SendResult:
-        """Stores one message, on ``queue`` if it is given, else on the next writable queue in turn. Messages of one
-        lite topic all go to one queue. If only one queue will do, there is one attempt. Returns when the broker has
-        answered: ``status`` says whether it kept all its promises."""
+        """Stores one message: on ``queue``, or on the one that this function chooses (``by_hash(key)``, ``by_random``
+        or your own), else on the queue of its sharding key or lite topic, else on the next writable one in turn. If
+        only one queue will do, there is one attempt, which waits while that queue's broker has no master. Returns when
+        the broker has answered: ``status`` says whether it kept all its promises."""
         return await self._send_message(message, queue, timeout_s)
 
     async def send_batch(
-        self, messages: list[Message], queue: MessageQueue | None = None, *, timeout_s: float | None = None
+        self,
+        messages: list[Message],
+        queue: MessageQueue | QueueSelector | None = None,
+        *,
+        timeout_s: float | None = None,
     ) -> SendResult:
         """Stores messages of one topic on one queue, all of them or none; together they may have
-        ``max_message_size_bytes``."""
+        ``max_message_size_bytes`` (``split`` makes such batches). UsageError if they belong on several queues."""
         if not messages:
             raise UsageError("a batch needs at least one message")
         topic = messages[0].topic
         if any(message.topic != topic for message in messages):
             raise UsageError("a batch goes to one topic")
-        _check_queue(queue, topic)
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        chosen = {await self._chosen(message, queue) for message in messages if message.lite_topic is None}
+        if len(chosen) > 1:
+            raise UsageError("a batch goes to one queue, and these messages belong on several")
         if self._lines is not None:
             raise UsageError("an idempotent producer sends messages one by one: many tasks may send at a time")
         began_s = time.time()
         code = RequestCode.SEND_BATCH_MESSAGE
-        result = await self._send(topic, code, lambda sends: sends.of_batch(messages), queue, timeout_s)
+        result = await self._send(
+            topic, code, lambda sends: sends.of_batch(messages), next(iter(chosen), None), timeout_s
+        )
         self._trace(messages, result, began_s)
         return result
 
-    async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> str:
+    def split(self, messages: Iterable[Message]) -> Iterator[list[Message]]:
+        """Batches for ``send_batch``, each as large as ``max_message_size_bytes`` permits, in the given order.
+        UsageError for a message that is too large for any."""
+        return split_batches(messages, self._body_max_bytes)
+
+    async def send_oneway(self, message: Message, queue: MessageQueue | QueueSelector | None = None) -> str:
         """Hands one message to the connection and does not wait for the broker. Returns the message id. The client
         never learns whether the message was stored."""
-        _check_queue(queue, message.topic)
-        writable = await self._writable(message.topic)
-        if message.lite_topic is not None and queue is None:
-            queue = lite_topic_queue(message.lite_topic, writable)
-        queue = queue or self._next_queue(writable, None)
-        ext, body, message_id = self._sends_to(queue).of(message)
-        address = self._client.routes.master_of(queue)
+        chosen = await self._chosen(message, queue)
+        chosen = chosen or self._next_queue(await self._writable(message.topic), None)
+        ext, body, message_id = self._sends_to(chosen).of(message)
+        address = self._client.routes.master_of(chosen)
         code = RequestCode.SEND_MESSAGE_V2
         await self._client.channels.oneway(address, code, ext, body, timeout_s=self._timeout_s)
         return message_id
@@ -231,20 +261,34 @@ class Producer(Lifetime):
     # --- how ---------------------------------------------------------------------------------------------------------
 
     async def _send_message(
-        self, message: Message, queue: MessageQueue | None, timeout_s: float | None, sys_flag: int = 0
+        self, message: Message, queue: MessageQueue | QueueSelector | None, timeout_s: float | None, sys_flag: int = 0
     ) -> SendResult:
-        _check_queue(queue, message.topic)
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         code = RequestCode.SEND_REPLY_MESSAGE_V2 if is_reply(message) else RequestCode.SEND_MESSAGE_V2
         began_s = time.time()
-        if message.lite_topic is not None and queue is None:
-            queue = lite_topic_queue(message.lite_topic, await self._writable(message.topic))
+        chosen = await self._chosen(message, queue)
         if self._lines is not None and not is_reply(message):
-            result = await self._send_numbered(self._lines, message, queue, timeout_s)
+            result = await self._send_numbered(self._lines, message, chosen, timeout_s)
         else:
-            result = await self._send(message.topic, code, lambda sends: sends.of(message, sys_flag), queue, timeout_s)
+            result = await self._send(message.topic, code, lambda sends: sends.of(message, sys_flag), chosen, timeout_s)
         self._trace([message], result, began_s)
         return result
+
+    async def _chosen(self, message: Message, queue: MessageQueue | QueueSelector | None) -> MessageQueue | None:
+        """The only queue that will do; None if any will. UsageError for a queue of another topic: the message would go
+        there."""
+        if message.lite_topic is not None and queue is None:
+            return lite_topic_queue(message.lite_topic, await self._writable(message.topic))
+        if queue is None:
+            if message.sharding_key is None:
+                return None
+            queue = by_hash(message.sharding_key)
+        if not isinstance(queue, MessageQueue):
+            ordered = (await self._client.routes.queues(message.topic, create=True)).ordered
+            queue = queue(ordered or await self._writable(message.topic), message)
+        if queue.topic != message.topic:
+            raise UsageError(f"a message for topic {message.topic} cannot go to a queue of topic {queue.topic}")
+        return queue
 
     async def _send(
         self,
@@ -256,10 +300,12 @@ class Producer(Lifetime):
     ) -> SendResult:
         deadline_s = anyio.current_time() + timeout_s
         failed_broker = None
-        for attempts_left in reversed(range(ATTEMPTS_MAX if queue is None else 1)):
+        for attempts_left in reversed(range(self._attempts if queue is None else 1)):
             target = await self._reachable(topic, queue, failed_broker, deadline_s)
             try:
-                return await self._send_once(target, code, request, deadline_s)
+                result = await self._send_once(target, code, request, deadline_s)
+                if result.status is SendStatus.SEND_OK or not (self._retries_not_stored and attempts_left):
+                    return result
             except ConnectError:
                 self._client.routes.refresh_soon()
                 if not attempts_left or anyio.current_time() >= deadline_s:
@@ -340,7 +386,7 @@ class Producer(Lifetime):
             with line.turn() as turn:
                 while True:
                     numbered = numbered_message(message, turn.begins_attempt())
-                    attempt_s = min(max(timeout_s / ATTEMPTS_MAX, ATTEMPT_S_MIN), ATTEMPT_S_MAX)
+                    attempt_s = min(max(timeout_s / ATTEMPTS_PER_TIMEOUT, ATTEMPT_S_MIN), ATTEMPT_S_MAX)
                     attempt_end_s = anyio.current_time() + attempt_s
                     request = functools.partial(SendRequests.of, message=numbered)
                     try:
@@ -357,8 +403,15 @@ class Producer(Lifetime):
     ) -> SendResult:
         ext, body, message_ids = request(self._sends_to(queue))
         address = self._client.routes.master_of(queue)
-        timeout_s = deadline_s - anyio.current_time()
-        answer = await self._client.channels.request(address, code, ext, body, timeout_s=timeout_s, accept=STORED_CODES)
+        began_s = anyio.current_time()
+        try:
+            answer = await self._client.channels.request(
+                address, code, ext, body, timeout_s=deadline_s - began_s, accept=STORED_CODES
+            )
+        except RocketMQError:
+            self._turns.took(queue.broker_name, began_s, anyio.current_time(), has_failed=True)
+            raise
+        self._turns.took(queue.broker_name, began_s, anyio.current_time())
         return send_result_untrusted(answer, message_ids, queue)
 
     async def _be_known(self) -> None:
@@ -384,7 +437,7 @@ class Producer(Lifetime):
         if sends is None:
             if len(self._sends) >= QUEUES_KNOWN_MAX:
                 self._sends.clear()
-            sends = self._sends[placed] = SendRequests(placed, self.group, self._body_max_bytes)
+            sends = self._sends[placed] = SendRequests(placed, self.group, self._body_max_bytes, self._compression)
         return sends
 
     async def _writable(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -401,12 +454,7 @@ class Producer(Lifetime):
         return found.writable
 
     def _next_queue(self, queues: tuple[MessageQueue, ...], failed_broker: str | None) -> MessageQueue:
-        """The next queue in turn, on another broker than ``failed_broker`` if there is one."""
-        for _ in queues:
-            queue = queues[next(self._turn) % len(queues)]
-            if queue.broker_name != failed_broker:
-                return queue
-        return queues[next(self._turn) % len(queues)]
+        return self._turns.next(queues, failed_broker, anyio.current_time())
 
     # --- lifetime ----------------------------------------------------------------------------------------------------
 
@@ -431,14 +479,9 @@ class Producer(Lifetime):
 class BlockingProducer(Blocking[Producer]):
     send = called(Producer.send)
     send_batch = called(Producer.send_batch)
+    split = called_in_loop(Producer.split)
     send_oneway = called(Producer.send_oneway)
     request = called(Producer.request)
     reply = called(Producer.reply)
     recall = called(Producer.recall)
     queues = called(Producer.queues)
-
-
-def _check_queue(queue: MessageQueue | None, topic: str) -> None:
-    """UsageError for a queue of another topic: the message would go there."""
-    if queue is not None and queue.topic != topic:
-        raise UsageError(f"a message for topic {topic} cannot go to a queue of topic {queue.topic}")

@@ -1,6 +1,6 @@
 """Conversion of messages to the ext fields and body of a send (``DefaultMQProducerImpl`` and ``Validators``, 5.5.0).
 
-The trio producer and the admin client share it, so that all messages are compressed, keyed and checked alike. The part
+The producers and the admin client share it, so that all messages are compressed, keyed and checked alike. The part
 that all sends from one group to one queue have in common is made once, which halves the cost of a send.
 """
 
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -68,6 +69,16 @@ _MAX_RECONSUME_TIMES = _LETTERS["max_reconsume_times"]
 _unique_ids = UniqueIds()
 
 
+class Compression(NamedTuple):
+    """Bodies from ``from_bytes`` on are compressed by zlib, at ``level`` 0 to 9."""
+
+    from_bytes: int = COMPRESS_FROM_BYTES
+    level: int = COMPRESS_LEVEL
+
+
+COMPRESSION = Compression()
+
+
 class EncodedSend(NamedTuple):
     """An encoded send. ``unique_keys``: those of its messages, joined by commas."""
 
@@ -79,11 +90,18 @@ class EncodedSend(NamedTuple):
 class SendRequests:
     """Makes the sends from one producer group to one queue."""
 
-    def __init__(self, queue: MessageQueue, producer_group: str, body_max_bytes: int = BODY_SIZE_MAX_BYTES):
+    def __init__(
+        self,
+        queue: MessageQueue,
+        producer_group: str,
+        body_max_bytes: int = BODY_SIZE_MAX_BYTES,
+        compression: Compression = COMPRESSION,
+    ):
         """By default the broker decides how large a body or a batch may be. UsageError for a topic to which no client
         may send."""
         check_topic(queue.topic)
         self._body_max_bytes = body_max_bytes
+        self._compression = compression
         self._is_retry = queue.topic.startswith(RETRY_PREFIX)
         self._common = to_ext(
             SendHeaderV2(
@@ -105,8 +123,8 @@ class SendRequests:
         if self._is_retry:
             message = _retry_counts_to_header(message, ext)
         properties, unique_key = message_properties(message)
-        if len(body) >= COMPRESS_FROM_BYTES:
-            body = zlib.compress(body, COMPRESS_LEVEL)
+        if len(body) >= self._compression.from_bytes:
+            body = zlib.compress(body, self._compression.level)
             sys_flag |= COMPRESSED_ZLIB
         if sys_flag:
             ext[_SYS_FLAG] = str(sys_flag)
@@ -136,12 +154,8 @@ class SendRequests:
         items, unique_keys = [], []
         for message in messages:
             check_body(message.body, self._body_max_bytes)
-            if message.is_delayed:
-                raise UsageError("a batch cannot be delayed")
-            if message.lite_topic is not None:
-                raise UsageError("a batch cannot go to lite topics: send its messages one by one")
-            properties, unique_key = message_properties(message)
-            items.append(BatchItem(message.flag, message.body, properties.encode()))
+            item, unique_key = _batch_item(message)
+            items.append(item)
             unique_keys.append(unique_key)
         body = encode_batch(items)
         check_body(body, self._body_max_bytes)
@@ -149,6 +163,36 @@ class SendRequests:
         ext[_BATCH] = "true"
         ext[_BORN_TIMESTAMP] = str(time.time_ns() // 1_000_000)
         return EncodedSend(ext, body, ",".join(unique_keys))
+
+
+def _batch_item(message: Message) -> tuple[BatchItem, str]:
+    """A message of a batch, and its unique key. UsageError if it cannot be in one."""
+    if message.is_delayed:
+        raise UsageError("a batch cannot be delayed")
+    if message.lite_topic is not None:
+        raise UsageError("a batch cannot go to lite topics: send its messages one by one")
+    properties, unique_key = message_properties(message)
+    return BatchItem(message.flag, message.body, properties.encode()), unique_key
+
+
+def split_batches(messages: Iterable[Message], max_bytes: int) -> Iterator[list[Message]]:
+    """Batches of at most ``max_bytes`` as they are encoded, in the given order. UsageError for a message that is too
+    large for a batch of its own, and for one that cannot be in a batch; the batches before it were yielded."""
+    batch: list[Message] = []
+    batch_bytes = 0
+    for number, message in enumerate(messages):
+        size_bytes = len(encode_batch([_batch_item(message)[0]]))
+        if size_bytes > max_bytes:
+            if batch:
+                yield batch
+            raise UsageError(f"message {number} takes {size_bytes} bytes in a batch, more than {max_bytes}")
+        if batch and batch_bytes + size_bytes > max_bytes:
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(message)
+        batch_bytes += size_bytes
+    if batch:
+        yield batch
 
 
 def _retry_counts_to_header(message: Message, ext: dict[str, str]) -> Message:
@@ -191,6 +235,8 @@ def message_properties(message: Message) -> tuple[str, str]:
     if message.lite_topic is not None:
         check_lite_topic(message.lite_topic)
         properties[props.LITE_TOPIC] = message.lite_topic
+    if message.sharding_key is not None:
+        properties[props.SHARDING_KEY] = message.sharding_key
     if message.priority is not None:
         properties[props.PRIORITY] = str(message.priority)
     unique_key = properties.get(props.UNIQUE_KEY) or _unique_ids.next()
@@ -222,16 +268,20 @@ def numbered_message(message: Message, number: ProducerSequence) -> Message:
 
 
 def _delay_properties(message: Message) -> dict[str, str]:
-    """The properties of its delay. UsageError for several delays in one message."""
+    """The properties of its delay. UsageError for several delays in one message, and for jitter in a delay by
+    level."""
     wanted = {
         props.DELAY: message.delay_level,
         props.TIMER_DELAY_MS: math.ceil(message.delay_s * 1000),
         props.TIMER_DELIVER_MS: message.deliver_at_ms,
     }
-    found = {name: str(value) for name, value in wanted.items() if value}
+    found = {name: value for name, value in wanted.items() if value}
     if len(found) > 1:
         raise UsageError("a message may have only one of delay_level, delay_s and deliver_at_ms")
-    return found
+    if message.jitter_ms and props.DELAY in found:
+        raise UsageError("jitter_ms is for delay_s and deliver_at_ms: the times of delay levels are fixed")
+    later_ms = random.randint(0, message.jitter_ms)
+    return {name: str(value + later_ms) for name, value in found.items()}
 
 
 def lite_topic_queue(lite_topic: str, writable: Sequence[MessageQueue]) -> MessageQueue:

@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 from rmqclient.lifetime import P
 from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
 from rmqclient.producer import SEND_TIMEOUT_S, BlockingProducer, Producer
+from rmqclient.queue_choice import QueueSelector
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.sending import MESSAGE_SIZE_MAX_BYTES
 from rmqclient.threads import called
@@ -129,7 +130,7 @@ class TransactionProducer(Producer):
         return BlockingTransactionProducer(cls(*args, **kwargs))
 
     async def send_in_transaction(
-        self, message: Message, queue: MessageQueue | None = None, *, timeout_s: float | None = None
+        self, message: Message, queue: MessageQueue | QueueSelector | None = None, *, timeout_s: float | None = None
     ) -> TransactionSendResult:
         """Sends the half message, does the local transaction, and tells the broker how it ended. Errors of the send are
         as of ``send``; the local transaction was not begun then. An exception of the local transaction is raised as it

@@ -52,10 +52,13 @@ ROUTES_MAX = 10_000
 @dataclass(frozen=True, slots=True)
 class TopicQueues:
     """The queues of a route. ``writable`` are queues whose broker has a master. Brokers are in the order of their
-    names, as in Apache's clients. ``lacks_master``: a broker of the route has none now."""
+    names, as in Apache's clients. ``lacks_master``: a broker of the route has none now. ``ordered``: the queues among
+    which a key has its place. They stay while a broker has no master and, with an order configuration
+    (``updateOrderConf``), when queues are added."""
 
     readable: tuple[MessageQueue, ...]
     writable: tuple[MessageQueue, ...]
+    ordered: tuple[MessageQueue, ...]
     lacks_master: bool = False
 
 
@@ -206,6 +209,10 @@ class Routes:
         self._leaders.pop(topic, None)
         masters = {broker.broker_name for broker in route.broker_datas if MASTER_ID in broker.broker_addrs}
         data = sorted(route.queue_datas, key=lambda queues: queues.broker_name)
+        permitted = [each for each in data if each.perm & PERM_WRITE]
+        counts = _order_conf(route.order_topic_conf) or [
+            (each.broker_name, each.write_queue_nums) for each in permitted
+        ]
         queues = TopicQueues(
             readable=tuple(
                 MessageQueue(topic, each.broker_name, queue_id)
@@ -215,10 +222,11 @@ class Routes:
             ),
             writable=tuple(
                 MessageQueue(topic, each.broker_name, queue_id)
-                for each in data
-                if each.perm & PERM_WRITE and each.broker_name in masters
+                for each in permitted
+                if each.broker_name in masters
                 for queue_id in range(each.write_queue_nums)
             ),
+            ordered=tuple(MessageQueue(topic, name, queue_id) for name, count in counts for queue_id in range(count)),
             lacks_master=any(each.broker_name not in masters for each in data),
         )
         return self._keep(topic, queues)
@@ -227,7 +235,7 @@ class Routes:
         """A static topic's queues, in the order of their numbers (``ClientMetadata``, 5.5.0). ProtocolError."""
         leaders = self._leaders[topic] = leaders_untrusted(topic, mappings)
         queues = tuple(sorted(leaders))
-        return TopicQueues(readable=queues, writable=queues)
+        return TopicQueues(readable=queues, writable=queues, ordered=queues)
 
     def _borrow(self, topic: str, template: TopicRoute) -> TopicQueues:
         """The queues that brokers will create for a topic at its first message."""
@@ -238,7 +246,7 @@ class Routes:
             for each in sorted(template.queue_datas, key=lambda queues: queues.broker_name)
             for queue_id in range(min(DEFAULT_TOPIC_QUEUE_NUMS, each.read_queue_nums, each.write_queue_nums))
         )
-        return self._keep(topic, TopicQueues(readable=(), writable=writable))
+        return self._keep(topic, TopicQueues(readable=(), writable=writable, ordered=writable))
 
     def _keep(self, topic: str, queues: TopicQueues) -> TopicQueues:
         if topic not in self._queues and len(self._queues) >= ROUTES_MAX:
@@ -253,3 +261,15 @@ class Routes:
         for broker in route.broker_datas:
             if broker.broker_addrs:
                 self._addresses[broker.broker_name] = broker.broker_addrs
+
+
+def _order_conf(text: str | None) -> list[tuple[str, int]]:
+    """Broker names and queue counts of an order configuration, ``broker-a:4;broker-b:4``, in its order; nothing if
+    there is none, or none that can be read (``topicRouteData2TopicPublishInfo``, 5.5.0)."""
+    found = []
+    for part in (text or "").split(";"):
+        name, _, count = part.partition(":")
+        if not name or not count.isascii() or not count.isdigit():
+            return []
+        found.append((name, int(count)))
+    return found

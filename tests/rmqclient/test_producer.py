@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from rmqclient.message import Message, SendStatus
-from rmqclient.producer import ATTEMPTS_MAX, Producer
+from rmqclient.producer import RETRY_TIMES, Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import Heartbeat
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
@@ -174,7 +174,7 @@ async def test_attempts_end() -> None:
         async with cluster.producer() as producer:
             with pytest.raises(RefusedError, match="busy"):
                 await producer.send(Message("T", b"x"))
-        assert len(cluster.sends()) == ATTEMPTS_MAX
+        assert len(cluster.sends()) == RETRY_TIMES + 1
 
 
 @pytest.mark.parametrize("code", [13, 26, 29])

@@ -1,0 +1,202 @@
+"""Which queue a message goes to, and what a producer does about slow brokers and kept promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqclient import ConsumeFrom, Message, Producer, PushConsumer, SendStatus, by_hash, by_random
+from rmqclient.queue_choice import LATENCY_MAX_MS, NOT_AVAILABLE_DURATION_MS, QueuesInTurn
+from rmqclient.remoting.routes import _order_conf
+from rmqclient.sending import message_properties, split_batches
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import UsageError
+from rmqproto.java.java_hash import place_by_hash
+from rmqproto.message import properties as props
+from rmqproto.message.record import BatchItem, encode_batch
+from tests.rmqclient.collector import Collector, until
+from tests.rmqclient.test_producer import Cluster, broker, stored
+from tests.rmqclient.test_push_consumer_server import create_topic
+from tests.support.servers import Server
+
+anyio = pytest.mark.anyio
+
+
+@anyio
+async def test_messages_of_a_key_go_where_javas_selector_sends_them() -> None:
+    keys = [f"order-{number}" for number in range(20)]
+    with Cluster(broker(), broker(), queue_count=3) as cluster:
+        async with cluster.producer() as producer:
+            for key in keys:
+                await producer.send(Message("T", b"x", sharding_key=key))
+                await producer.send(Message("T", b"x"), by_hash(key))
+        sent = cluster.sends()
+    places = Counter((header.broker_name, header.queue_id) for header in sent)
+    wanted = [place_by_hash(key, 6) for key in keys]
+    assert places == Counter({(f"broker-{place // 3}", place % 3): 2 * n for place, n in Counter(wanted).items()})
+    assert Counter(props.parse(header.properties).get("__SHARDINGKEY") for header in sent) == {
+        None: 20, **dict.fromkeys(keys, 1),
+    }  # fmt: skip
+
+
+@anyio
+async def test_a_function_chooses() -> None:
+    def last(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        return queues[-1]
+
+    with Cluster(broker(), broker(), queue_count=2) as cluster:
+        async with cluster.producer() as producer:
+            result = await producer.send(Message("T", b"x"), last)
+            await producer.send_oneway(Message("T", b"x"), last)
+            assert (await producer.send(Message("T", b"x"), by_random)).queue.topic == "T"
+            with pytest.raises(UsageError, match="queue of topic U"):
+                await producer.send(Message("T", b"x"), lambda queues, message: MessageQueue("U", "broker-0", 0))
+    assert result.queue == MessageQueue("T", "broker-1", 1)
+
+
+@anyio
+async def test_a_key_keeps_its_queue_while_a_broker_has_no_master() -> None:
+    """Java's producers choose among the queues that are left then, and break the order."""
+    with Cluster(broker(), broker(), queue_count=2) as cluster:
+        async with cluster.producer() as producer:
+            queues = (await producer._client.routes.queues("T")).ordered
+            before = by_hash("k")(queues, Message("T", b"x"))
+            cluster.has_masters = False
+            await producer._client.routes._refresh("T")
+            changed = await producer._client.routes.queues("T")
+    assert not changed.writable
+    assert by_hash("k")(changed.ordered, Message("T", b"x")) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [("b:2;a:1", [("b", 2), ("a", 1)]), ("a:4", [("a", 4)]), (None, []), ("", []), ("a:x", []), ("a", []), ("a:٣", [])],
+)
+def test_an_order_configuration_says_where_keys_have_their_places(text: str | None, counts: object) -> None:
+    assert _order_conf(text) == counts
+
+
+@anyio
+async def test_a_batch_goes_to_the_queue_of_its_keys() -> None:
+    with Cluster(broker(), queue_count=4) as cluster:
+        async with cluster.producer() as producer:
+            result = await producer.send_batch(
+                [Message("T", b"1", sharding_key="a"), Message("T", b"2", sharding_key="a")]
+            )
+            with pytest.raises(UsageError, match="several"):
+                await producer.send_batch([Message("T", b"%d" % n, sharding_key=str(n)) for n in range(9)])
+    assert result.queue.queue_id == place_by_hash("a", 4)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300), max_size=30), st.integers(400, 2000))
+def test_batches_are_as_large_as_they_may_be(bodies: list[bytes], max_bytes: int) -> None:
+    messages = [Message("T", body) for body in bodies]
+    batches = list(split_batches(messages, max_bytes))
+    assert [message for batch in batches for message in batch] == messages
+
+    def size_bytes(batch: list[Message]) -> int:
+        items = [BatchItem(0, message.body, message_properties(message)[0].encode()) for message in batch]
+        return len(encode_batch(items))
+
+    assert all(batch and size_bytes(batch) <= max_bytes for batch in batches)
+    for batch, after in pairwise(batches):
+        assert size_bytes([*batch, after[0]]) > max_bytes
+
+
+def test_a_message_that_no_batch_can_hold_is_told() -> None:
+    batches = split_batches([Message("T", b"1"), Message("T", b"2" * 900)], 500)
+    assert next(batches) == [Message("T", b"1")]
+    with pytest.raises(UsageError, match=r"message 1 takes \d+ bytes in a batch, more than 500"):
+        next(batches)
+
+
+@anyio
+@pytest.mark.parametrize(("again", "requests"), [(False, 1), (True, 3)])
+async def test_what_was_not_kept_as_promised_is_sent_again_if_wanted(again: bool, requests: int) -> None:
+    with Cluster(broker(partial(stored, code=12)), broker(partial(stored, code=12))) as cluster:
+        async with cluster.producer(retry_another_broker_when_not_stored=again) as producer:
+            result = await producer.send(Message("T", b"x"))
+        assert len(cluster.sends()) == requests
+    assert result.status is SendStatus.FLUSH_SLAVE_TIMEOUT
+
+
+@anyio
+async def test_a_producer_may_have_no_second_attempt() -> None:
+    with Cluster(broker(partial(stored, code=2, remark="busy"))) as cluster:
+        async with cluster.producer(retry_times=0) as producer:
+            with pytest.raises(Exception, match="busy"):
+                await producer.send(Message("T", b"x"))
+        assert len(cluster.sends()) == 1
+
+
+@anyio
+async def test_compression_is_the_applications_choice() -> None:
+    with Cluster(broker()) as cluster:
+        async with cluster.producer(compress_from_bytes=100, compress_level=9) as producer:
+            await producer.send(Message("T", b"x" * 99))
+            await producer.send(Message("T", b"x" * 100))
+        assert [header.sys_flag & 1 for header in cluster.sends()] == [0, 1]
+
+
+A, B = MessageQueue("T", "a", 0), MessageQueue("T", "b", 0)
+
+
+@given(st.floats(0, 20_000))
+def test_a_slow_broker_is_avoided_for_a_while(latency_ms: float) -> None:
+    turns = QueuesInTurn(avoids_slow_brokers=True)
+    turns.took("a", 0.0, latency_ms / 1000)
+    steps = [rest for limit, rest in zip(LATENCY_MAX_MS, NOT_AVAILABLE_DURATION_MS, strict=True) if latency_ms >= limit]
+    rest_s = (steps[-1] if steps else 0) / 1000
+    during, after = latency_ms / 1000 + rest_s - 0.001, latency_ms / 1000 + rest_s + 0.001
+    if rest_s:
+        assert {turns.next((A, B), None, during) for _ in range(4)} == {B}
+        assert turns.next((A,), None, during) == A, "it is better than nothing"
+        assert turns.next((A, B), "b", during) == A, "and than the one that has just failed"
+    assert {turns.next((A, B), None, after) for _ in range(4)} == {A, B}
+
+
+def test_a_failed_send_counts_as_slow_only_where_that_is_wanted() -> None:
+    for avoids, seen in ((True, {B}), (False, {A, B})):
+        turns = QueuesInTurn(avoids_slow_brokers=avoids)
+        turns.took("a", 0.0, 0.01, has_failed=True)
+        assert {turns.next((A, B), None, 1.0) for _ in range(4)} == seen
+
+
+def test_jitter_spreads_timers_and_never_brings_one_early() -> None:
+    times = {
+        int(
+            props.parse(message_properties(Message("T", b"x", deliver_at_ms=10**12, jitter_ms=50))[0])[
+                props.TIMER_DELIVER_MS
+            ]
+        )
+        for _ in range(300)
+    }
+    assert min(times) >= 10**12
+    assert max(times) <= 10**12 + 50
+    assert len(times) > 20
+    with pytest.raises(UsageError, match="jitter_ms"):
+        message_properties(Message("T", b"x", delay_level=3, jitter_ms=50))
+
+
+@anyio
+async def test_states_of_an_order_come_in_their_order(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, collect = fresh("Orders"), Collector()
+    create_topic(server, topic, 4)
+    states = [b"%d:%s" % (order, state) for state in (b"made", b"paid", b"sent") for order in range(8)]
+    async with Producer(server.namesrv_addr, "p") as producer:
+        for state in states:
+            await producer.send(Message(topic, state, sharding_key=state.partition(b":")[0].decode()))
+    first = ConsumeFrom.FIRST_OFFSET
+    async with PushConsumer(
+        server.namesrv_addr, fresh("G"), {topic: "*"}, collect, orderly=True, consume_from=first
+    ):  # fmt: skip
+        await until(lambda: len(collect.bodies) == len(states))
+    for order in range(8):
+        mine = [body for body in collect.bodies if body.startswith(b"%d:" % order)]
+        assert mine == [b"%d:made" % order, b"%d:paid" % order, b"%d:sent" % order]
