@@ -13,7 +13,7 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError
 from rmqreplay.ledger.ledger import Fence
-from rmqreplay.ledger.letters import BrokerSeen, Letter, Place, letter_of
+from rmqreplay.ledger.letters import BrokerSeen, Letter, Place, letter_of, mark_of
 from rmqreplay.plans.plan import Plan
 from rmqreplay.sending.replay_ids import REPLAY_ID
 from rmqreplay.source.live import OpenCluster, queue_bounds
@@ -23,6 +23,7 @@ from rmqreplay.source.queue_ranges import DataLossError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+    from rmqreplay.source.archive_view import ArchiveView
     from rmqreplay.source.store_view import StoreView
 
 LOOK_PULLS_MAX = 64
@@ -148,14 +149,35 @@ class StoredLetters:
         return False
 
 
+class ArchivedLetters:
+    """The messages of an archive, as those of a store directory."""
+
+    def __init__(self, view: ArchiveView):
+        self._view = view
+        self.name_servers = frozenset[str]()
+
+    def broker(self, queue: MessageQueue) -> BrokerSeen:
+        return BrokerSeen()
+
+    def letter(self, place: Place) -> Letter | None:
+        parts = self._view.letter_parts(*place)
+        return None if parts is None else Letter(mark_of(*parts), parts[1], parts[2])
+
+    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        return self._view.bounds(queue)
+
+    def lacks_job(self, job: str, fences: list[Fence]) -> bool:
+        return False
+
+
 @contextmanager
 def letters_of(plan: Plan, open_cluster: OpenCluster) -> Iterator[LetterSource]:
     """The source of a plan's messages, open."""
     if plan.source.path is not None:
-        from rmqreplay.source.store_view import StoreView
+        from rmqreplay.source.archive_view import ArchiveView, open_files
 
-        with StoreView(plan.source.path, plan.source.broker_name) as view:
-            yield StoredLetters(view)
+        with open_files(plan.source.path, plan.source.broker_name) as view:
+            yield ArchivedLetters(view) if isinstance(view, ArchiveView) else StoredLetters(view)
     else:
         with open_cluster(plan.source.name_server or "") as cluster:
             yield LiveLetters(cluster.admin)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from rmqproto.errors import StorageError, UsageError
+from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions
 from rmqproto.wire.whole_types import whole
 from rmqreplay.ledger.letters import Witness
@@ -28,6 +28,10 @@ WAVE_S_AT_RATE = 10
 """A wave costs half a second in Spark, whatever its size. After a crash one wave is checked again."""
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class NothingSelectedError(NotFoundError):
+    """There is no message in the range, or none that fits."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from rmqproto.names import group_in_topic, retry_topic
 from rmqproto.wording import counted
 from rmqreplay.ledger.letter_source import letters_of
 from rmqreplay.ledger.sent_before import SentBefore, sent_before
-from rmqreplay.plans.plan import Plan, save_plan, wave_count_for
+from rmqreplay.plans.plan import NothingSelectedError, Plan, save_plan, wave_count_for
 from rmqreplay.run.engine import Engine
 from rmqreplay.run.group_guard import TO_SAME, refuse_orderly_group
 from rmqreplay.run.wave_spec import TaskReport, WaveSpec
@@ -60,7 +60,7 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
             wave_messages = plan.limit
         plan = msgspec.structs.replace(plan, ranges=first or (plan.ranges if sent.places.count else []))
     if not plan.ranges:
-        raise NotFoundError("nothing is selected: the queues hold no message in this range")
+        raise NothingSelectedError("nothing is selected: the queues hold no message in this range")
     os.makedirs(directory, exist_ok=True)
     excluded = engine.duplicates(plan) if plan.dedup else OffsetSet()
     duplicate_count = excluded.count
@@ -72,7 +72,7 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
     ))  # fmt: skip
     topics = sorted(report.topics) if plan.target.kind != "file" else []
     if not (report.selected or report.excluded or report.skipped):
-        raise NotFoundError(f"nothing is selected: none of {counted(plan.offset_count, 'message')} fits")
+        raise NothingSelectedError(f"nothing is selected: none of {counted(plan.offset_count, 'message')} fits")
     plan = msgspec.structs.replace(
         plan,
         target=msgspec.structs.replace(plan.target, topics=topics),

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from rmqproto.times import check_order
 from rmqreplay.plans.plan import (
     WAVE_MESSAGES_DEFAULT,
     AskedRanges,
+    NothingSelectedError,
     Plan,
     Selection,
     Source,
@@ -31,6 +32,7 @@ from rmqreplay.plans.plan import (
     check_job_name,
 )  # fmt: skip
 from rmqreplay.sending.redrive import check_target_topic, check_transform, parse_target
+from rmqreplay.source.archive_manifest import is_archive, load_manifest
 from rmqreplay.source.live import ClusterAccess, LiveCluster, checked_sql92
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where, resolve
@@ -46,6 +48,7 @@ class ReplayRequest(ClusterAccess):
 
     name_server: str | None = None
     path: str | None = None
+    """A store directory, or an archive."""
     broker_name: str | None = None
     topics: list[str] = field(default_factory=list)
     dlq_group: str | None = None
@@ -58,6 +61,8 @@ class ReplayRequest(ClusterAccess):
     end_text: str | None = None
     offsets: list[OffsetRange] | None = None
     """Exactly these; no times and no ``from_group`` then."""
+    after: Mapping[MessageQueue, int] = field(default_factory=dict)
+    """Starts there in these queues: other jobs have sent what precedes."""
     from_group: str | None = None
     """Starts at this group's committed offsets."""
     limit: int | None = None
@@ -106,7 +111,7 @@ def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time
     check_order(request.start_ms, request.end_ms, created_ms)
     ranges, source, not_searched = _resolve(request, topics)
     if not ranges:
-        raise NotFoundError(f"{', '.join(topics)}: no message in this range")
+        raise NothingSelectedError(f"{', '.join(topics)}: no message in this range")
     return Plan(
         job=check_job_name(_default_job_name(topics, created_ms) if request.job is None else request.job),
         created_ms=created_ms, source=source, ranges=ranges,
@@ -170,6 +175,8 @@ def _topics(request: ReplayRequest) -> list[str]:
         if (group := group_in_topic(request.dlq_group)) is not None:
             raise UsageError(f"{request.dlq_group} is a topic: name the group, {group}")
         topics.append(dlq_topic(request.dlq_group))
+    if not topics and request.path is not None and is_archive(request.path):
+        topics = list(dict.fromkeys(queue.topic for queue in load_manifest(request.path).ranges))
     if not topics:
         raise UsageError("nothing is selected", hint="--topic TOPIC or --dlq GROUP says what to replay")
     return topics
@@ -184,7 +191,7 @@ def _target(request: ReplayRequest) -> TargetRule:
 
 def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> None:
     if (request.name_server is None) == (request.path is None):
-        raise UsageError("the messages come either from a cluster (-n) or from store files (--store)")
+        raise UsageError("the messages come either from a cluster (-n) or from files (--store, --archive)")
     if target.kind == "topic":
         check_target_topic(target.name)
         if target.name in topics and request.target_name_server is None:
@@ -197,7 +204,7 @@ def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> Non
         changes = ", ".join(changing_options(request.transform))
         raise UsageError("a file gets the messages unchanged", hint=f"leave out {changes}")
     if request.path is not None and target.kind != "file" and request.target_name_server is None:
-        raise UsageError("store files do not say where to send to", hint="--target-name-server HOST:PORT")
+        raise UsageError("files do not say where to send to", hint="--target-name-server HOST:PORT")
     if request.offsets is not None and (
         request.start_ms is not None or request.end_ms is not None or request.from_group
     ):
@@ -251,9 +258,9 @@ def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRang
     """The ranges, their source, and ``LiveCluster.not_searched``."""
     wanted, not_searched = _wanted(request, topics), list[str]()
     if request.path is not None:
-        from rmqreplay.source.store_view import StoreView  # a quarter of a redrive's imports, only for --store
+        from rmqreplay.source.archive_view import open_files  # a quarter of a redrive's imports, only for files
 
-        with StoreView(request.path, request.broker_name) as view:
+        with open_files(request.path, request.broker_name) as view:
             ranges = resolve(wanted, view).ranges
         source = Source(path=os.path.abspath(request.path), broker_name=view.broker_name)
     else:
@@ -316,22 +323,26 @@ def _wanted(request: ReplayRequest, topics: list[str]) -> WantedRanges:
             start = Where(timestamp_ms=request.start_ms)
         elif request.from_group is not None:
             start = Where(keyword="group", group=request.from_group)
+        if request.after:  # times are a filter, too
+            start = Where(keyword="earliest", table=_table(request.after))
         end = Where(keyword="latest") if request.end_ms is None else Where(timestamp_ms=request.end_ms)
         return WantedRanges(topics=topics, start=start, end=end, missing_timestamp="latest")
     strangers = {each.queue.topic for each in request.offsets} - set(topics)
     if strangers:
         raise UsageError(f"--offsets names {min(strangers)}, which is not selected")
-    assigned: dict[str, dict[str, list[int]]] = {}
-    starts: OffsetTable = {}
-    ends: OffsetTable = {}
-    for each in request.offsets:
-        topic, broker_name, queue_id = each.queue.topic, each.queue.broker_name, each.queue.queue_id
-        assigned.setdefault(topic, {}).setdefault(broker_name, []).append(queue_id)
-        starts.setdefault(topic, {}).setdefault(broker_name, {})[queue_id] = each.start
-        ends.setdefault(topic, {}).setdefault(broker_name, {})[queue_id] = each.end
+    starts = _table({each.queue: each.start for each in request.offsets})
+    ends = _table({each.queue: each.end for each in request.offsets})
+    assigned = {topic: {name: [*ids] for name, ids in brokers.items()} for topic, brokers in starts.items()}
     return WantedRanges(
         assigned=assigned, start=Where(keyword="earliest", table=starts), end=Where(keyword="latest", table=ends)
     )
+
+
+def _table(offsets: Mapping[MessageQueue, int]) -> OffsetTable:
+    table: OffsetTable = {}
+    for queue, offset in offsets.items():
+        table.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = offset
+    return table
 
 
 def _only_queues(ranges: list[OffsetRange], queues: list[str]) -> list[OffsetRange]:

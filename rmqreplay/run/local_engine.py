@@ -53,7 +53,7 @@ class SelectedMessage:
 def spark_only(plan: Plan) -> str | None:
     """The option of the plan that needs Spark, as the user writes it; None if this engine can do the plan."""
     needs = {
-        "--store": plan.source.path is not None,
+        "--store and --archive": plan.source.path is not None,
         "--to file": plan.target.kind == "file",
         "--where": plan.selection.where is not None,
         "--body-expr": plan.transform.body_expression is not None,

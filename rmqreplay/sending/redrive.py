@@ -3,6 +3,7 @@ target."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
-from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
+from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK, COMPRESSION_ZLIB
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
 from rmqproto.wording import counted
 from rmqreplay.ledger.letters import mark_of
@@ -20,6 +21,8 @@ from rmqreplay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
 
 DROPPED_PROPERTIES = props.MARKS_OF_USE | {REPLAY_ID}
 
+COMPRESS_OVER_BYTES = 4 << 20
+"""The largest body that brokers take by default."""
 
 ORIGIN_TOPIC_PROPERTIES = (props.RETRY_TOPIC, props.DLQ_ORIGIN_TOPIC, props.REAL_TOPIC)
 
@@ -83,6 +86,9 @@ class Redrive:
             return Rejected(place, topic, 0, "its body is empty, which no broker takes")
         if problem := too_large(original.body):
             return Rejected(place, topic, 0, problem)
+        body, compression = original.body, original.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK)
+        if len(body) > COMPRESS_OVER_BYTES and not compression:  # it came to its broker compressed
+            body, compression = zlib.compress(body), COMPRESSED | COMPRESSION_ZLIB
         properties = self._properties(original, redrives, is_parked=is_parked)
         try:
             text = props.render(properties)
@@ -92,8 +98,7 @@ class Redrive:
             return Rejected(place, topic, 0, f"its properties take {len(text.encode())} bytes with the replay id")
         return Outgoing(
             replay_id=properties[REPLAY_ID], queue=original.queue, queue_offset=original.queue_offset, topic=topic,
-            body=original.body, properties=text, flag=original.flag,
-            sys_flag=original.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK),
+            body=body, properties=text, flag=original.flag, sys_flag=compression,
             mark=original.mark, alone=topic.startswith(RETRY_PREFIX) or props.DELAY in properties,
         )  # fmt: skip
 

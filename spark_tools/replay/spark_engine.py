@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -18,6 +18,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.filters.json_path import has_texts, parse_values
 from rmqproto.filters.message_conditions import compile_pattern, has_pattern
+from rmqproto.filters.sql92 import compile_sql92
+from rmqproto.filters.subscription import ALL, parse_tags
+from rmqproto.message.properties import TAGS
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.whole_types import whole
@@ -26,9 +29,11 @@ from rmqreplay.plans.plan import Plan, Selection, Source
 from rmqreplay.run.wave_spec import Failure, TaskReport, WaveSpec, failure, merge_reports
 from rmqreplay.sending.delivery import IN_FLIGHT_DEFAULT, Rejected
 from rmqreplay.sending.redrive import damaged_at_origin
+from rmqreplay.source.archive_manifest import is_archive
 from rmqreplay.source.live import LiveCluster, OpenCluster
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
 from rmqreplay.source.queue_ranges import OffsetTable
+from spark_tools.archive.archived_table import archived_frame
 from spark_tools.replay.arrow_stage import mapped, parts_frame
 from spark_tools.replay.sink import COLUMNS, REPORT_SCHEMA, WaveSink
 from spark_tools.row_filter import RowFilter
@@ -47,6 +52,8 @@ _PYTHON_ERROR = re.compile(r"[A-Za-z]\w*(Error|Exception|Interrupt|Iteration)(: 
 
 _OUR_ERRORS = ("rmqproto.errors.", "rmqreplay.", "spark_tools.")
 _PLACE = ("topic", "brokerName", "queueId", "queueOffset")
+TASK_OFFSETS = 1000
+"""So many successive messages of an archived queue go to one task."""
 
 
 class SparkJobError(RocketMQError):
@@ -84,6 +91,8 @@ class SparkEngine:
         live cluster: Spark pushes the SQL's conditions on topics, tags, times and numbers down to it, so that fewer
         rows are made. On store files the SQL must not drop damaged rows, and Spark pushes down no condition that lets
         these pass."""
+        if plan.source.path is not None and is_archive(plan.source.path):
+            return _filtered(self._archived(plan, plan.source.path, ranges), plan.selection)
         options: dict[str, str] = {
             **source_options(plan.source), **range_options(ranges), "minPartitions": str(self._partitions),
             "decompress": "true" if needs_plain_body(plan) else "false", "tags": plan.selection.tags,
@@ -110,6 +119,19 @@ class SparkEngine:
                 corrupt=read.on_corrupt == "column",
             )  # fmt: skip
         return _filtered(frame, plan.selection)
+
+    def _archived(self, plan: Plan, root: str, ranges: Sequence[OffsetRange]) -> DataFrame:
+        """The rows of an archive, in tasks that get the same ones on every attempt. What brokers and the reader of
+        store files filter is filtered here."""
+        from pyspark.sql import functions as f
+
+        frame = archived_frame(self._spark, root, hulls(ranges)).where(places_condition(hulls(ranges)))
+        tags, sql92 = plan.selection.tags, plan.selection.sql92
+        if (tags, sql92) != (ALL, None):
+            fits = f.udf(partial(_fits, tags, sql92), "boolean", useArrow=False)
+            frame = frame.where(f.col("corrupt").isNotNull() | fits("properties"))
+        spread = [*_PLACE[:3]] if plan.keep_order else [*_PLACE[:3], f.expr(f"queueOffset div {TASK_OFFSETS}")]
+        return frame.repartition(self._partitions, *spread).sortWithinPartitions(*_PLACE)
 
     def _whole(self, plan: Plan) -> DataFrame:
         """The selected messages of the plan that are not damaged."""
@@ -179,6 +201,14 @@ def _damage(row: Row) -> Failure:
     if not row["topic"]:
         return Failure("", -1, "", 0, reason)
     return failure(Rejected(_place(row), "", 0, reason))
+
+
+def _fits(tags: str, sql92: str | None, properties: Mapping[str, str]) -> bool:
+    """Whether a broker would hand out a message with these properties."""
+    return _parsed(tags).matches(properties.get(TAGS)) and (sql92 is None or _compiled(sql92)(properties))
+
+
+_parsed, _compiled = cache(parse_tags), cache(compile_sql92)
 
 
 def row_filters(selection: Selection) -> list[RowFilter]:

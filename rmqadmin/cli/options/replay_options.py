@@ -42,6 +42,13 @@ class SourceOptions(OptionGroup, frozen=True):
         Value.FILE,
         typer.Option("--store", metavar="DIR", help="Read from a store directory, not from a broker."),
     ] = None
+    archive: Annotated[
+        str | None,
+        Value.FILE,
+        typer.Option(
+            "--archive", metavar="DIR", help="Read from an archive of spark-archive; without --topic, all of it."
+        ),
+    ] = None
     broker_name: Annotated[
         str | None,
         Value.NAME,

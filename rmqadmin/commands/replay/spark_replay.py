@@ -5,8 +5,12 @@ standard error."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import pairs
@@ -26,10 +30,13 @@ from rmqadmin.cli.shared.spark_start import session_options
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.core.user_files import read_text
 from rmqproto.errors import UsageError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqreplay.plans.plan import Transform
     from rmqreplay.plans.request import ReplayRequest
+    from rmqreplay.run.entry import ReplayOutcome
+    from spark_tools.session import SessionOptions
 
 
 def spark_replay(
@@ -42,6 +49,9 @@ def spark_replay(
     pace: PaceOptions,
     guards: GuardOptions,
     spark: SparkOptions,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="With --job NAME: go on with what comes, job after job, until Ctrl-C.")
+    ] = False,
 ) -> Replayed:
     """Shows what would be sent; with --execute, sends each message once, whatever crashes on the way. Needs pip install
     'rmqadmin[spark]'.
@@ -50,25 +60,58 @@ def spark_replay(
       rmqadmin spark-replay -n 127.0.0.1:9876 --dlq billing
       rmqadmin spark-replay --execute --job billing-1 -n 127.0.0.1:9876 --dlq billing --to topic:invoices_again --yes
       rmqadmin spark-replay --resume --job billing-1
+      rmqadmin spark-replay --archive /data/archive -n 10.0.0.9:9876 --to same --job move --follow --execute --yes
     """
     from spark_tools.replay.entry import replay
     from spark_tools.session import check_installed
 
     check_installed()
+    files = _files(source)
     if source.open_dlq:
-        if source.dlq is None or source.store is not None:
+        if source.dlq is None or files is not None:
             raise UsageError("--open-dlq is for a group's dead letters on a broker (--dlq)")
         open_letters(call, source.dlq)
     request = None
-    if source.topics or source.dlq:
-        request = _request(call, source, selection, rewrite, delivery, pace, guards)
-    engine = partial(replay, session=session_options(spark))
-    return run_job(call, engine, request, work=work, pace=pace, guards=guards)
+    if source.topics or source.dlq or source.archive:
+        request = _request(call, source, files, selection, rewrite, delivery, pace, guards)
+    options = session_options(spark)
+    if not follow:
+        return run_job(call, partial(replay, session=options), request, work=work, pace=pace, guards=guards)
+    with following(call, options, executes=work.execute and not call.dry_run) as engine:
+        return run_job(call, engine, request, work=work, pace=pace, guards=guards)
+
+
+@contextmanager
+def following(call: Call, options: SessionOptions, *, executes: bool) -> Iterator[Callable[..., ReplayOutcome]]:
+    """The engine of --follow, in one session for all its jobs."""
+    from rmqreplay.run.following import LOOK_EVERY_S, follow
+    from spark_tools.replay.entry import replay
+    from spark_tools.session import spark_session
+
+    told = True
+
+    def tell(outcome: ReplayOutcome | None) -> None:
+        nonlocal told
+        if outcome is not None and outcome.result is not None:
+            told, result = False, outcome.result
+            rejected = f", {result.rejected} rejected: {result.failures_path}" if result.rejected else ""
+            call.notice(f"{result.job}: {counted(result.delivered_total, 'message')} sent{rejected}")
+        elif not told:
+            told = True
+            call.notice(f"everything is sent; looking for more every {LOOK_EVERY_S:.0f} s")
+
+    if not executes:
+        yield partial(follow, partial(replay, session=options))
+        return
+    call.notice("starting Spark, which takes some seconds")
+    with spark_session(options, call.notice) as session:
+        yield partial(follow, partial(replay, spark=session), on_round=tell)
 
 
 def _request(
     call: Call,
     source: SourceOptions,
+    files: str | None,
     selection: SelectionOptions,
     rewrite: RewriteOptions,
     delivery: DeliveryOptions,
@@ -81,8 +124,8 @@ def _request(
 
     between, credentials = source.between(call.now_ms(), call.notice), call.settings.credentials()
     return ReplayRequest(
-        name_server=None if source.store else ";".join(call.namesrv_addrs),
-        path=source.store,
+        name_server=None if files else ";".join(call.namesrv_addrs),
+        path=files,
         broker_name=source.broker_name,
         topics=source.topics or [],
         dlq_group=source.dlq,
@@ -104,7 +147,7 @@ def _request(
         ),
         transform=_transform(source, rewrite, delivery, guards),
         to=delivery.to,
-        target_name_server=delivery.target_namesrv or _target_of_store(call, source.store, delivery.to),
+        target_name_server=delivery.target_namesrv or _target_of_files(call, files, delivery.to),
         keep_order=_keep_order(delivery.order),
         dedup=guards.dedup,
         dedup_keep=guards.dedup_keep,
@@ -116,6 +159,19 @@ def _request(
         address_map=call.settings.address_map(),
         client=call.connections,
     )
+
+
+def _files(source: SourceOptions) -> str | None:
+    """The directory to read from, if it is not a cluster. UsageError if it is not what its option says."""
+    from rmqreplay.source.archive_manifest import is_archive
+
+    if source.archive is not None and source.store is not None:
+        raise UsageError("the messages come either from a store (--store) or from an archive (--archive)")
+    if source.archive is not None and not is_archive(source.archive):
+        raise UsageError(f"--archive {source.archive} holds no archive", hint="rmqadmin spark-archive makes one")
+    if source.store is not None and is_archive(source.store):
+        raise UsageError(f"--store {source.store} is an archive", hint="--archive reads it")
+    return source.archive or source.store
 
 
 def _transform(
@@ -153,8 +209,8 @@ def _is_file(to: str | None) -> bool:
     return to is not None and to.startswith("file:")
 
 
-def _target_of_store(call: Call, store: str | None, to: str | None) -> str | None:
-    """The name servers to send to: with --store, -n names the target."""
-    if store is None or _is_file(to) or not call.is_namesrv_given:
+def _target_of_files(call: Call, files: str | None, to: str | None) -> str | None:
+    """The name servers to send to: with --store or --archive, -n names the target."""
+    if files is None or _is_file(to) or not call.is_namesrv_given:
         return None
     return ";".join(call.namesrv_addrs)

@@ -1,3 +1,5 @@
+import zlib
+
 import pytest
 
 from rmqproto.bodies.base import MessageQueue
@@ -88,6 +90,13 @@ def test_what_cannot_be_sent_is_rejected_with_a_reason(changes, transform, why):
 def test_the_limit_of_a_message_is_the_brokers():
     """It may be raised (maxMessageSize), and then its dead letters can be as large."""
     sent(SAME, body=bytes(BODY_SIZE_MAX_BYTES))
+
+
+def test_a_large_body_is_compressed_as_it_was_when_it_came():
+    """Archives have plain bodies, of which brokers refuse those over 4 MiB."""
+    made = sent(SAME, body=bytes(5 << 20))
+    assert (zlib.decompress(made.body), made.sys_flag) == (bytes(5 << 20), 0x301)
+    assert sent(SAME, body=bytes(5 << 20), sys_flag=0x101).body == bytes(5 << 20), "as stored"
 
 
 SPENT = DEAD | {"REPLAY_ROUND": "3"}

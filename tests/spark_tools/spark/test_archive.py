@@ -18,11 +18,17 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.errors import StorageError
+from rmqproto.errors import NotFoundError, StorageError
+from rmqreplay.ledger.audit import AuditResult
+from rmqreplay.plans.plan import Selection
+from rmqreplay.plans.request import ReplayRequest
+from rmqreplay.run.entry import Runner
+from rmqreplay.run.hooks import Hooks, ReplayProgress
 from rmqreplay.source.archive_manifest import commit_batch, load_manifest
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.archive import archive_run, batches
 from spark_tools.archive.archive_run import ArchiveHooks, ArchiveRequest, archive
+from spark_tools.replay.entry import replay
 from spark_tools.source_options import ReadOptions
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.spark_tools.spark.streamed import Sender, each_once
@@ -103,6 +109,50 @@ def test_a_batch_that_ended_anywhere_is_done_once(spark, kept: Archive, monkeypa
     assert kept.holds() == 20
     assert kept.bodies(spark) == each_once(20)
     assert sorted(path.name for path in kept.directory.glob("*")) == ["_lock", "_manifest", f"topic={kept.topic}"]
+
+
+def test_an_archive_is_replayed_once_though_the_replay_is_interrupted(spark, kept: Archive, fresh, tmp_path) -> None:
+    """In waves of ten; the first attempt ends after the second."""
+    kept.more(20)
+    for number, tag in ((20, "a"), (21, "b")):
+        message = Message(kept.topic, b"%d" % number, tags=tag, keys="k", properties={"colour": "red"})
+        kept.admin.send_message(kept.address, MessageQueue(kept.topic, "broker-a", 0), message)
+    archive(kept.request, spark=spark)
+    target = fresh("Restored")
+    config = TopicConfig(topic_name=target, read_queue_nums=1, write_queue_nums=1, perm=6)
+    kept.admin.create_topic(kept.address, config)
+    wait_for_route(kept.admin, target)
+    request = ReplayRequest(
+        path=str(kept.directory), to=f"topic:{target}", target_name_server=kept.request.name_server, wave_messages=10
+    )
+
+    def end(progress: ReplayProgress) -> None:
+        if progress.wave == 2:
+            raise KeyboardInterrupt
+
+    runner = Runner(ledger_root=str(tmp_path / "ledgers"), hooks=Hooks(on_progress=end))
+    with pytest.raises(KeyboardInterrupt):
+        replay(request, runner, execute=True, job="restore", spark=spark)
+    runner = replace(runner, hooks=Hooks())
+    done = replay(None, runner, resume=True, job="restore", spark=spark)
+    assert done.result is not None
+    assert (done.result.delivered_total, done.result.audit) == (22, AuditResult(expected=22, found=22))
+    restored = kept.admin.pull_message(kept.address, MessageQueue(target, "broker-a", 0), 0).messages
+    assert Counter(message.body.decode() for message in restored) == each_once(22)
+    (red,) = (message for message in restored if message.body == b"21")
+    assert {name: red.properties[name] for name in ("TAGS", "KEYS", "colour")} == {
+        "TAGS": "b", "KEYS": "k", "colour": "red",
+    }  # fmt: skip
+
+    some = replace(request, selection=Selection(tags="a"), start_ms=red.store_timestamp_ms - 3_600_000)
+    planned = replay(some, runner, job="tagged", spark=spark).plan
+    assert (planned.shown["selected"], planned.offset_count) == (1, 22)
+    with pytest.raises(NotFoundError, match="no message in this range"):
+        replay(replace(request, start_ms=red.store_timestamp_ms), runner, job="later", spark=spark)
+    (file,) = kept.directory.glob("topic=*/date=*/*.parquet")
+    file.unlink()
+    with pytest.raises(StorageError, match=f"read {file}"):
+        replay(None, runner, execute=True, job="tagged", spark=spark)
 
 
 def test_only_one_process_writes(spark, kept: Archive) -> None:

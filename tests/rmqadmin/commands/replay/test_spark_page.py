@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic, retry_topic
+from rmqreplay.run import following
+from spark_tools import session
 from spark_tools.archive import archive_run
 from spark_tools.replay import entry
 from spark_tools.replay.spark_engine import SparkEngine
@@ -37,8 +40,8 @@ COUNT = 12
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    with spark_session(SessionOptions(master="local[2]", settings=QUICK_JVM)) as session:
-        yield session
+    with spark_session(SessionOptions(master="local[2]", settings=QUICK_JVM)) as running:
+        yield running
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ def in_one_session(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def same(*_: object) -> Iterator[Any]:
         yield spark
 
-    for module in (entry, archive_run):
+    for module in (entry, archive_run, session):
         monkeypatch.setattr(module, "spark_session", same)
 
 
@@ -150,7 +153,7 @@ def test_the_archive_of_the_page(
     with AdminClient(server.namesrv_addr) as admin:
         for number in range(COUNT):
             admin.send_message(server.broker_addr, queue, Message(queue.topic, b'{"number":%d}' % number))
-    once, again, _ = command_lines(ARCHIVE_PAGE)
+    once, again, *_ = command_lines(ARCHIVE_PAGE)
     run_line(rmqadmin, once, meant, monkeypatch)
     run_line(rmqadmin, again, meant, monkeypatch)
     ran = rmqadmin(
@@ -160,6 +163,20 @@ def test_the_archive_of_the_page(
     wanted = {"start_offset": 0, "end_offset": COUNT, "new": 0, "waiting": 0, "missing": None, "left_s": None}
     assert [wanted == {name: row[name] for name in wanted} for row in ran.items] == [True]
     assert (ran.document["summary"]["messages"], ran.document["summary"]["archived"]) == (0, COUNT)
+
+    def end(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(following, "follow", partial(following.follow, sleep=end))
+    where = ("--archive", meant["/data/archive"], "--to", f"topic:{names['invoices']}", "--ledger", str(tmp_path / "l"))
+    ran = rmqadmin("spark-replay", *where, "--job", "move", "--follow", "--execute", "--yes")
+    assert ran.status == ExitCode.INTERRUPTED
+    assert f"move.0: {COUNT} messages sent" in ran.err
+    assert "everything is sent; looking for more every 30 s" in ran.err
+    assert numbers(server, names["invoices"]) == list(range(COUNT))
+    ran = rmqadmin("spark-replay", "--archive", str(tmp_path), "--to", "same")
+    assert ran.status == ExitCode.USAGE
+    assert f"--archive {tmp_path} holds no archive" in ran.err
 
 
 def test_the_data_source_from_python(
