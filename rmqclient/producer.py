@@ -129,7 +129,7 @@ class Producer(Lifetime):
         self._attempts = 1 + max(0, retry_times)
         self._retries_not_stored = retry_another_broker_when_not_stored
         self._compression = Compression(compress_from_bytes, compress_level)
-        self._turns = QueuesInTurn(avoids_slow_brokers=send_latency_fault_enable)
+        self._turns = QueuesInTurn(avoids_slow_brokers=send_latency_fault_enable, clock_s=anyio.current_time)
         self._traces = Traces.wanted(group, trace)
         self._lines = SequenceLines() if idempotent else None
         self._open_requests = OpenRequests()
@@ -195,7 +195,7 @@ class Producer(Lifetime):
         """Hands one message to the connection and does not wait for the broker. Returns the message id. The client
         never learns whether the message was stored."""
         chosen = await self._chosen(message, queue)
-        chosen = chosen or self._next_queue(await self._writable(message.topic), None)
+        chosen = chosen or self._turns.next(await self._writable(message.topic), None)
         ext, body, message_id = self._sends_to(chosen).of(message)
         address = self._client.routes.master_of(chosen)
         code = RequestCode.SEND_MESSAGE_V2
@@ -332,7 +332,7 @@ class Producer(Lifetime):
         tried = {failed_broker}
         while True:
             writable = await self._writable_soon(topic, deadline_s, NotConnectedError)
-            target = queue or self._next_queue(writable, failed_broker)
+            target = queue or self._turns.next(writable, failed_broker)
             try:
                 await self._client.channels.connected(routes.master_of(target), deadline_s)
             except NotConnectedError:
@@ -377,7 +377,7 @@ class Producer(Lifetime):
             writable = await self._writable_soon(
                 message.topic, deadline_s, ConnectError, NotFoundError, RequestTimeoutError
             )
-            queue = queue or self._next_queue(writable, None)
+            queue = queue or self._turns.next(writable, None)
             line = lines.of(queue)
             failed = RequestTimeoutError(
                 f"{queue}: {UNDER_WAY_MAX} messages were under way, or one did not come through"
@@ -409,9 +409,9 @@ class Producer(Lifetime):
                 address, code, ext, body, timeout_s=deadline_s - began_s, accept=STORED_CODES
             )
         except RocketMQError:
-            self._turns.took(queue.broker_name, began_s, anyio.current_time(), has_failed=True)
+            self._turns.took(queue.broker_name, began_s, has_failed=True)
             raise
-        self._turns.took(queue.broker_name, began_s, anyio.current_time())
+        self._turns.took(queue.broker_name, began_s)
         return send_result_untrusted(answer, message_ids, queue)
 
     async def _be_known(self) -> None:
@@ -452,9 +452,6 @@ class Producer(Lifetime):
                 hint="Its permission, or that of its brokers, forbids writing.",
             )
         return found.writable
-
-    def _next_queue(self, queues: tuple[MessageQueue, ...], failed_broker: str | None) -> MessageQueue:
-        return self._turns.next(queues, failed_broker, anyio.current_time())
 
     # --- lifetime ----------------------------------------------------------------------------------------------------
 

@@ -36,13 +36,15 @@ class QueuesInTurn:
     """The choice for messages that may go anywhere. With ``avoids_slow_brokers`` (``sendLatencyFaultEnable``) a broker
     that was slow or failed is passed over for a while, as long as there is another."""
 
-    def __init__(self, *, avoids_slow_brokers: bool):
+    def __init__(self, *, avoids_slow_brokers: bool, clock_s: Callable[[], float]):
         self._avoids_slow = avoids_slow_brokers
+        self._clock_s = clock_s
         self._until_s: dict[str, float] = {}
         self._turn = itertools.count(random.randrange(1 << 16))  # producers started together use different queues
 
-    def next(self, queues: Sequence[MessageQueue], failed_broker: str | None, now_s: float) -> MessageQueue:
+    def next(self, queues: Sequence[MessageQueue], failed_broker: str | None) -> MessageQueue:
         """The next queue in turn, if possible on a good broker, else on another than ``failed_broker``."""
+        now_s = self._clock_s() if self._avoids_slow else 0.0
         second = None
         for _ in queues:
             queue = queues[next(self._turn) % len(queues)]
@@ -52,9 +54,10 @@ class QueuesInTurn:
                 second = second or queue
         return second or queues[next(self._turn) % len(queues)]
 
-    def took(self, broker_name: str, began_s: float, now_s: float, *, has_failed: bool = False) -> None:
-        """Notes how long a send to that broker took."""
+    def took(self, broker_name: str, began_s: float, *, has_failed: bool = False) -> None:
+        """Notes how long a send to that broker took, which ends now."""
         if self._avoids_slow:
+            now_s = self._clock_s()
             latency_ms = LATENCY_OF_FAILURE_MS if has_failed else (now_s - began_s) * 1000
             step = bisect_right(LATENCY_MAX_MS, latency_ms) - 1
             avoided_ms = NOT_AVAILABLE_DURATION_MS[step] if step >= 0 else 0
