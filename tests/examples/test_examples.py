@@ -1,0 +1,39 @@
+"""Each program of ``examples/`` prints what ``docs/examples.md`` says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import servers
+from tests.support.servers import Server
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/examples.md").read_text()
+PRINTED = dict(re.findall(r"^## .*?\(\.\./(examples/\w+\.py)\).*?^```text\n(.*?)^```$", PAGE, re.M | re.S))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    quick_checks = ("--set", "transactionCheckInterval=500", "--set", "transactionTimeOut=500")
+    with servers.standalone(tmp_path_factory.mktemp("examples"), *quick_checks) as running:
+        yield running
+
+
+def test_the_page_names_all_programs() -> None:
+    programs = {f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py")}
+    assert programs == PRINTED.keys()
+
+
+@pytest.mark.parametrize("program", sorted(PRINTED))
+def test_a_program_prints_what_the_page_says(program: str, server: Server) -> None:
+    if "sqlite3" in (ROOT / program).read_text():
+        pytest.importorskip("sqlite3", reason="a Python that was built without SQLite", exc_type=ImportError)
+    command = [sys.executable, "-W", "error", program, server.namesrv_addr]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, PRINTED[program]), done.stderr
