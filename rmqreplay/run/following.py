@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import UsageError
+from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 from rmqreplay.ledger.ledger import read_ledger
 from rmqreplay.plans.plan import NothingSelectedError, Plan, load_plan
 from rmqreplay.plans.request import ReplayRequest, default_ledger_root, difference
@@ -31,13 +31,15 @@ def follow(
     sleep: Callable[[float], None] = time.sleep,
 ) -> ReplayOutcome:
     """As ``engine``, which is ``redrive`` or ``replay``, again and again. Returns only a dry run's outcome, and one
-    whose audit found something wrong. Only the first job is confirmed. ``on_round`` gets each job's outcome, and None
+    whose audit found something wrong. Only the first job is confirmed. A broker that is away is waited for, unless it
+    is so from the beginning. ``on_round`` gets each job's outcome, and None
     if there was nothing new."""
     if request is None or job is None or resume:
         raise UsageError(
             "--follow needs --job NAME and what to send, each time", hint="it goes on where it was, without --resume"
         )
     _check(request)
+    has_sent = False
     root = os.path.abspath(runner.ledger_root or default_ledger_root())
     while True:
         plans = _begun(root, job)
@@ -57,9 +59,15 @@ def follow(
             on_round(None)
             sleep(LOOK_EVERY_S)
             continue
+        except (ConnectError, RequestTimeoutError):
+            if not has_sent:  # the address may be wrong
+                raise
+            sleep(LOOK_EVERY_S)
+            continue
         if outcome.result is None or (outcome.result.audit is not None and not outcome.result.audit.is_good):
             return outcome
         on_round(outcome)
+        has_sent = True
         runner = replace(runner, hooks=replace(runner.hooks, confirm=lambda plan: None))
 
 

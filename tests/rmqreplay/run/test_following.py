@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.errors import UsageError
+from rmqproto.errors import ConnectError, UsageError
 from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.entry import ReplayOutcome, Runner, redrive
 from rmqreplay.run.following import follow
@@ -41,8 +42,13 @@ class Move:
             self.admin.send_message(self.address, queue, Message(self.topic, b"%d" % self.count))
             self.count += 1
 
-    def follow(self, *then: Callable[[], None], runner: Runner | None = None) -> None:
-        """Follows; each time there is nothing new, one of ``then`` comes, and at last Ctrl-C."""
+    def follow(
+        self,
+        *then: Callable[[], None],
+        runner: Runner | None = None,
+        engine: Callable[..., ReplayOutcome] = redrive,
+    ) -> None:
+        """Follows; each time there is nothing new, or it waits, one of ``then`` comes, and at last Ctrl-C."""
         steps = iter(then)
 
         def step(_: float) -> None:
@@ -52,7 +58,7 @@ class Move:
                 raise KeyboardInterrupt from None
 
         with pytest.raises(KeyboardInterrupt):
-            follow(redrive, self.request, runner or self.runner, execute=True, resume=False, job="move", sleep=step)
+            follow(engine, self.request, runner or self.runner, execute=True, resume=False, job="move", sleep=step)
 
     def moved(self) -> Counter[int]:
         found = self.admin.pull_message(self.address, MessageQueue(self.target, "broker-a", 0), 0).messages
@@ -108,6 +114,22 @@ def test_what_came_while_nobody_followed_is_sent_though_it_is_older_than_since(m
     move.request = replace(move.request, start_ms=time.time_ns() // 1_000_000 + 60_000)
     move.follow()
     assert move.moved() == each_once(4)
+
+
+def test_a_broker_that_is_away_is_waited_for_once_something_was_sent(move: Move) -> None:
+    move.more(2)
+    away = iter([False, True])
+
+    def engine(*given: Any, **how: Any) -> ReplayOutcome:
+        if next(away, False):
+            raise ConnectError("it is away")
+        return redrive(*given, **how)
+
+    move.follow(lambda: move.more(2), engine=engine)
+    assert move.moved() == each_once(4)
+    away = iter([True])
+    with pytest.raises(ConnectError):
+        follow(engine, move.request, move.runner, execute=True, resume=False, job="move")
 
 
 def test_only_the_first_job_is_confirmed_and_a_dry_run_sends_nothing(move: Move) -> None:

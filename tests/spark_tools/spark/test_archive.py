@@ -32,7 +32,8 @@ from spark_tools.replay.entry import replay
 from spark_tools.source_options import ReadOptions
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.spark_tools.spark.streamed import Sender, each_once
-from tests.support.servers import Server
+from tests.support import servers
+from tests.support.servers import Server, until
 
 pytestmark = pytest.mark.spark
 
@@ -159,6 +160,32 @@ def test_only_one_process_writes(spark, kept: Archive) -> None:
     kept.more(4)
     with pytest.raises(StorageError, match="is being written by process"):
         archive(kept.request, ArchiveHooks(on_look=lambda *_: archive(kept.request, spark=spark)), spark=spark)
+
+
+def test_what_retention_took_is_told_and_passed_over_only_when_allowed(spark, tmp_path: Path) -> None:
+    settings = ("--set", "mappedFileSizeCommitLog=65536", "--set", "fileReservedTime=0")
+    with servers.standalone(tmp_path, *settings) as server, AdminClient(server.namesrv_addr) as admin:
+        queue, addr = MessageQueue("ShortKept", "broker-a", 0), server.broker_addr
+        admin.create_topic(addr, TopicConfig(topic_name=queue.topic, read_queue_nums=1, write_queue_nums=1, perm=6))
+        wait_for_route(admin, queue.topic)
+        kept = Archive(server, admin, queue.topic, tmp_path / "archive")
+        admin.send_message(addr, queue, Message(queue.topic, b"0"))
+        archive(kept.request, spark=spark)
+        for _ in range(40):
+            admin.send_message(addr, queue, Message(queue.topic, bytes(4000)))
+
+        def is_deleted() -> bool:
+            admin.delete_expired_commit_log(addr)
+            return admin.min_offset(addr, queue.topic, 0) > 1
+
+        until(is_deleted)
+        with pytest.raises(DataLossError, match="offset 1 is gone"):
+            archive(kept.request, spark=spark)
+        first = admin.min_offset(addr, queue.topic, 0)
+        outcome = archive(replace(kept.request, batch_messages=99, allow_loss=True), spark=spark)
+    ranges = outcome.manifest.ranges[queue]
+    assert [(each.start, each.end, each.missing) for each in ranges] == [(0, 1, 0), (1, 41, first - 1)]
+    assert kept.holds() == 1 + 41 - first
 
 
 def test_a_topic_that_was_made_anew_is_not_mixed_with_the_one_before(spark, kept: Archive, monkeypatch) -> None:

@@ -1,0 +1,47 @@
+"""``spark-archive --check``: what monitoring asks, without Spark and without a change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from rmqadmin.core.exit_codes import ExitCode
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqreplay.source.archive_manifest import ArchivedBatch, ArchivedRange, commit_batch, load_manifest
+from rmqreplay.source.offset_ranges import queue_text
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.servers import until
+
+QUEUE = MessageQueue("Waiting", "broker-a", 0)
+
+
+@pytest.mark.parametrize(("hours", "status"), [(72, ExitCode.OK), (0, ExitCode.REFUSED)])
+def test_the_status_says_whether_retention_is_near(
+    run: Rmqadmin, start_standalone, tmp_path: Path, hours: int, status: ExitCode
+) -> None:
+    server = start_standalone("--set", f"fileReservedTime={hours}")
+    with AdminClient(server.namesrv_addr) as admin:
+        config = TopicConfig(topic_name=QUEUE.topic, read_queue_nums=1, write_queue_nums=1, perm=6)
+        admin.create_topic(server.broker_addr, config)
+        until(lambda: QUEUE.topic in admin.topic_list())
+        for _ in range(4):
+            admin.send_message(server.broker_addr, QUEUE, Message(QUEUE.topic, b"x"))
+    directory = tmp_path / "archive"
+    (directory / "_manifest").mkdir(parents=True)
+    archived = ArchivedRange(queue=queue_text(QUEUE), start=0, end=3, messages=2)
+    commit_batch(load_manifest(str(directory)), ArchivedBatch(number=0, archived_ms=0, ranges=[archived], files=[]))
+    before = sorted(directory.rglob("*"))
+    words = ("spark-archive", "-n", server.namesrv_addr, "--topic", QUEUE.topic, "--archive", str(directory), "--check")
+    ran = run("-o", "json", *words)
+    assert ran.status == status, ran.err
+    assert ("retention gets near to 1 queue: archive more often" in ran.err) == (hours == 0)
+    (row,) = ran.items
+    wanted = {"start_offset": 0, "end_offset": 3, "new": 0, "waiting": 1, "missing": 1}
+    assert wanted == {name: row[name] for name in wanted}
+    assert sorted(directory.rglob("*")) == before
