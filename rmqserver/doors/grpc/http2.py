@@ -24,8 +24,9 @@ STREAMS_MAX = 1024
 HEADER_BLOCK_MAX_BYTES = 32 << 10
 """Of one request, with the heads of its frames: even empty ones come to an end."""
 FRAME_SIZE_MAX_BYTES = 16_384
-SETTINGS_AT_ONCE_MAX = 16
-"""Frames of settings in what came with one read: each changes the windows of all streams."""
+SHORT_FRAME_BYTES = 32
+SHORT_FRAMES_AT_ONCE_MAX = 2048
+"""In what came with one read: 64 KiB of frames that ask nothing would hold up others for ten milliseconds."""
 CANCELLED_MAX = 1000
 """How many calls more than it lets end a client may cancel: each costs more to take than to ask."""
 
@@ -39,6 +40,8 @@ _NUMBER = 0x7FFF_FFFF
 _HEAD = struct.Struct(">HBBBI")
 _DATA, _HEADERS, _PRIORITY, _RST_STREAM, _SETTINGS, _PUSH_PROMISE, _PING, _GOAWAY = range(8)
 _WINDOW_UPDATE, _CONTINUATION = 8, 9
+_COSTS = {_SETTINGS: 128, _PING: 128}
+"""Frames that count as so many short ones: settings change the windows of all streams, and a ping has an answer."""
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _HAS_PRIORITY = 1, 1, 4, 8, 32
 _HEADER_TABLE_SIZE, _ENABLE_PUSH, _MAX_STREAMS, _INITIAL_WINDOW, _MAX_FRAME, _MAX_HEADERS = range(1, 7)
 _PSEUDO_NEEDED = {b":method", b":scheme", b":path"}
@@ -144,7 +147,7 @@ class Http2:
         self._uncredited_bytes = 0
         self._events: list[StreamEvent] = []
         self._gone: set[int] = set()
-        self._settings_count = self._cancelled_count = 0
+        self._cancelled_count = 0
         self._queued: dict[int, deque[tuple[bytes, bool]]] = {}
         """Data that waits for a window, by stream; what is True is the trailers' block, which ends the stream."""
         self._has_more_room = False
@@ -190,7 +193,7 @@ class Http2:
             if end < len(PREFACE):
                 return 0
             self._has_preface, at = True, len(PREFACE)
-        self._settings_count = 0
+        spent = 0
         while end - at >= _HEAD.size:
             high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
             size = high << 8 | low
@@ -205,6 +208,9 @@ class Http2:
                 raise _Broken(_Error.PROTOCOL_ERROR, "the first frame is not of settings")
             if self._block is not None and (kind != _CONTINUATION or stream != self._block[0]):
                 raise _Broken(_Error.PROTOCOL_ERROR, "a header block does not go on")
+            spent += _COSTS.get(kind) or size < SHORT_FRAME_BYTES
+            if spent > SHORT_FRAMES_AT_ONCE_MAX:
+                raise _Broken(_Error.ENHANCE_YOUR_CALM, "so many short frames at once are not taken")
             take = self._take.get(kind)
             if take is not None:  # else a farewell, or an extension
                 take(flags, stream, data[at + _HEAD.size : after])
@@ -306,9 +312,6 @@ class Http2:
             return
         _check_size(len(payload) % _SETTING.size == 0)
         self._has_settings = True
-        self._settings_count += 1
-        if self._settings_count > SETTINGS_AT_ONCE_MAX:
-            raise _Broken(_Error.ENHANCE_YOUR_CALM, "so many settings at once are not taken")
         said = dict(_SETTING.iter_unpack(payload))
         if said.get(_ENABLE_PUSH, 0) > 1 or not FRAME_SIZE_MAX_BYTES <= said.get(_MAX_FRAME, 1 << 14) < 1 << 24:
             raise _Broken(_Error.PROTOCOL_ERROR, "a setting has a value that it cannot have")

@@ -100,7 +100,7 @@ def test_settings_without_end_are_not_taken(peer: Peer) -> None:
     assert not peer.pass_on(), "a few are"
     for size in range(20):
         peer.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: size})
-    with pytest.raises(ProtocolError, match="so many settings"):
+    with pytest.raises(ProtocolError, match="short frames"):
         peer.pass_on()
 
 
@@ -269,6 +269,26 @@ def test_calls_that_are_only_cancelled_come_to_an_end(http2: Http2) -> None:
     http2.received(request(stream + 2))
     with pytest.raises(ProtocolError, match="cancelled"):
         http2.received(frame(RST_STREAM, 0, stream + 2, u32(8)))
+
+
+@pytest.mark.parametrize(
+    ("said", "count"),
+    [
+        pytest.param(frame(PING, 0, 0, bytes(8)), 17, id="pings"),
+        pytest.param(frame(SETTINGS, payload=bytes(36)), 17, id="settings"),
+        pytest.param(frame(WINDOW_UPDATE, 0, 1, u32(1)), 2049, id="windows"),
+        pytest.param(frame(PRIORITY, 0, 1, bytes(5)), 2049, id="priorities"),
+        pytest.param(frame(DATA, 0, 1), 2049, id="empty data"),
+        pytest.param(frame(DATA, 0, 1, b"x"), 2049, id="single bytes"),
+        pytest.param(frame(RST_STREAM, 0, 1, u32(0)), 2049, id="resets"),
+        pytest.param(frame(200), 2049, id="frames of no known kind"),
+    ],
+)
+def test_a_flood_of_frames_that_ask_nothing_is_refused(http2: Http2, said: bytes, count: int) -> None:
+    """A read of 64 KiB of them would hold up others for ten milliseconds."""
+    http2.received(said * (count - 1))
+    with pytest.raises(ProtocolError, match="short frames"):
+        http2.received(said * count)
 
 
 def test_calls_that_end_well_make_up_for_cancelled_ones(http2: Http2) -> None:

@@ -104,6 +104,17 @@ def test_pings_are_answered(client: GrpcClient) -> None:
     assert any(type(event).__name__ == "PingAckReceived" for event in client.events)
 
 
+def test_pings_whose_answers_nobody_reads_come_to_an_end(typed_server: Server, client: GrpcClient) -> None:
+    """The broker stops to read, or ends the connection, long before 64 MiB are in its memory or the kernel's."""
+    host, _, port = typed_server.broker_addr.rpartition(":")
+    pings = (struct.pack(">IBI", 8 << 8 | 6, 0, 0) + bytes(8)) * 10
+    with socket.create_connection((host, int(port)), 2) as raw:
+        raw.sendall(PREFACE + struct.pack(">IBI", 4, 0, 0))
+        with pytest.raises((TimeoutError, ConnectionError)):
+            raw.sendall(pings * ((64 << 20) // len(pings)))
+    assert _route(client) == Code.OK
+
+
 @pytest.mark.parametrize("rest", [b"x" * 64, struct.pack(">I", 0xFFFFFF) * 9, PREFACE])
 def test_what_breaks_http_2_ends_only_its_connection(typed_server: Server, client: GrpcClient, rest: bytes) -> None:
     host, _, port = typed_server.broker_addr.rpartition(":")
