@@ -214,6 +214,7 @@ def http2(data: bytes) -> None:
     connection, at = Http2(), 0
     while at < len(data):
         size = 1 + data[at] % 64
+        assert not connection.has_more, "these are too few bytes for so many frames"
         for event in connection.received(data[at : at + size]):
             if isinstance(event, StreamEnded):
                 connection.begin(event.stream, b"\x88")

@@ -81,8 +81,10 @@ class ConnectionLoop(Protocol):
 class Cutter(Protocol):
     """What a connection needs of whoever makes something of its bytes: a ``FrameCutter``, or another door."""
 
-    held_bytes: int
     is_stopped: bool
+
+    @property
+    def held_bytes(self) -> int: ...
 
     def feed_untrusted(self, data: bytes) -> None: ...
 
@@ -299,6 +301,10 @@ class Connection:
 
     put_out = send
     """Sends bytes that are no answer of the remoting protocol; a subclass may count those."""
+
+    def stop(self) -> None:
+        """Call it while bytes are handled: what the cutter holds of them comes in the next turn."""
+        self._become(Event.STOP)
 
     def rest(self) -> None:
         """Call it while a request is handled: further requests, held or still to be read, wait a moment."""

@@ -24,9 +24,10 @@ STREAMS_MAX = 1024
 HEADER_BLOCK_MAX_BYTES = 32 << 10
 """Of one request, with the heads of its frames: even empty ones come to an end."""
 FRAME_SIZE_MAX_BYTES = 16_384
-SHORT_FRAME_BYTES = 32
-SHORT_FRAMES_AT_ONCE_MAX = 2048
-"""In what came with one read: 64 KiB of frames that ask nothing would hold up others for ten milliseconds."""
+FRAMES_AT_ONCE_MAX = 256
+"""Frames that are taken in one turn. 64 KiB of the shortest would hold up other connections for ten milliseconds."""
+SETTINGS_AT_ONCE_MAX = 16
+"""Frames of settings among them: each changes the windows of all streams."""
 CANCELLED_MAX = 1000
 """How many calls more than it lets end a client may cancel: each costs more to take than to ask."""
 
@@ -40,8 +41,6 @@ _NUMBER = 0x7FFF_FFFF
 _HEAD = struct.Struct(">HBBBI")
 _DATA, _HEADERS, _PRIORITY, _RST_STREAM, _SETTINGS, _PUSH_PROMISE, _PING, _GOAWAY = range(8)
 _WINDOW_UPDATE, _CONTINUATION = 8, 9
-_COSTS = {_SETTINGS: 128, _PING: 128}
-"""Frames that count as so many short ones: settings change the windows of all streams, and a ping has an answer."""
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _HAS_PRIORITY = 1, 1, 4, 8, 32
 _HEADER_TABLE_SIZE, _ENABLE_PUSH, _MAX_STREAMS, _INITIAL_WINDOW, _MAX_FRAME, _MAX_HEADERS = range(1, 7)
 _PSEUDO_NEEDED = {b":method", b":scheme", b":path"}
@@ -133,7 +132,9 @@ class Http2:
     def __init__(self) -> None:
         self._out = [_HELLO]
         self._rest = b""
-        """Of a frame that has not come whole."""
+        """What was not taken yet."""
+        self.has_more = False
+        """Whether whole frames are left for the next turn, which begins by ``received(b"")``."""
         self._has_preface = self._has_settings = False
         self._streams: dict[int, _Stream] = {}
         """Those that one side or both have not ended."""
@@ -155,11 +156,6 @@ class Http2:
         self.queued_bytes = 0
         self.is_over = False
         """Whether the peer has broken the rules of the connection."""
-        self._take: dict[int, Callable[[int, int, bytes], None]] = {
-            _DATA: self._take_data, _HEADERS: self._take_headers, _CONTINUATION: self._take_continuation,
-            _RST_STREAM: self._take_reset, _SETTINGS: self._take_settings, _PING: self._take_ping,
-            _WINDOW_UPDATE: self._take_window, _PRIORITY: self._take_priority, _PUSH_PROMISE: self._take_push,
-        }  # fmt: skip
 
     # --- bytes in ----------------------------------------------------------------------------------------------------
 
@@ -185,15 +181,16 @@ class Http2:
         return events
 
     def _take_frames(self, data: bytes) -> int:
-        """Takes all whole frames; where the next one begins."""
+        """Takes whole frames, as many as one turn has; where the next one begins."""
         at, end = 0, len(data)
+        self.has_more = False
         if not self._has_preface:
             if not PREFACE.startswith(data[: len(PREFACE)]):
                 raise _Broken(_Error.PROTOCOL_ERROR, "the connection does not begin with its preface")
             if end < len(PREFACE):
                 return 0
             self._has_preface, at = True, len(PREFACE)
-        spent = 0
+        count = settings_count = 0
         while end - at >= _HEAD.size:
             high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
             size = high << 8 | low
@@ -208,12 +205,16 @@ class Http2:
                 raise _Broken(_Error.PROTOCOL_ERROR, "the first frame is not of settings")
             if self._block is not None and (kind != _CONTINUATION or stream != self._block[0]):
                 raise _Broken(_Error.PROTOCOL_ERROR, "a header block does not go on")
-            spent += _COSTS.get(kind) or size < SHORT_FRAME_BYTES
-            if spent > SHORT_FRAMES_AT_ONCE_MAX:
-                raise _Broken(_Error.ENHANCE_YOUR_CALM, "so many short frames at once are not taken")
-            take = self._take.get(kind)
+            if count == FRAMES_AT_ONCE_MAX:
+                self.has_more = True
+                break
+            count += 1
+            settings_count += kind == _SETTINGS
+            if settings_count > SETTINGS_AT_ONCE_MAX:
+                raise _Broken(_Error.ENHANCE_YOUR_CALM, "so many settings at once are not taken")
+            take = _TAKE.get(kind)
             if take is not None:  # else a farewell, or an extension
-                take(flags, stream, data[at + _HEAD.size : after])
+                take(self, flags, stream, data[at + _HEAD.size : after])
             at = after
         return at
 
@@ -237,7 +238,7 @@ class Http2:
         if self._block_bytes > HEADER_BLOCK_MAX_BYTES:
             raise _Broken(_Error.ENHANCE_YOUR_CALM, f"header blocks of more than {HEADER_BLOCK_MAX_BYTES} bytes")
         if flags & _END_HEADERS:
-            self._block = None
+            self._block, self._block_bytes = None, 0
             self._take_block(stream, is_last, bytes(block))
 
     def _take_block(self, stream: int, is_last: bool, block: bytes) -> None:
@@ -410,6 +411,18 @@ class Http2:
         """Tells the peer to take another connection for what it asks from now on, and for what was not read here."""
         self._out.append(_frame(_GOAWAY, 0, 0, _TWO_U32.pack(self._last_stream, _Error.NO_ERROR)))
 
+    @property
+    def held_bytes(self) -> int:
+        """Of frames that were not taken, or are not whole."""
+        return len(self._rest) + self._block_bytes
+
+    def close(self) -> None:
+        """Forgets what it holds; the connection is gone."""
+        self._rest, self._block, self._block_bytes = b"", None, 0
+        self._out.clear()
+        self._streams.clear()
+        self._queued.clear()
+
     def to_send(self) -> bytes:
         """The bytes for the peer, which are then forgotten."""
         out, self._out = self._out, []
@@ -454,6 +467,14 @@ class Http2:
     def _forget(self, stream: int) -> None:
         del self._streams[stream]
         self.queued_bytes -= sum(len(part) for part, is_block in self._queued.pop(stream, ()) if not is_block)
+
+
+# Bound to each connection, they would keep it until the garbage collector comes.
+_TAKE: dict[int, Callable[[Http2, int, int, bytes], None]] = {
+    _DATA: Http2._take_data, _HEADERS: Http2._take_headers, _CONTINUATION: Http2._take_continuation,
+    _RST_STREAM: Http2._take_reset, _SETTINGS: Http2._take_settings, _PING: Http2._take_ping,
+    _WINDOW_UPDATE: Http2._take_window, _PRIORITY: Http2._take_priority, _PUSH_PROMISE: Http2._take_push,
+}  # fmt: skip
 
 
 def _check_size(is_right: bool) -> None:

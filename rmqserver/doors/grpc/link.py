@@ -107,7 +107,7 @@ class GrpcCall:
                 self._take(data[_FRAME.size :])
                 return
         self._begun += data
-        self.link.held_bytes += len(data)
+        self.link.message_bytes += len(data)
         while not self.closed and len(self._begun) >= _FRAME.size:
             compressed, size = _FRAME.unpack_from(self._begun)
             if size > MESSAGE_SIZE_MAX_BYTES:
@@ -119,7 +119,7 @@ class GrpcCall:
                 return None
             message = bytes(self._begun[_FRAME.size : _FRAME.size + size])
             del self._begun[: _FRAME.size + size]
-            self.link.held_bytes -= _FRAME.size + size
+            self.link.message_bytes -= _FRAME.size + size
             self._take(message)
         return None
 
@@ -198,7 +198,7 @@ class GrpcCall:
 
     def _end(self) -> None:
         self.closed = True
-        self.link.held_bytes -= len(self._begun)
+        self.link.message_bytes -= len(self._begun)
         self._begun.clear()
         self.link.ended(self._stream)
 
@@ -224,7 +224,7 @@ class Link:
         self.connection = connection
         self.service = service
         self.http2 = Http2()
-        self.held_bytes = 0
+        self.message_bytes = 0
         """Of messages that have not come whole."""
         self.is_stopped = False  # it holds no frames back: windows do that
         self._calls: dict[int, GrpcCall] = {}
@@ -234,6 +234,10 @@ class Link:
         self._is_feeding = False
         self._is_left = False
         """The client was told to take another connection: here it only gets the rest of its answers."""
+
+    @property
+    def held_bytes(self) -> int:
+        return self.message_bytes + self.http2.held_bytes
 
     def feed_untrusted(self, data: bytes) -> None:
         """Takes bytes of the client. ProtocolError if they break the rules of HTTP/2."""
@@ -255,6 +259,8 @@ class Link:
                     self._unread.pop(event.stream)()
         finally:
             self._is_feeding = False
+            if self.http2.has_more:
+                self.connection.stop()
             self.changed()
             if self.http2.is_over:  # the connection is closed next, and drops what has not left
                 self.connection.flush()
@@ -309,11 +315,12 @@ class Link:
             if call.on_lost is not None:
                 call.on_lost()
         self._calls.clear()
-        self.held_bytes = 0
+        self.message_bytes = 0
         for stream, lost in self._unread.items():
             if self.http2.is_waiting(stream):
                 lost()
         self._unread.clear()
+        self.http2.close()
 
 
 def _status_block(code: GrpcStatus, text: str) -> bytes:
