@@ -293,13 +293,13 @@ class TaskDelivery:
                 self._to_send.appendleft(Batch(missing, batch.tries))
 
 
-def batches(messages: Iterable[Outgoing], batch_messages: int) -> Iterator[Batch]:
+def batches(messages: Iterable[Outgoing], batch_messages: int, batch_bytes: int = BATCH_BYTES_MAX) -> Iterator[Batch]:
     """Groups neighbouring messages that can share a request: the same topic and sysFlag, within the limits of count and
     size."""
     current: list[Outgoing] = []
     size_bytes = 0
     for message in messages:
-        if current and not _fits(current, size_bytes, message, batch_messages):
+        if current and not _fits(current, size_bytes, message, batch_messages, batch_bytes):
             yield Batch(current)
             current, size_bytes = [], 0
         current.append(message)
@@ -308,11 +308,13 @@ def batches(messages: Iterable[Outgoing], batch_messages: int) -> Iterator[Batch
         yield Batch(current)
 
 
-def _fits(current: Sequence[Outgoing], size_bytes: int, message: Outgoing, batch_messages: int) -> bool:
+def _fits(
+    current: Sequence[Outgoing], size_bytes: int, message: Outgoing, batch_messages: int, batch_bytes: int
+) -> bool:
     first = current[0]
     return (
         len(current) < batch_messages
-        and size_bytes + message.size_bytes <= BATCH_BYTES_MAX
+        and size_bytes + message.size_bytes <= batch_bytes
         and message.topic == first.topic
         and message.sys_flag == first.sys_flag
         and message.target == first.target

@@ -13,6 +13,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Protocol
 
 from rmqproto.bodies.base import MessageQueue
@@ -24,6 +25,7 @@ from rmqproto.message.record import StoredMessage
 from rmqproto.message.sys_flag import COMPRESSED
 from rmqproto.wording import counted
 from rmqreplay.sending.delivery import (
+    BATCH_BYTES_MAX,
     BUSY_BACKOFF_S_MAX,
     BUSY_BACKOFF_S_MIN,
     Answer,
@@ -31,11 +33,14 @@ from rmqreplay.sending.delivery import (
     BatchOutcome,
     DeliveryError,
     Outgoing,
+    batches,
 )
 
 OF_QUEUE_MAX = REPEATS_KNOWN // 2
 """Messages of one queue under way: the broker must still know the place of each when it comes again."""
-UNDER_WAY_MAX = 512
+UNDER_WAY_MAX = 2048
+BATCH_MESSAGES_MAX = OF_QUEUE_MAX // 2
+"""So that one batch of a queue is under way while the next is made."""
 NO_PROGRESS_S_MAX = 120.0
 _ADDED = frozenset({props.UNIQUE_KEY, props.PRODUCER_SEQ, props.MSG_REGION, props.TRACE_ON, props.CLUSTER})
 """Properties that this writer or the broker adds."""
@@ -67,12 +72,16 @@ class NumberedTarget(Protocol):
 
 @dataclass(slots=True)
 class _Line:
-    """The messages of one queue. ``open``: those not known to be stored, by number."""
+    """The messages of one queue. ``open``: those not known to be stored, by number; ``unsent``: the newest of them, for
+    the next batch."""
 
     count: int = 0
     open: dict[int, Outgoing] = field(default_factory=dict)
+    unsent: list[Outgoing] = field(default_factory=list)
     is_broken: bool = False
     """One of them was not stored, so that those behind it cannot be."""
+    alone_end: int = 0
+    """Messages below this number are sent again one by one, because a batch of them was refused."""
 
     @property
     def span(self) -> int:
@@ -90,8 +99,12 @@ class IdempotentDelivery:
         epoch: int,
         clock: Callable[[], float],
         sleep: Callable[[float], None],
+        batch_messages: int = BATCH_MESSAGES_MAX,
+        batch_bytes: int = BATCH_BYTES_MAX,
     ):
         self._target = target
+        self._batch_messages = min(batch_messages, BATCH_MESSAGES_MAX)
+        self._batch_bytes = min(batch_bytes, BATCH_BYTES_MAX)
         self._producer = producer_id, epoch
         self._clock = clock
         self._sleep = sleep
@@ -121,8 +134,14 @@ class IdempotentDelivery:
             while line.is_broken or line.span >= OF_QUEUE_MAX or self._under_way >= UNDER_WAY_MAX:
                 self._collect()
             line.open[line.count] = numbered = self._numbered(message, queue, line.count)
+            line.unsent.append(numbered)
             line.count += 1
-            self._send(numbered)
+            if len(line.unsent) == self._batch_messages:
+                self._send_unsent(line)
+        for line in self._lines.values():
+            while line.is_broken:
+                self._collect()
+            self._send_unsent(line)
         while any(line.open for line in self._lines.values()):
             self._collect()
         if is_again or self.repeated_count:
@@ -133,9 +152,14 @@ class IdempotentDelivery:
         text = f"{message.properties}{props.PRODUCER_SEQ}\x01{number}\x02"
         return replace(message, replay_id=number, target=queue, properties=text)
 
-    def _send(self, message: Outgoing) -> None:
-        self._under_way += 1
-        self._target.put(Batch([message]))
+    def _send_unsent(self, line: _Line) -> None:
+        messages, line.unsent = line.unsent, []
+        for batch in batches(messages, self._batch_messages, self._batch_bytes):
+            self._send(batch)
+
+    def _send(self, batch: Batch) -> None:
+        self._under_way += len(batch.messages)
+        self._target.put(batch)
 
     def _collect(self) -> None:
         self._take_answers()
@@ -144,7 +168,7 @@ class IdempotentDelivery:
 
     def _take_answers(self) -> None:
         for outcome in self._target.outcomes():
-            self._under_way -= 1
+            self._under_way -= len(outcome.batch.messages)
             self._take_in(outcome)
 
     def _send_again(self) -> None:
@@ -158,36 +182,45 @@ class IdempotentDelivery:
         self._pause_s = min(2 * self._pause_s, BUSY_BACKOFF_S_MAX)
         for line in broken:
             line.is_broken = False
-            for message in list(line.open.values()):
+            sent = list(line.open.values())[: len(line.open) - len(line.unsent)]
+            alone = [message for message in sent if _sequence(message) < line.alone_end]
+            for batch in chain(
+                batches(alone, 1), batches(sent[len(alone) :], self._batch_messages, self._batch_bytes)
+            ):  # fmt: skip
                 while self._under_way >= UNDER_WAY_MAX:
                     self._take_answers()
                 if line.is_broken:
                     break
-                self._send(message)
+                self._send(batch)
 
     def _take_in(self, outcome: BatchOutcome) -> None:
-        (message,) = outcome.batch.messages
-        assert message.target is not None
-        line = self._lines[message.target]
-        sequence = int(message.replay_id.rpartition(":")[2])
+        messages = outcome.batch.messages
+        first = messages[0]
+        assert first.target is not None
+        line = self._lines[first.target]
         is_refused = outcome.code == ResponseCode.ILLEGAL_OPERATION
         is_known = outcome.is_repeat or (is_refused and STORED_SOMEWHERE in outcome.remark)
         if is_known or outcome.answer in (Answer.STORED, Answer.STORED_WEAKLY):
-            if is_known:
-                self.repeated_count += 1
-                self._compare(message, sequence)
-            del line.open[sequence]
-            self.stored_count += 1
-            self.weak_count += outcome.answer is Answer.STORED_WEAKLY
+            for message in messages:
+                if is_known:
+                    self.repeated_count += 1
+                    self._compare(message, _sequence(message))
+                del line.open[_sequence(message)]
+            self.stored_count += len(messages)
+            self.weak_count += len(messages) if outcome.answer is Answer.STORED_WEAKLY else 0
             self._progress_at, self._pause_s = self._clock(), BUSY_BACKOFF_S_MIN
+        elif len(messages) > 1 and (is_refused or outcome.answer is Answer.ILLEGAL):
+            # The topic takes no batches, or some of these are stored and some are not. Alone, each gets its own answer.
+            line.alone_end = max(line.alone_end, _sequence(messages[-1]) + 1)
+            line.is_broken = True
         elif outcome.answer is Answer.ILLEGAL:
-            row = f"row {message.queue_offset} of the task"
+            row = f"row {first.queue_offset} of the task"
             raise DeliveryError(f"the broker refuses {row}, and no number may be left out: {outcome.remark}")
-        elif is_refused and sequence == next(iter(line.open)):
+        elif is_refused and _sequence(first) == next(iter(line.open)):
             # All before it are stored: its epoch has ended, or the broker has lost or forgotten some.
             raise DeliveryError(outcome.remark)
         else:
-            self.doubtful_count += outcome.answer is Answer.IN_DOUBT
+            self.doubtful_count += len(messages) if outcome.answer is Answer.IN_DOUBT else 0
             line.is_broken = True
 
     def _compare(self, message: Outgoing, sequence: int) -> None:
@@ -208,6 +241,10 @@ class IdempotentDelivery:
                     f"an earlier attempt of this task stored {counted(stored, 'row')} in queue {queue.queue_id} of "
                     f"{queue.topic} on {queue.broker_name}, and this one has {line.count}: {SAME_INPUT}"
                 )
+
+
+def _sequence(message: Outgoing) -> int:
+    return int(message.replay_id.rpartition(":")[2])
 
 
 def _is_same(stored: StoredMessage, message: Outgoing) -> bool:

@@ -86,7 +86,10 @@ def write_once(
     rows = TaskRows(options, cluster, task, queues, plan.body_max_bytes)
     target = _NumberedTarget(options, cluster, plan, f"{producer}-{task}:{epoch}:".encode())
     try:
-        delivery = IdempotentDelivery(target, queues, f"{producer}-{task}", epoch, time.monotonic, time.sleep)
+        delivery = IdempotentDelivery(
+            target, queues, f"{producer}-{task}", epoch, time.monotonic, time.sleep, options.batch_size,
+            plan.body_max_bytes,
+        )  # fmt: skip
         delivery.run(rows.messages(batches), is_again=is_again)
     finally:
         target.close()
@@ -138,7 +141,8 @@ class _NumberedTarget:
 
     def put(self, batch: Batch) -> None:
         if self._permits is not None:
-            self._permits.wait_for_one(batch.messages[0].size_bytes)
+            for message in batch.messages:
+                self._permits.wait_for_one(message.size_bytes)
         self._sender.put(batch, _NO_END, lambda: _NO_END)
 
 

@@ -149,7 +149,7 @@ NOT_RECORDED = {
         "Apache's refuses them with 2; Java and Go clients, which ask for routes every 30 s, stay with a former "
         "master for that long ([replication.md](replication.md#clients-that-stay-with-the-former-master))",
     ),
-    "10, 310: PRODUCER_SEQ (our extension)": Difference(
+    "10, 310, 320: PRODUCER_SEQ (our extension)": Difference(
         "a message with a number that is already stored is answered with its place and `repeated`; one that is not the "
         "next is refused with 604 ([client.md](client-sending.md#stored-once))",
         "Apache's broker has no such feature: it stores the property, and the message twice. Only this property turns "

@@ -5,13 +5,15 @@ send again."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 from rmqproto.message.producer_sequence import ProducerSequence, parse_untrusted
-from rmqproto.message.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.properties import find_bytes
+from rmqproto.message.record import StoredMessage, batch_parts_untrusted, decode_record_untrusted
 from rmqproto.names import RETRY_PREFIX
 from rmqserver.broker.sending.properties import TIMER_NAMES
 from rmqserver.operation import Refused
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 KEYS_KNOWN_MAX = 100_000
 """Unique keys that are known without asking the index."""
 
+_MARK = props.PRODUCER_SEQ.encode() + b"\x01"
+
 _WAITS_ELSEWHERE = (props.DELAY, *TIMER_NAMES, props.TRAN_MSG)
 """A message with one of these is not stored in its own queue."""
 
@@ -37,6 +41,20 @@ class First(NamedTuple):
     appended: Appended
     queue_id: int
     store_host: bytes
+
+
+class NumberedBatch(NamedTuple):
+    """The numbers of a batch's messages, and where these are; no places if they are to be stored now."""
+
+    key: LineKey
+    numbers: list[ProducerSequence]
+    places: list[StoredPlace]
+
+    @property
+    def stored(self) -> tuple[Appended, list[int]]:
+        """The places, as an append tells them."""
+        log_offset, queue_offset = self.places[0]
+        return Appended(log_offset, 0, queue_offset), [place.log_offset for place in self.places]
 
 
 class Repeats:
@@ -51,7 +69,8 @@ class Repeats:
         asked for. Raises Refused if it asks for what cannot be done, and if its number is not the next."""
         number = message.properties.get(props.PRODUCER_SEQ)
         if number is not None:
-            return self._numbered(message, _number(number, message, asked_queue_id))
+            _check_plain(asked_queue_id, message.topic, message.properties)
+            return self._numbered(message, _parsed(number))
         if self._config.unique_key_check_ms:
             return self._keys.first(message)
         return None
@@ -67,19 +86,44 @@ class Repeats:
         elif self._config.unique_key_check_ms and message.topic == topic:
             self._keys.add(message, appended)
 
-    def _numbered(self, message: NewMessage, number: ProducerSequence) -> First | None:
+    def batch(self, topic: str, queue_id: int, asked_queue_id: int, body: bytes) -> NumberedBatch | None:
+        """The numbers of a batch send; None if it has none. Raises Refused as ``first``, and if the numbers do not
+        follow each other, or only some of the messages are stored."""
+        texts: list[bytes] = []
+        if _MARK in body:
+            texts = [find_bytes(properties[2:], _MARK) for _, _, properties in batch_parts_untrusted(body)]
+        if not any(texts):
+            return None
+        _check_plain(asked_queue_id, topic, {})
+        numbers = [_parsed(text.decode("ascii", "replace")) for text in texts]
+        producer_id, epoch, start = numbers[0]
+        if numbers != [(producer_id, epoch, start + at) for at in range(len(numbers))]:
+            text = f"the numbers of a batch ({props.PRODUCER_SEQ}) are of one producer, and follow each other"
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, text)
+        key = LineKey(producer_id, topic, queue_id)
+        return NumberedBatch(key, numbers, self._found(key, numbers))
+
+    def batch_stored(self, batch: NumberedBatch, first: Appended, log_offsets: list[int]) -> None:
+        """To be called when a batch without places was appended."""
+        for at, (number, log_offset) in enumerate(zip(batch.numbers, log_offsets, strict=True)):
+            self._sequences.added(batch.key, number, StoredPlace(log_offset, first.queue_offset + at))
+
+    def _found(self, key: LineKey, numbers: Sequence[ProducerSequence]) -> list[StoredPlace]:
         sequences = self._sequences
         if not sequences.is_ready:
             text = "this broker still reads its log for the numbers of its producers: send again in a moment"
             raise Refused(ResponseCode.SYSTEM_BUSY, text)
-        key = LineKey(number.producer_id, message.topic, message.queue_id)
         try:
-            place = sequences.table.find(key, number)
+            return sequences.table.find_batch(key, numbers)
         except OutOfSequence as error:
-            text = f"{props.PRODUCER_SEQ} {number.render()} to {message.topic}, queue {message.queue_id}: {error}"
+            text = f"{props.PRODUCER_SEQ} {numbers[0].render()} to {key.topic}, queue {key.queue_id}: {error}"
             raise Refused(ResponseCode.ILLEGAL_OPERATION, text) from None
-        if place is None:
+
+    def _numbered(self, message: NewMessage, number: ProducerSequence) -> First | None:
+        places = self._found(LineKey(number.producer_id, message.topic, message.queue_id), [number])
+        if not places:
             return None
+        (place,) = places
         record = self._record(place.log_offset)
         host = record.store_host if record is not None else message.store_host
         return First(Appended(place.log_offset, 0, place.queue_offset), message.queue_id, host)
@@ -90,18 +134,21 @@ class Repeats:
         return decode_record_untrusted(data) if data is not None else None
 
 
-def _number(text: str, message: NewMessage, asked_queue_id: int) -> ProducerSequence:
+def _check_plain(asked_queue_id: int, topic: str, properties: dict[str, str]) -> None:
     problem = None
     if asked_queue_id < 0:
         problem = "its producer names the queue"
-    elif message.topic.startswith(RETRY_PREFIX):
+    elif topic.startswith(RETRY_PREFIX):
         problem = "it does not go to a retry topic"
-    elif props.PRIORITY in message.properties:
+    elif props.PRIORITY in properties:
         problem = "it has no priority, which chooses the queue"
-    elif not message.properties.keys().isdisjoint(_WAITS_ELSEWHERE):
+    elif not properties.keys().isdisjoint(_WAITS_ELSEWHERE):
         problem = "it is neither delayed nor half of a transaction"
     if problem is not None:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"a message with {props.PRODUCER_SEQ} is a plain one: {problem}")
+
+
+def _parsed(text: str) -> ProducerSequence:
     try:
         return parse_untrusted(text)
     except ProtocolError as error:

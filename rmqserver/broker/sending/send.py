@@ -15,7 +15,7 @@ from rmqserver.broker.sending.pending import OnDone
 from rmqserver.broker.sending.properties import added_by_broker, delay_level
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import recall_handle_of
-from rmqserver.broker.sending.repeats import First, Repeats
+from rmqserver.broker.sending.repeats import Repeats
 from rmqserver.broker.sending.rewrites import Sender
 from rmqserver.broker.sending.send_checks import refusal_of
 from rmqserver.broker.sending.targets import Target, Targets
@@ -100,7 +100,9 @@ class Sends:
             )
             first = self._repeats.first(message, header.queue_id)
             if first is not None:
-                self._tell_again(target, message, first, on_sent)
+                unique_key = message.properties.get(props.UNIQUE_KEY)
+                sent = SendOutcome(first.appended, first.queue_id, first.store_host, unique_key, is_repeat=True)
+                self._tell_again(sent, first.appended.log_offset, message.properties, on_sent)
                 return
             sender = Sender(target, client_version, header.max_reconsume_times)
             appended, queue_id = self._put.put_from(sender, message)
@@ -121,12 +123,21 @@ class Sends:
         try:
             target, queue_id = self._place(header, peer)
             properties, store_host = self._batch_properties(header), self._address.record_host(peer)
+            numbered = self._repeats.batch(header.topic, queue_id, header.queue_id, body)
+            if numbered is not None and numbered.places:
+                first, log_offsets = numbered.stored
+                unique_key = properties.get(props.UNIQUE_KEY)
+                sent = SendOutcome(first, queue_id, store_host, unique_key, batch=log_offsets, is_repeat=True)
+                self._tell_again(sent, log_offsets[-1], properties, on_sent)
+                return
             first, log_offsets = self._store.append_batch(
                 header.topic, queue_id, header.sys_flag | target.sys_flag, header.born_timestamp, peer.born_host,
                 store_host, header.reconsume_times, body,
             )  # fmt: skip
         except Exception as error:
             raise self.refused(error) from None
+        if numbered is not None:
+            self._repeats.batch_stored(numbered, first, log_offsets)
         target.flow.add(len(log_offsets), len(body))
         if on_sent is not None:
             sent = SendOutcome(first, queue_id, store_host, properties.get(props.UNIQUE_KEY), batch=log_offsets)
@@ -158,13 +169,12 @@ class Sends:
             queue_id = target.choose_queue(queue_id, peer.address)
         return target, queue_id
 
-    def _tell_again(self, target: Target, message: NewMessage, first: First, on_sent: OnSent | None) -> None:
-        """Tells what the producer would have been told the first time, as soon as it is true."""
-        if on_sent is None:
-            return
-        unique_key = message.properties.get(props.UNIQUE_KEY)
-        sent = SendOutcome(first.appended, first.queue_id, first.store_host, unique_key, is_repeat=True)
-        self._put.when_stored_at(first.appended.log_offset, message.properties, on_sent(sent))
+    def _tell_again(
+        self, sent: SendOutcome, log_offset: int, properties: dict[str, str], on_sent: OnSent | None
+    ) -> None:
+        """Tells what the producer would have been told the first time, as soon as it is true up to ``log_offset``."""
+        if on_sent is not None:
+            self._put.when_stored_at(log_offset, properties, on_sent(sent))
 
     def _told_too(self, on_done: OnDone) -> OnDone:
         """Holds the answer to a producer that made a topic until the nameservers know it: a client that then asks for

@@ -76,7 +76,7 @@ class SentAnswers:
     def when_done(self, request: Request[Any], connection: Connection, sent: SendOutcome) -> OnDone:
         """The function that answers a batch, or a request that is not plain."""
         request = without_content(request)
-        is_plain_batch = sent.unique_key is None and not request.codec
+        is_plain_batch = sent.unique_key is None and not request.codec and not sent.is_repeat
 
         def on_done(outcome: Outcome) -> None:
             if is_plain_batch and outcome is STORED:

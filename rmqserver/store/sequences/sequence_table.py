@@ -4,6 +4,7 @@ sent again is recognised. Nothing here asks a clock, a file or a socket."""
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rmqproto.message.producer_sequence import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
@@ -97,6 +98,16 @@ class SequenceTable:
         if place is None:
             raise OutOfSequence(f"message {sequence} {STORED_SOMEWHERE}: {expected} is the next")
         return place
+
+    def find_batch(self, key: LineKey, numbers: Sequence[ProducerSequence]) -> list[StoredPlace]:
+        """As ``find``, for numbers that follow each other: no places if all messages are to be stored now.
+        OutOfSequence also if only some are stored; if it says STORED_SOMEWHERE, all are."""
+        line, first, last = self.lines.get(key), numbers[0], numbers[-1].sequence
+        if line is not None and first.epoch == line.epoch and first.sequence <= line.last_sequence < last:
+            raise OutOfSequence(f"of messages {first.sequence} to {last}, {line.last_sequence + 1} is the next")
+        place = self.find(key, first)
+        others = numbers[1:] if place is not None else ()
+        return [each for each in (place, *(self.find(key, number) for number in others)) if each is not None]
 
     def add(self, key: LineKey, number: ProducerSequence, place: StoredPlace, stored_ms: int) -> None:
         """Takes note of a stored message. What is in the log counts, whichever broker put it there. A message that is

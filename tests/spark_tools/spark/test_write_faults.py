@@ -65,10 +65,10 @@ def test_killed_writers(lab: Lab, spark) -> None:
         topic = make_topic(lab, f"killed-writers-{delivery}")
         lab.proxy.calm()
         lab.proxy.delay_s = 0.003
-        lab.proxy.on_send = kill_once(lambda _: python_workers(os.getpid()), at_send=COUNT // 2)
+        lab.proxy.on_send = kill_once(lambda _: python_workers(os.getpid()), at_send=COUNT // 10)
         frame = spark.range(COUNT, numPartitions=2).selectExpr("cast(id as string) as body", "array('k') as keys")
         frame.write.format("rocketmq").mode("append").options(
-            nameServer=lab.name_server, topic=topic, delivery=delivery, batchSize="1"
+            nameServer=lab.name_server, topic=topic, delivery=delivery, batchSize="5"
         ).save()
         lab.proxy.calm()
         check(stored(lab, topic), {b"%d" % number for number in range(COUNT)}, delivery)

@@ -33,19 +33,20 @@ class Broker:
         self.table = SequenceTable()
         self.queues: dict[MessageQueue, list[Outgoing]] = {queue: [] for queue in QUEUES}
 
-    def take(self, message: Outgoing) -> BatchOutcome:
-        queue, batch = message.target, Batch([message])
+    def take(self, batch: Batch) -> BatchOutcome:
+        queue = batch.messages[0].target
         assert queue is not None
-        number = parse_untrusted(parse(message.properties)[PRODUCER_SEQ])
-        key = LineKey(number.producer_id, queue.topic, queue.queue_id)
+        numbers = [parse_untrusted(parse(message.properties)[PRODUCER_SEQ]) for message in batch.messages]
+        key = LineKey(numbers[0].producer_id, queue.topic, queue.queue_id)
         try:
-            place = self.table.find(key, number)
+            places = self.table.find_batch(key, numbers)
         except OutOfSequence as error:
             return BatchOutcome(batch, Answer.IN_DOUBT, ResponseCode.ILLEGAL_OPERATION, str(error))
-        if place is not None:
+        if places:
             return BatchOutcome(batch, Answer.STORED, is_repeat=True)
-        self.table.add(key, number, StoredPlace(0, len(self.queues[queue])), 0)
-        self.queues[queue].append(message)
+        for number, message in zip(numbers, batch.messages, strict=True):
+            self.table.add(key, number, StoredPlace(0, len(self.queues[queue])), 0)
+            self.queues[queue].append(message)
         return BatchOutcome(batch, Answer.STORED)
 
     def bodies(self) -> Counter[bytes]:
@@ -73,7 +74,7 @@ class Faults(NamedTuple):
 class Wire:
     """The way to the broker. What is in ``late`` arrives there at any later time: that is all that a zombie does."""
 
-    def __init__(self, broker: Broker, random: Random, faults: Faults, late: deque[Outgoing], mark: str):
+    def __init__(self, broker: Broker, random: Random, faults: Faults, late: deque[Batch], mark: str):
         self._broker = broker
         self._random = random
         self._faults = faults
@@ -87,15 +88,14 @@ class Wire:
             raise Killed
         while self._late and self._random.random() < 0.3:
             self._broker.take(self._late.popleft())
-        (message,) = batch.messages
         chance = self._random.random()
         if chance < self._faults.lost:
-            self._late.append(message)
+            self._late.append(batch)
             self._answers.append(BatchOutcome(batch, Answer.IN_DOUBT))
         elif chance < self._faults.lost + self._faults.busy:
             self._answers.append(BatchOutcome(batch, Answer.BUSY, ResponseCode.SYSTEM_BUSY))
         else:
-            outcome = self._broker.take(message)
+            outcome = self._broker.take(batch)
             is_lost = self._random.random() < self._faults.unanswered
             self._answers.append(BatchOutcome(batch, Answer.IN_DOUBT) if is_lost else outcome)
 
@@ -155,9 +155,10 @@ def deliver(
     messages: Iterable[Outgoing],
     random: Random | None = None,
     faults: Faults = Faults(),  # noqa: B008
-    late: deque[Outgoing] | None = None,
+    late: deque[Batch] | None = None,
     *,
     epoch: int = 7,
+    batch_messages: int = 8,
 ) -> IdempotentDelivery:
     now_s = 0.0
 
@@ -166,7 +167,7 @@ def deliver(
         now_s += seconds
 
     wire = Wire(broker, random or Random(1), faults, late if late is not None else deque(), f"p-0:{epoch}:")
-    delivery = IdempotentDelivery(wire, QUEUES, "p-0", epoch, lambda: now_s, sleep)
+    delivery = IdempotentDelivery(wire, QUEUES, "p-0", epoch, lambda: now_s, sleep, batch_messages)
     delivery.run(messages)
     return delivery
 
@@ -174,12 +175,12 @@ def deliver(
 @pytest.mark.parametrize("seed", range(60))
 def test_each_row_is_stored_once_in_its_order(seed: int) -> None:
     """Attempts are killed, requests and answers lost, and requests of dead attempts arrive late."""
-    random, broker, late = Random(seed), Broker(), deque[Outgoing]()
+    random, broker, late = Random(seed), Broker(), deque[Batch]()
     count = random.choice([0, 1, 50, 1200])
     for _ in range(20):
         faults = Faults(random.random() * 0.1, random.random() * 0.1, random.random() * 0.05, 0.002)
         try:
-            done = deliver(broker, rows(count), random, faults, late)
+            done = deliver(broker, rows(count), random, faults, late, batch_messages=random.choice([1, 7, 8, 64]))
         except Killed:
             continue
         break
@@ -195,8 +196,8 @@ def test_each_row_is_stored_once_in_its_order(seed: int) -> None:
 
 def test_without_numbers_the_same_faults_store_rows_twice() -> None:
     """The faults of the test above are some."""
-    random, broker, late = Random(3), Broker(), deque[Outgoing]()
-    broker.table.find = lambda *_: None  # type: ignore[method-assign]
+    random, broker, late = Random(3), Broker(), deque[Batch]()
+    broker.table.find_batch = lambda *_: []  # type: ignore[method-assign]
     deliver(broker, rows(1200), random, Faults(0.1, 0.1, 0.05), late)
     assert max(broker.bodies().values()) > 1
 
@@ -229,7 +230,7 @@ def test_an_attempt_with_other_rows_is_refused_and_nothing_is_missing_without_a_
 
 
 def test_a_task_of_a_batch_that_has_ended_stores_nothing_more() -> None:
-    broker, late = Broker(), deque[Outgoing]()
+    broker, late = Broker(), deque[Batch]()
     with pytest.raises(Killed):
         deliver(broker, rows(90), Random(5), Faults(killed=0.03), late)
     stored = sum(broker.bodies().values())
@@ -258,3 +259,18 @@ def test_a_master_that_has_lost_rows_ends_the_attempt_and_the_next_one_sends_the
 def test_brokers_that_take_nothing_end_it() -> None:
     with pytest.raises(DeliveryError, match="no broker has taken p-0:7:0 to T for 120 s"):
         deliver(Broker(), rows(10), faults=Faults(busy=1.0))
+
+
+def test_a_topic_that_takes_no_batches_gets_the_rows_one_by_one() -> None:
+    broker = Broker()
+    take = broker.take
+
+    def refuses_batches(batch: Batch) -> BatchOutcome:
+        if len(batch.messages) > 1:
+            return BatchOutcome(batch, Answer.ILLEGAL, ResponseCode.MESSAGE_ILLEGAL, "no batches here")
+        return take(batch)
+
+    broker.take = refuses_batches  # type: ignore[method-assign]
+    done = deliver(broker, rows(100))
+    assert (done.stored_count, done.repeated_count) == (100, 0)
+    assert broker.bodies() == Counter(message.body for message in rows(100))

@@ -9,8 +9,9 @@ import pytest
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
+from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.wire.command import Command
-from tests.rmqserver.broker.messaging import bodies, pull, send, text
+from tests.rmqserver.broker.messaging import bodies, pull, send, send_header, text
 from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
@@ -91,6 +92,56 @@ def test_a_number_is_known_after_a_restart_and_after_the_file_is_lost(
         assert files or lose
         for path in files if lose else []:
             path.unlink()
+
+
+def batch(wire: Wire, topic: str, *numbers: str | None, queue_id: int = 0) -> Command:
+    properties = [text(PRODUCER_SEQ=number) if number else "" for number in numbers]
+    items = [
+        BatchItem(0, (number or "none").encode(), each.encode())
+        for number, each in zip(numbers, properties, strict=True)
+    ]
+    return wire.ask(R.SEND_BATCH_MESSAGE, send_header(topic, queue_id, batch=True), encode_batch(items))
+
+
+def test_a_batch_that_comes_again_is_answered_as_the_first_time_and_not_stored(wire: Wire) -> None:
+    numbers = [f"p:0:{at}" for at in range(4)]
+    first = batch(wire, "Batched", *numbers)
+    again = batch(wire, "Batched", *numbers)
+    assert (first.code, again.code, again.ext["repeated"]) == (0, 0, "true")
+    assert "repeated" not in first.ext
+    assert {name: first.ext[name] for name in TOLD[:3]} == {name: again.ext[name] for name in TOLD[:3]}
+    assert again.ext["msgId"].count(",") == 3
+    assert numbered(wire, "Batched", "p:0:2").ext["queueOffset"] == "2", "sent alone, it is the same message"
+    assert numbered(wire, "Batched", "p:0:4").ext["queueOffset"] == "4"
+    assert bodies(pull(wire, "Batched")) == [*map(str.encode, numbers), b"body"]
+    assert batch(wire, "Batched", "p:1:0", "p:1:1").code == 0, "an epoch begins"
+    assert count(wire, "Batched") == 7
+
+
+@pytest.mark.parametrize(
+    ("numbers", "code", "remark"),
+    [
+        (["p:0:1", "p:0:2"], ResponseCode.ILLEGAL_OPERATION, "of messages 1 to 2, 2 is the next"),
+        (["p:0:3", "p:0:4"], ResponseCode.ILLEGAL_OPERATION, "message 3 of epoch 0 comes before message 2"),
+        (["p:0:2", "p:0:4"], ResponseCode.MESSAGE_ILLEGAL, "follow each other"),
+        (["p:0:2", "q:0:3"], ResponseCode.MESSAGE_ILLEGAL, "of one producer"),
+        (["p:0:2", None], ResponseCode.MESSAGE_ILLEGAL, "id:epoch:sequence"),
+    ],
+)
+def test_a_batch_is_stored_as_a_whole_or_not_at_all(
+    wire: Wire, numbers: list[str | None], code: int, remark: str
+) -> None:
+    batch(wire, "Whole", "p:0:0", "p:0:1")
+    answer = batch(wire, "Whole", *numbers)
+    assert (answer.code, count(wire, "Whole")) == (code, 2)
+    assert remark in (answer.remark or "")
+
+
+def test_a_body_that_holds_the_name_of_the_number_makes_no_number(wire: Wire) -> None:
+    items = [BatchItem(0, b"PRODUCER_SEQ\x01p:0:7\x02", b"")] * 2
+    for _ in range(2):
+        assert wire.ask(R.SEND_BATCH_MESSAGE, send_header("Bodies", 0, batch=True), encode_batch(items)).code == 0
+    assert count(wire, "Bodies") == 4
 
 
 # --- by unique keys --------------------------------------------------------------------------------------------------
