@@ -20,6 +20,7 @@ from rocketmq import (
     TransactionResolution,
 )
 from rocketmq.grpc_protocol import FilterType
+from rocketmq.v5.exception import InternalErrorException
 
 endpoints, scene, topic, group = sys.argv[1:]
 configuration = ClientConfiguration(endpoints, Credentials("", ""))
@@ -62,7 +63,13 @@ def receive(count, expression=None):
     consumer.startup()
     left = count
     while left:
-        for message in consumer.receive(16, 15) or []:
+        try:
+            messages = consumer.receive(16, 15) or []
+        except InternalErrorException as error:  # Apache's proxy, if the settings come behind the first receive
+            if '"settings" is null' in str(error):
+                continue
+            raise
+        for message in messages:
             told(message)
             consumer.ack(message)
             left -= 1
