@@ -47,6 +47,9 @@ TOLD_MAX_S = 1.0
 
 UNREGISTER_MAX_S = 1.0
 
+ROUTE_MAX_S = 1.5
+"""How long a client's question waits for a nameserver that hangs: clients wait three seconds."""
+
 SINGLE_TOPICS_MAX = 64
 """The most topics that are registered one by one. If more change at once, all topics are registered."""
 
@@ -222,7 +225,8 @@ class _Link(Service):
 
         header = RouteHeader(topic=topic)
         ext = signed(header, b"", self._owner.credentials)
-        self._connection.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext, b"", on_answer, self._owner.timeout_s)
+        timeout_s = min(self._owner.timeout_s, ROUTE_MAX_S)
+        self._connection.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext, b"", on_answer, timeout_s)
 
     async def run(self, topics: RegisteredTopics) -> None:
         """Registers again and again. A nameserver that comes back is told within RECONNECT_AFTER_S."""

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Self
 
 from rmqproto.codes import RequestCode
 from tests.support.processes import end, free_ports, start_server, wait_until_ready
@@ -173,7 +174,7 @@ class ApacheRocketMQ:
         }
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def __enter__(self) -> ApacheRocketMQ:
+    def __enter__(self) -> Self:
         self.work.mkdir(parents=True, exist_ok=True)
         namesrv = {"listenPort": str(self.ports[0]), "kvConfigPath": str(self.work / "kvConfig.json")}
         try:

@@ -147,6 +147,23 @@ def test_a_route_that_cannot_be_read_is_none_and_the_link_stays() -> None:
     trio.run(main)
 
 
+def test_who_asks_for_a_route_does_not_wait_for_a_nameserver_that_hangs() -> None:
+    class Hung(Watched):
+        def route(self, request: Request[RouteHeader], connection: Connection) -> None:  # type: ignore[override]
+            return None
+
+    broker = Broker(Hung(), registerBrokerTimeoutMills="600000")
+
+    async def main() -> None:
+        async with running(broker) as registration:
+            send, receive = trio.open_memory_channel[object](1)
+            registration.ask_route("T", send.send_nowait)
+            with trio.fail_after(60):
+                assert await receive.receive() is None
+
+    trio.run(main)
+
+
 def test_a_nameserver_that_has_no_address_ends_nothing() -> None:
     nameserver = Watched()
     broker = Broker(nameserver)

@@ -93,6 +93,9 @@ def test_a_slave_passes_clients_on_and_routes_begin_with_the_master(tmp_path: Pa
             with pytest.raises(GrpcError, match="its master serves"):  # two that take each other for the master
                 send(client, TOPIC, b"on and on")
             assert asked_for(client, "HTTP") == [master]
+        two.brokers[1].stop()
+        with GrpcClient(slave) as client, pytest.raises((EOFError, OSError)):
+            send(client, TOPIC, b"to nobody")
 
 
 def test_a_handover_ends_streams_and_no_acknowledged_message_is_missing(tmp_path: Path) -> None:
