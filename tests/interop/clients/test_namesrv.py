@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -23,7 +24,7 @@ class ApacheBroker(ApacheRocketMQ):
         super().__init__(work, {**SETTINGS, "compressedRegister": "true"})
         self.settings["namesrvAddr"] = namesrv_addr
 
-    def __enter__(self) -> ApacheRocketMQ:
+    def __enter__(self) -> Self:
         self.work.mkdir(parents=True, exist_ok=True)
         self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")
         return self
@@ -35,7 +36,7 @@ class ApacheNamesrv(ApacheRocketMQ):
     def __init__(self, work: Path):
         super().__init__(work, {})
 
-    def __enter__(self) -> ApacheRocketMQ:
+    def __enter__(self) -> Self:
         self.work.mkdir(parents=True, exist_ok=True)
         settings = {"listenPort": str(self.ports[0]), "kvConfigPath": str(self.work / "kvConfig.json")}
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
