@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,6 +23,8 @@ pytest.importorskip("pyarrow")
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.run.job import RunOptions, run_replay
+from rmqreplay.source.archive_manifest import STAGING, load_manifest
+from spark_tools.archive.archive_run import ArchiveHooks, ArchiveRequest, archive
 from spark_tools.replay.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
 from tests.rmqreplay.replay_lab import Lab, Send, kill_once, wait_for_route
@@ -131,6 +134,39 @@ def test_one_executor_dies_or_freezes_while_a_frame_is_written(lab: Lab, session
         with one_executor_gets(sig, lab, at_send=COUNT // 3, delay_s=0.003):
             writing.save()
         check(stored(lab, topic), {b"%d" % number for number in range(COUNT)}, delivery)
+
+
+@pytest.mark.spark_faults
+def test_an_executor_dies_while_a_topic_is_archived(
+    session: Any, server: Server, fresh: Callable[[str], str], tmp_path: Path
+) -> None:
+    """In the second of four batches: the first is slow on a busy machine."""
+    topic, directory = fresh("ArchivedTopic"), tmp_path / "archive"
+    with AdminClient(server.namesrv_addr) as admin:
+        config = TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
+        admin.create_topic(server.broker_addr, config)
+        wait_for_route(admin, topic)
+        Sender(admin, topic).send(200, server.broker_addr)
+    request = ArchiveRequest(
+        name_server=server.namesrv_addr, directory=str(directory), topics=[topic], batch_messages=50
+    )
+    one_written = threading.Event()
+
+    def run() -> None:
+        try:
+            archive(request, ArchiveHooks(on_batch=lambda _: one_written.set()), spark=session)
+        finally:
+            one_written.set()
+
+    running = threading.Thread(target=run)
+    running.start()
+    one_written.wait()
+    until(lambda: (directory / STAGING).exists() or not running.is_alive())
+    os.kill(executors(os.getpid())[0], signal.SIGKILL)
+    running.join()
+    assert load_manifest(str(directory)).next_number == 4
+    found = session.read.parquet(str(directory)).selectExpr("cast(body as string) body").collect()
+    assert Counter(row.body for row in found) == each_once(200)
 
 
 @contextlib.contextmanager
