@@ -1,4 +1,4 @@
-"""Runs what stands on Textual, trio and Typer with the lowest and the newest release of each that ``pyproject.toml``
+"""Runs what stands on Textual, trio, anyio and Typer with the lowest and the newest release of each that ``pyproject.toml``
 permits. Everything else is as in ``.venv``, whose releases are those of ``constraints.txt``."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sysconfig import get_path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LIBRARIES = ("textual", "trio", "typer")
+LIBRARIES = ("textual", "trio", "anyio", "typer")
 TIMEOUT_S = 2400
 SECOND_TRIES_MAX = 1
 TESTS = (
@@ -24,8 +24,10 @@ TESTS = (
     "tests/rmqadmin/cli/options",
     "tests/rmqadmin/cli/test_help.py",
     "tests/rmqadmin/cli/test_registry.py",
+    "tests/rmqclient/test_asyncio.py",
     "tests/rmqclient/test_lifetime.py",
     "tests/rmqclient/test_push_consumer.py",
+    "tests/rmqclient/test_threads.py",
     "tests/rmqserver/remoting/test_loop.py",
 )
 """The dashboard; options and helps; tasks, cancellation and threads of clients and servers."""
