@@ -1,5 +1,5 @@
-"""Runs what stands on Textual, trio, anyio and Typer with the lowest and the newest release of each that ``pyproject.toml``
-permits. Everything else is as in ``.venv``, whose releases are those of ``constraints.txt``."""
+"""Runs what stands on Textual, trio, anyio and Typer with the lowest and the newest release of each that
+``pyproject.toml`` permits. Everything else is as in ``.venv``, whose releases are those of ``constraints.txt``."""
 
 from __future__ import annotations
 
