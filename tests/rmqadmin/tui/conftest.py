@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from textual._compositor import Compositor
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.settings import ClientMaker
@@ -112,6 +114,23 @@ def unpainted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         return None
 
     monkeypatch.setattr(Compositor, "render_update", picture_only)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parsed_once() -> Iterator[None]:
+    """The widgets' styles are parsed once in a process, not again for each dashboard and each of its screens."""
+    parse = Stylesheet._parse_rules
+    parsed: dict[tuple[object, ...], list[RuleSet]] = {}
+
+    def parse_rules(sheet: Stylesheet, css: str, **how: Any) -> list[RuleSet]:
+        key = (css, *how.items(), frozenset(sheet._variables.items()))
+        if key not in parsed:
+            parsed[key] = parse(sheet, css, **how)
+        return parsed[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_parse_rules", parse_rules)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,9 @@ CLOSED_LOOK_S = 0.1
 INTERVAL_S = 0.2
 """Short, because tests wait for the results of the next refresh."""
 
+POLL_S = 0.02
+"""A look at the screen takes about as long."""
+
 SIZE = (140, 24)
 
 Driven = Callable[["Driver"], Awaitable[None]]
@@ -68,7 +71,7 @@ class Driver:
         deadline_s = time.monotonic() + UNTIL_TIMEOUT_S
         while not holds():
             assert time.monotonic() < deadline_s, f"not so after {UNTIL_TIMEOUT_S} s:\n{self.text}"
-            await self.pilot.pause(0.01)
+            await asyncio.sleep(POLL_S)
 
     @property
     def lines(self) -> list[str]:
@@ -76,7 +79,11 @@ class Driver:
         return [re.sub("^ *[✖▲●]", "", line) for line in self.text.splitlines()]
 
     async def until_shown(self, *texts: str) -> None:
-        await self.until(lambda: all(text in self.text for text in texts))
+        def are_shown() -> bool:
+            screen = self.text
+            return all(text in screen for text in texts)
+
+        await self.until(are_shown)
 
     @property
     def text(self) -> str:
