@@ -14,10 +14,14 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
+from tests.support import servers
 from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 
 QUEUES = 8
+
+server = servers.of_module()
+"""Not the shared one: `doctor` looks into 200 topics of a broker, and other tests may have made more."""
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +31,11 @@ from tests.support.servers import Server, until
 from tests.support.wire import Wire
 
 COMMON = ("--set", "mappedFileSizeCommitLog=65536")
-MASTER = (*COMMON, "--set", "brokerRole=SYNC_MASTER", "--set", "inSyncReplicas=2", "--set", "slaveTimeout=30000")
+READS = ("--set", "slaveReadEnable=true")
+MASTER = (*COMMON, *READS, "--set", "brokerRole=SYNC_MASTER", "--set", "inSyncReplicas=2",
+          "--set", "slaveTimeout=30000")  # fmt: skip
 SEND_BACK = {"offset": "0", "group": "G", "delayLevel": "0"}
+BODIES = [b"%d" % number * 700 for number in range(60)]
 SLAVE = (*COMMON, "--set", "brokerRole=SLAVE", "--set", "brokerId=1", "--set", "syncBrokerMetadataPeriod=200")
 
 
@@ -76,26 +79,32 @@ def waiting_timers(wire: Wire) -> int:
     return metrics.timing_count["Copied"].count
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    directory = tmp_path_factory.mktemp("pair")
+@contextmanager
+def a_pair(directory: Path) -> Iterator[Pair]:
+    """Its topic "Copied" holds BODIES."""
     with ExitStack() as stack:
         namesrv = stack.enter_context(servers.namesrv(directory / "namesrv"))
         master = stack.enter_context(servers.broker(directory / "master", namesrv.namesrv_addr, "broker-a", *MASTER))
         admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
         made = Pair(directory, stack, namesrv, master, master, admin)
-        made.start_slave("--set", "slaveReadEnable=true")
+        made.start_slave(*READS)
         until(lambda: len(admin.ha_status(master.broker_addr).ha_connection_info) == 1)
+        sent = {made.send("Copied", body, keys=f"k{number}") for number, body in enumerate(BODIES)}
+        assert sent == {SendStatus.SEND_OK}
+        until(lambda: "Copied" in admin.all_topics(made.slave.broker_addr).topic_config_table)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with a_pair(tmp_path_factory.mktemp("pair")) as made:
         yield made
 
 
 def test_what_a_producer_was_told_is_at_the_slave(pair: Pair) -> None:
-    bodies = [b"%d" % number * 700 for number in range(60)]
-    assert {pair.send("Copied", body, keys=f"k{number}") for number, body in enumerate(bodies)} == {SendStatus.SEND_OK}
-    until(lambda: "Copied" in pair.admin.all_topics(pair.slave.broker_addr).topic_config_table)
-    until(lambda: pair.bodies(pair.slave, "Copied") == bodies)
+    until(lambda: pair.bodies(pair.slave, "Copied") == BODIES)
     found = pair.admin.query_message(pair.slave.broker_addr, "Copied", "k7")
-    assert [message.body for message in found] == [bodies[7]]
+    assert [message.body for message in found] == [BODIES[7]]
 
 
 def test_tables_and_offsets_come_across(pair: Pair) -> None:
@@ -170,7 +179,7 @@ def test_a_pull_says_which_broker_to_ask_next_and_offsets_come_as_an_apache_slav
 
 
 def test_a_group_that_is_further_behind_than_memory_reaches_is_sent_to_a_slave(tmp_path: Path) -> None:
-    settings = ("--set", "accessMessageInMemoryMaxRatio=0", "--set", "slaveReadEnable=true")
+    settings = ("--set", "accessMessageInMemoryMaxRatio=0", *READS)
     with (
         servers.standalone(tmp_path, *settings) as server,
         AdminClient(server.namesrv_addr) as admin,
@@ -229,7 +238,12 @@ def test_the_nameserver_knows_both_and_ha_status_tells_whose_slave_it_is(pair: P
     assert status.ha_client_runtime_info.max_offset == pair.end_of(pair.master)
 
 
-def test_a_slave_that_was_killed_goes_on_and_becomes_a_master_that_has_everything(pair: Pair) -> None:
+def test_a_slave_that_was_killed_goes_on_and_becomes_a_master_that_has_everything(tmp_path: Path) -> None:
+    with a_pair(tmp_path) as pair:
+        goes_on_and_becomes_a_master(pair)
+
+
+def goes_on_and_becomes_a_master(pair: Pair) -> None:
     pair.slave.stop(signal.SIGKILL)
     sent = [b"while away %d" % number for number in range(20)]
     for body in sent:
@@ -252,7 +266,7 @@ def test_a_slave_that_was_killed_goes_on_and_becomes_a_master_that_has_everythin
     with servers.broker(pair.directory / "slave", pair.namesrv.namesrv_addr, "broker-a", *promoted) as server:
         assert pair.end_of(server) >= end
         assert pair.bodies(server, "Copied", 1) == sent
-        assert len(pair.bodies(server, "Copied")) == 60
+        assert pair.bodies(server, "Copied") == BODIES
         held_back = pair.admin.consumer_offset(server.broker_addr, "Ahead", "Copied", 1)
         assert held_back == len(sent), "as far as its log goes: who reads on behind that would miss what comes next"
         pair.master = server
