@@ -25,6 +25,7 @@ from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 from tests.support import servers
+from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 
 
@@ -247,7 +248,7 @@ def test_the_last_of_two_contexts_that_were_asked_for_is_shown(
 # --- from the shell --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unlocked", [False, True])
+@pytest.mark.parametrize("unlocked", first_is_quick([False, True]))
 def test_in_a_read_only_context_it_is_read_only_unless_unlocked(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unlocked: bool
 ) -> None:

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import groupby
 from pathlib import Path
 from xml.etree import ElementTree
@@ -55,6 +55,7 @@ BLANK_LINES_MIN = 3
 make_client: ClientMaker = FixedClient
 
 Steps = Callable[[Driver], Awaitable[None]]
+Sizes = Sequence[tuple[int, int]]
 
 
 pytestmark = pytest.mark.usefixtures("utc", "ageless", "sampled")
@@ -67,6 +68,12 @@ def ageless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "monotonic", lambda: 0.0)
     monkeypatch.setattr(status_line, "elapsed", lambda _: "0 s")  # a wider age leaves less room for the rest
     monkeypatch.setattr("rmqadmin.tui.screens.group.SAMPLE_DEFAULT_S", math.inf)
+
+
+@pytest.fixture
+def sizes(request: pytest.FixtureRequest) -> Sizes:
+    """Those at which screens are compared: in the quick tests the smallest, which has the least room."""
+    return SIZES[:1] if "not slow" in request.config.option.markexpr else SIZES
 
 
 class Waves(NumberHistory):
@@ -329,12 +336,12 @@ LIKE_OTHERS: list[Steps] = [
     [each if each not in LIKE_OTHERS else pytest.param(each, marks=pytest.mark.slow) for each in SCREENS],
     ids=lambda steps: steps.__name__,
 )
-def test_screen(steps: Steps) -> None:
+def test_screen(steps: Steps, sizes: Sizes) -> None:
     name = steps.__name__
 
     async def test(driver: Driver) -> None:
         await steps(driver)
-        await compare(name, driver)
+        await compare(name, driver, sizes)
         await can_be_read(driver)
         assert not said_by_color_alone(driver)
         if name in PICTURED:
@@ -343,13 +350,13 @@ def test_screen(steps: Steps) -> None:
     drive(make_client, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
 
 
-def test_masters() -> None:
+def test_masters(sizes: Sizes) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
         await driver.until_shown("broker-a")
         await driver.press("5")
         await driver.until_shown("2 of 3 are in sync", "300.0 MiB", "3m05s", "not in sync", "Changes: 0")
-        await compare("masters", driver)
+        await compare("masters", driver, sizes)
 
     drive(FixedSetClient, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
 
@@ -375,10 +382,10 @@ def test_every_text_can_be_read_in_every_theme(steps: Steps) -> None:
     drive(make_client, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
 
 
-def test_read_only() -> None:
+def test_read_only(sizes: Sizes) -> None:
     async def test(driver: Driver) -> None:
         await topics(driver)
-        await compare("read_only", driver)
+        await compare("read_only", driver, sizes)
 
     drive(make_client, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0, read_only=True)
 
@@ -394,8 +401,8 @@ async def can_be_read(driver: Driver) -> None:
     assert not unreadable(driver), driver.app.theme
 
 
-async def compare(name: str, driver: Driver) -> None:
-    """Waits until the screen equals the golden one at each size, since answers and lines may still be on their way."""
+async def compare(name: str, driver: Driver, sizes: Sizes) -> None:
+    """Waits until the screen equals the golden one at each size: answers and lines may still be on their way."""
     path = GOLDEN_DIR / f"{name}.txt"
     if writes():
         texts = []
@@ -405,7 +412,7 @@ async def compare(name: str, driver: Driver) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(map(section, SIZES, texts)))
     golden = path.read_text()
-    for size in SIZES:
+    for size in sizes:
         await driver.pilot.resize_terminal(*size)
         with contextlib.suppress(AssertionError):  # the assertion below shows the difference
             await driver.until(lambda size=size: section(size, golden_text(driver)) in golden)

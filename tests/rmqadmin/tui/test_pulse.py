@@ -32,6 +32,7 @@ from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
 from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive
 from tests.support import servers
+from tests.support.quick import first_is_quick, first_size_is_quick
 from tests.support.servers import Server
 
 TOPIC, GROUP = "orders", "billing"
@@ -148,7 +149,9 @@ async def to_the_causes(driver: Driver) -> None:
         await driver.until(lambda: driver.app.screen is pulse)
 
 
-@pytest.mark.parametrize("unseen_min_s", [FAST_S, 3600.0], ids=["while it is silent", "when it answers again"])
+@pytest.mark.parametrize(
+    "unseen_min_s", first_is_quick([FAST_S, 3600.0]), ids=["while it is silent", "when it answers again"]
+)
 def test_a_broker_that_was_silent_for_a_while_does_not_keep_the_pulse_from_being_taken(
     two: Two, monkeypatch: pytest.MonkeyPatch, unseen_min_s: float
 ) -> None:
@@ -238,7 +241,7 @@ def test_what_changed_on_another_screen_and_while_nobody_pressed_a_key_is_told(
     drive(world.make_client, test, size=(120, 40), interval_s=FAST_S, clock=lambda: now_ms[0])
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", first_size_is_quick(SIZES), ids=str)
 def test_without_a_name_server_it_says_that_nothing_is_known(size: tuple[int, int]) -> None:
     async def test(driver: Driver) -> None:
         await driver.until_shown("cannot connect to 127.0.0.1:1", "no answer yet")
@@ -314,7 +317,7 @@ def test_that_nobody_is_behind_is_said_of_the_last_answer(tmp_path: Path) -> Non
         drive(clients_of(server.namesrv_addr), test, interval_s=FAST_S)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", first_size_is_quick(SIZES), ids=str)
 def test_parts_keep_their_places_while_rows_come_and_go(size: tuple[int, int]) -> None:
     """The last part has what is left, which is a line less while something has to be said below it."""
 

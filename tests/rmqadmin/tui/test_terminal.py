@@ -18,7 +18,7 @@ from rmqadmin.cli.parsing.command_tree import examples_of
 from rmqadmin.cli.registry import ENTRIES
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive
-from tests.support.quick import first_size_is_quick
+from tests.support.quick import first_is_quick, first_size_is_quick
 
 TIMEOUT_S = 60
 
@@ -132,7 +132,7 @@ def test_at_every_size_a_reset_can_be_carried_out(world: World, tmp_path: Path, 
     assert program.exitstatus == 0, program.before
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", first_is_quick(EXAMPLES))
 def test_an_example_in_the_help_opens_it(world: World, tmp_path: Path, example: str) -> None:
     example = example.replace("127.0.0.1:9876", world.server.namesrv_addr)
     program = started(world, tmp_path, *shlex.split(example)[1:])
