@@ -44,12 +44,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
     """What is collected is never garbage. Looking for some among ten thousand tests takes an eighth of the time of
-    collecting, in every worker, and again in each full collection later."""
+    collecting, in every worker, and again in each full collection later. Each dashboard makes some hundred thousand
+    objects that stay until it is closed: with Python's own threshold, a tenth of their time went into looking."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(GARBAGE_MIN)
         gc.enable()
 
 
@@ -77,6 +79,9 @@ def group_of(item: pytest.Item, marks: Container[str]) -> str:
         return "jvm, sets" if item.path.parent.name == "sets" else "jvm, own"
     return item.path.name
 
+
+GARBAGE_MIN = 50_000
+"""After this many new objects, the tests look for garbage."""
 
 PLAYED = "golden_exchanges_played"
 
