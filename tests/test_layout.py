@@ -5,19 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.quick import in_one_test
+
 TESTS = Path(__file__).parent
 
 # Folder -> the marker of every test module in it, because everything in it needs what the marker names.
 MARKED_FOLDERS = {"interop": "interop", "spark_tools/spark": "spark"}
 
 
-@pytest.mark.parametrize(
-    ("module", "marker"),
-    [
-        pytest.param(module, marker, id=f"{folder}/{module.name}")
-        for folder, marker in MARKED_FOLDERS.items()
-        for module in sorted((TESTS / folder).rglob("test_*.py"))
-    ],
+@in_one_test(
+    (module, marker)
+    for folder, marker in MARKED_FOLDERS.items()
+    for module in sorted((TESTS / folder).rglob("test_*.py"))
 )
 def test_modules_that_need_more_than_python_are_marked(module: Path, marker: str) -> None:
     assert f"pytest.mark.{marker}" in marks_of(module)

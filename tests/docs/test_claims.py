@@ -1,9 +1,8 @@
 """Things that pages name exist: options, commands, settings, metrics, and the methods of the test fixture."""
 
 import re
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 from rmqadmin.cli.parsing.command_tree import all_commands, describe, root_options, shared_options
 from rmqadmin.cli.registry import find, group_members
@@ -12,6 +11,7 @@ from rmqadmin.testing.rocketmq import RocketMQ
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
+from tests.support.quick import in_one_test
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -26,18 +26,19 @@ ALSO_OPTIONS = {"--help", "--top", "--archives", "--conf", "--deploy-mode"}
 ALSO_NAMES = {"clientRebalance", "authClient"}
 """A field of the protocol, and the end of a setting's name."""
 
-of_each_page = pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+of_each_page = in_one_test(WRITTEN)
 
 
 def code_of(page: Path) -> list[str]:
     return _CODE.findall(page.read_text())
 
 
+@cache
 def source(*folders: str) -> str:
     return "\n".join(path.read_text() for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
 
 
-@pytest.fixture(scope="module")
+@cache
 def options() -> set[str]:
     manual = {name for command in all_commands() for option in command.options for name in option.names}
     before = {name for option in root_options() for name in option.names}
@@ -45,9 +46,9 @@ def options() -> set[str]:
 
 
 @of_each_page
-def test_every_option_of_a_page_is_one(page: Path, options: set[str]) -> None:
+def test_every_option_of_a_page_is_one(page: Path) -> None:
     named = {name for code in code_of(page) for name in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)}
-    assert named - options == set()
+    assert named - options() == set()
 
 
 @of_each_page

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import pytest
+from tests.support.quick import in_one_test
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -25,7 +25,7 @@ LONGER = {
 """Pages that are still to be split or cut, with what they may have until then. These numbers only fall."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@in_one_test(PAGES)
 def test_a_page_is_short(page: Path) -> None:
     name = str(page.relative_to(ROOT))
     count = len(page.read_text().split())

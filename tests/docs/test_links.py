@@ -6,7 +6,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.support.quick import in_one_test
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -42,7 +42,7 @@ def broken(page: Path) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@in_one_test(PAGES)
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert broken(page) == []
 

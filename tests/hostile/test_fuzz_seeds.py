@@ -4,11 +4,12 @@ test."""
 import pytest
 
 from fuzz.targets import TARGETS, run_one, seeds
+from tests.support.quick import in_one_test
 
 CASES = [(name, number) for name in TARGETS for number in range(len(seeds(name)))]
 
 
-@pytest.mark.parametrize(("name", "number"), CASES)
+@in_one_test(CASES)
 def test_seed(name: str, number: int) -> None:
     run_one(TARGETS[name], seeds(name)[number])
 

@@ -21,6 +21,7 @@ from rmqproto.allocate import (
 )
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
+from tests.support.quick import in_one_test
 
 VECTORS = Path(__file__).parent.parent / "golden/allocation/vectors.jsonl"
 
@@ -97,7 +98,7 @@ def strategy_named(name: str, queues: list[MessageQueue]) -> Strategy:
             return STRATEGIES[name]
 
 
-@pytest.mark.parametrize("line", VECTORS.read_text().splitlines())
+@in_one_test(VECTORS.read_text().splitlines())
 def test_each_client_gets_what_apaches_classes_give_it(line: str) -> None:
     case: dict[str, Any] = json.loads(line)
     queues = sorted(

@@ -12,6 +12,7 @@ from rmqproto.headers.consuming import PullHeader
 from rmqproto.headers.sending import SendHeader, SendHeaderV2
 from rmqproto.headers.table import REQUEST_HEADERS, REQUESTS
 from rmqproto.java.java_numbers import Int32, Int64
+from tests.support.quick import in_one_test
 
 SEND = {"topic": "T", "queueId": "1", "bornTimestamp": "3"}
 
@@ -76,7 +77,7 @@ def test_unknown_fields_are_passed_over() -> None:
     assert (header.queue_offset, header.sub_version, header.subscription) == (5, 0, None)
 
 
-@pytest.mark.parametrize("type", sorted(set(REQUEST_HEADERS.values()), key=str))
+@in_one_test(sorted(set(REQUEST_HEADERS.values()), key=str))
 def test_every_header_of_the_table_survives_the_wire(type: type[Header]) -> None:
     samples = {Int32: 7, Int64: 7, str: "x", bool: True}
     kinds = {

@@ -1,6 +1,6 @@
-"""Cases that the quick tests leave to ``make test-all``."""
+"""Cases that the quick tests leave to ``make test-all``, or try in one test."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -15,6 +15,23 @@ def first_is_quick(params: Iterable[Any], count: int = 1) -> list[Any]:
 def first_size_is_quick(sizes: Iterable[tuple[int, int]]) -> list[Any]:
     """The same for terminal sizes, each of which is one parameter."""
     return [size if not at else pytest.param(size, marks=pytest.mark.slow) for at, size in enumerate(sizes)]
+
+
+def in_one_test(cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:
+    """One test that tries all cases; of a tuple, each part is an argument. For checks of a millisecond: a test costs
+    five, to be collected by each worker, carried out and reported."""
+
+    tried = list(cases)
+
+    def of(check: Callable[..., None]) -> Callable[[], None]:
+        def test() -> None:
+            for case in tried:
+                check(*case) if isinstance(case, tuple) else check(case)
+
+        test.__doc__ = check.__doc__
+        return test
+
+    return of
 
 
 def _slow(each: Any) -> Any:

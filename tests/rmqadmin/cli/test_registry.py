@@ -17,10 +17,11 @@ from rmqadmin.cli.registry import ENTRIES, Effect, Entry
 from rmqadmin.core.results import columns
 from tests.interop.tools import calls
 from tests.rmqadmin.conftest import GOLDEN, Rmqadmin
+from tests.support.quick import in_one_test
 
 MQADMIN: dict[str, list[tuple[str | None, str | None, bool]]] = json.loads((GOLDEN / "options.json").read_text())
 
-by_name = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+of_each_command = in_one_test(ENTRIES)
 
 
 def test_no_name_stands_twice_in_any_case() -> None:
@@ -28,12 +29,12 @@ def test_no_name_stands_twice_in_any_case() -> None:
     assert len(set(names)) == len(names)
 
 
-@by_name
+@of_each_command
 def test_mqadmins_commands_are_marked_and_spelled_as_its_own(entry: Entry) -> None:
     assert entry.is_mqadmin == (entry.name in MQADMIN)
 
 
-@by_name
+@of_each_command
 def test_every_option_of_mqadmins_command_is_taken(entry: Entry) -> None:
     """C18: a script written for mqadmin finds every option by both names, and with a value if mqadmin's takes one."""
     specs = option_specs(build_command(entry))
@@ -113,7 +114,7 @@ def test_what_is_not_given_is_what_mqadmin_takes(name: str, wanted: dict[str, ob
     assert {option: found[option] for option in wanted} == wanted
 
 
-@by_name
+@of_each_command
 def test_every_command_has_a_summary_and_examples_that_call_it(entry: Entry) -> None:
     assert entry.summary.endswith(".")
     assert len(entry.summary) <= 80
@@ -125,7 +126,7 @@ def test_every_command_has_a_summary_and_examples_that_call_it(entry: Entry) -> 
         assert example.startswith("rmqadmin ")
 
 
-@by_name
+@of_each_command
 def test_the_options_that_all_commands_share_follow_from_what_a_command_does(entry: Entry) -> None:
     names = {name for option in describe(entry).options if option.is_shared for name in option.names}
     assert ("--output" in names) == (entry.effect is not Effect.SCREEN)
@@ -142,7 +143,7 @@ WITHOUT_DRY_RUN = {
 """Commands that change something and have no --dry-run, by kind, with the reason."""
 
 
-@by_name
+@of_each_command
 def test_every_command_that_changes_something_has_a_dry_run_or_a_reason(entry: Entry) -> None:
     """``test_examples`` checks that a dry run changes nothing."""
     only_asks = entry.effect in {Effect.LOCAL, Effect.READ, Effect.STREAM, Effect.CHECK}
@@ -163,7 +164,7 @@ WITHOUT_BEFORE = {
 """Commands whose dry run shows something else, with the reason."""
 
 
-@by_name
+@of_each_command
 def test_every_dry_run_shows_before_and_after_or_there_is_a_reason(entry: Entry) -> None:
     if entry.effect in CHANGES_SERVERS:
         names = [{column.name for column in columns(each.row_type)} for each in result_types(entry)]

@@ -13,6 +13,7 @@ import pytest
 from textual.dom import DOMNode
 
 import rmqadmin
+from tests.support.quick import in_one_test
 
 ROOT = Path(rmqadmin.__file__).parent
 SERVE = ROOT / "tui" / "browser"
@@ -28,7 +29,7 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-@pytest.mark.parametrize("path", USERS, ids=lambda path: str(path.relative_to(ROOT)))
+@in_one_test(USERS)
 def test_nothing_private_of_textual_is_named(path: Path) -> None:
     """A module may name private attributes that it or another of ours sets or defines, and no others."""
     tree = ast.parse(path.read_text())

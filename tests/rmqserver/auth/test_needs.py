@@ -20,6 +20,7 @@ from rmqserver.request_needs import PairsOf, nothing
 from rmqserver.request_table import SERVED
 from tests.docs.compatibility import dispatch_tables
 from tests.support.auth_walk import ASKED_OF_HERE
+from tests.support.quick import in_one_test
 
 ANNOTATIONS: dict[str, Any] = json.loads(
     (Path(__file__).parent.parent.parent / "golden/auth/annotations.json").read_text()
@@ -59,7 +60,7 @@ def test_every_served_code_is_in_it() -> None:
     assert set.union(*dispatch_tables()) <= SERVED.keys()
 
 
-@pytest.mark.parametrize("code", sorted(set(map(int, ANNOTATIONS)) - BY_SWITCH - NOT_OURS))
+@in_one_test(sorted(set(map(int, ANNOTATIONS)) - BY_SWITCH - NOT_OURS))
 def test_it_asks_what_the_annotations_ask(code: int) -> None:
     annotation = ANNOTATIONS[str(code)]
     actions = ",".join(name.capitalize() for name in annotation["actions"])

@@ -28,6 +28,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support.quick import in_one_test
 from tests.support.servers import Server
 
 SECRET_TEXT = "hunter2-hunter2"
@@ -255,7 +256,7 @@ def spelled(parameter: inspect.Parameter) -> str:
     return (spellings_of(parameter) or (parameter.name,))[-1]
 
 
-@pytest.mark.parametrize("entry", registry.ENTRIES, ids=lambda entry: entry.name)
+@in_one_test(registry.ENTRIES)
 def test_free_text_is_not_told(entry: registry.Entry) -> None:
     options = own_options(entry)
     told = {spelled(one) for one in options if value_of(one).is_told}
