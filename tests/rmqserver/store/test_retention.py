@@ -11,6 +11,7 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.feed import QUEUES_PER_PORTION
 from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
 from tests.support.clock import Clock
+from tests.support.quick import first_is_quick
 
 from .conftest import TINY, MakeStore, cleaned, put, put_many
 
@@ -116,7 +117,7 @@ def many_queues(make_store: MakeStore, clock: Clock) -> tuple[MessageStore, Coun
     return make_store(disk=disk, options=dataclasses.replace(OPTIONS, delete_file_batch_max=1 << 30)), disk
 
 
-@pytest.mark.parametrize("looks_before", [True, False])
+@pytest.mark.parametrize("looks_before", first_is_quick([True, False]))
 def test_many_queues_are_cleaned_in_portions_and_most_are_not_even_opened(
     many_queues: tuple[MessageStore, CountingDisk], tmp_path: Path, looks_before: bool
 ) -> None:

@@ -18,6 +18,7 @@ from rmqproto.message.record import StoredMessage
 from rmqreplay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Outgoing
 from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, SequenceTable, StoredPlace
 from spark_tools.writing.idempotent import IdempotentDelivery, OtherRowsError
+from tests.support.quick import first_is_quick
 
 QUEUES = [MessageQueue("T", "broker-a", queue_id) for queue_id in range(3)]
 
@@ -172,7 +173,7 @@ def deliver(
     return delivery
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", first_is_quick(range(60), 15))
 def test_each_row_is_stored_once_in_its_order(seed: int) -> None:
     """Attempts are killed, requests and answers lost, and requests of dead attempts arrive late."""
     random, broker, late = Random(seed), Broker(), deque[Batch]()

@@ -13,6 +13,7 @@ from rmqserver.store.message_store import MessageStore
 from tests.crash.recording_disk import Loss, RecordingDisk
 from tests.rmqserver.store.conftest import TINY, put_many
 from tests.support.clock import Clock
+from tests.support.quick import first_is_quick
 
 COUNT = 50
 EXPECTED = [b"body %d" % number for number in range(COUNT)]
@@ -80,7 +81,7 @@ def messages(store: MessageStore) -> Iterator[StoredMessage]:
 
 
 @pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
-@pytest.mark.parametrize("number", [0, 20, 32])
+@pytest.mark.parametrize("number", first_is_quick([20, 0, 32]))
 def test_a_byte_of_a_record(whole: RecordingDisk, number: int, is_crashed: bool) -> None:
     """The record is the first, one in the middle, or the last of a file."""
     for at in record_range(whole, number):
