@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from textual._compositor import Compositor
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.screen import Screen
+from textual.widgets import Footer
 
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.settings import ClientMaker
@@ -101,8 +104,9 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def unpainted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the quick tests, only what a test reads is painted, not each frame for a terminal that is not there: a quarter
-    of their CPU. ``make test-all`` and CI paint every frame."""
+    """In the quick tests, only what a test reads is painted, not each frame for a terminal that is not there, and the
+    footer is made anew only for other keys, not at each change of the focus: a third of their CPU. ``make test-all``
+    and CI do both."""
     if "not slow" not in request.config.option.markexpr:
         return
     paint = Compositor.render_update
@@ -113,7 +117,17 @@ def unpainted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         compositor._dirty_regions.clear()
         return None
 
+    def other_keys_only(footer: Footer, screen: Screen[object]) -> None:
+        keys = [(one.binding, one.enabled, one.tooltip) for one in screen.active_bindings.values()]
+        if keys != shown.get(footer):
+            tell(footer, screen)
+            if footer.is_attached and screen.app.app_focus:
+                shown[footer] = keys
+
+    shown: WeakKeyDictionary[Footer, list[Any]] = WeakKeyDictionary()
+    tell = Footer.bindings_changed
     monkeypatch.setattr(Compositor, "render_update", picture_only)
+    monkeypatch.setattr(Footer, "bindings_changed", other_keys_only)
 
 
 @pytest.fixture(scope="session", autouse=True)

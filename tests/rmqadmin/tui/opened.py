@@ -25,8 +25,9 @@ CLOSED_LOOK_S = 0.1
 INTERVAL_S = 0.2
 """Short, because tests wait for the results of the next refresh."""
 
-POLL_S = 0.02
-"""A look at the screen takes about as long."""
+PAINTED_S, UNPAINTED_S = 0.02, 0.1
+"""How soon to look again after something was painted, which may be the first of many things, and how soon without. A
+look takes some 0.02 s itself."""
 
 SIZE = (140, 24)
 
@@ -38,18 +39,23 @@ class Driver:
 
     def __init__(self, app: DashboardApp, pilot: Pilot[None]):
         self.app, self.pilot = app, pilot
+        self._painted = asyncio.Event()
+        app.post_display_hook = self._painted.set  # type: ignore[method-assign]
 
     async def press(self, *keys: str) -> None:
         """Presses each key once the one before it has taken effect, and what it opened has the focus. Textual's pilot
         waits until the process is idle, but on a busy machine it also looks idle while it waits for the CPU."""
         for key in keys:
-            receiver, before = self.app.focused or self.app.screen, None
-            await self.pilot.press(key)
-            while receiver is not before:
-                for _ in range(2):  # messages that the key's action posts go the same way
-                    for pump in (self.app, *receiver.ancestors_with_self):
-                        await self._has_done(pump)
-                before, receiver = receiver, self.app.focused or self.app.screen
+            await self._press_together(key)
+
+    async def _press_together(self, *keys: str) -> None:
+        receiver, before = self.app.focused or self.app.screen, None
+        await self.pilot.press(*keys)
+        while receiver is not before:
+            for _ in range(2):  # messages that the keys' actions post go the same way
+                for pump in (self.app, *receiver.ancestors_with_self):
+                    await self._has_done(pump)
+            before, receiver = receiver, self.app.focused or self.app.screen
 
     async def _has_done(self, pump: MessagePump) -> None:
         """Waits until the pump has handled everything posted to it before, unless it is closed."""
@@ -64,14 +70,18 @@ class Driver:
         """Types once the input of that id has the focus: earlier keys may still be at work."""
         await self.until(lambda: self.app.focused is not None and self.app.focused.id == into)
         names = {" ": "space", "[": "left_square_bracket", "]": "right_square_bracket", "/": "slash", "-": "minus"}
-        await self.press(*(names.get(character, character) for character in text))
+        await self._press_together(*(names.get(character, character) for character in text))
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Runs the dashboard until ``holds`` is true. AssertionError with the screen at the deadline."""
         deadline_s = time.monotonic() + UNTIL_TIMEOUT_S
         while not holds():
             assert time.monotonic() < deadline_s, f"not so after {UNTIL_TIMEOUT_S} s:\n{self.text}"
-            await asyncio.sleep(POLL_S)
+            self._painted.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(UNPAINTED_S):
+                    await self._painted.wait()
+            await asyncio.sleep(PAINTED_S)
 
     @property
     def lines(self) -> list[str]:
