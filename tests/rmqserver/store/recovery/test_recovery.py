@@ -106,14 +106,6 @@ def test_lost_queues_and_index_are_made_again_from_the_log(make_store: MakeStore
     assert store.query("T", "U7", 10, 0, 1 << 60).records
 
 
-def test_a_stopped_store_without_its_queues_is_rebuilt_too(make_store: MakeStore, tmp_path: Path) -> None:
-    store = make_store()
-    put_many(store, 100)
-    assert store.close()
-    shutil.rmtree(tmp_path / "store/consumequeue")
-    assert bodies(make_store()) == EXPECTED
-
-
 def test_a_page_of_a_queue_that_never_reached_the_disk_is_filled_again(make_store: MakeStore, crashed: Path) -> None:
     shutil.copytree(crashed, crashed.with_name("full"))
     full = make_store(crashed.with_name("full"))
