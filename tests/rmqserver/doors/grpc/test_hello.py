@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import h2.config
@@ -9,9 +10,11 @@ import h2.connection
 import pytest
 import trio
 
+from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.doors.grpc import hello
 from rmqserver.doors.grpc.held_hello import HELLO_MAX_BYTES
 from rmqserver.doors.grpc.hello import GrpcDoor
+from rmqserver.doors.grpc.to_master import may_pass_on
 
 
 class Broker:
@@ -50,6 +53,20 @@ async def test_without_the_libraries_every_client_is_turned_away_in_words(monkey
     assert len(broker.told) == 2
     for each in (first, later):
         assert "pip install 'rmqadmin[grpc]'" in each.closed_for
+
+
+@pytest.mark.parametrize(
+    ("asks", "forwards", "passes"),
+    [({}, True, True), ({}, False, False), ({"is_authenticating": True}, True, True),
+     ({"is_authenticating": True, "is_authorizing": True}, True, False), ({"enforces_plain": True}, True, False)],
+)  # fmt: skip
+def test_a_slave_passes_on_only_what_its_master_judges_alike(
+    asks: dict[str, bool], forwards: bool, passes: bool
+) -> None:
+    """Policies name addresses of clients, and the master sees the slave's."""
+    config = SimpleNamespace(forward_to_master_enable=forwards)
+    broker: Any = SimpleNamespace(auth_settings=AuthSettings(**asks), config=config)
+    assert may_pass_on(broker) is passes
 
 
 def test_a_hello_without_end_is_not_kept() -> None:

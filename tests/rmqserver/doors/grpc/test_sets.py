@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import signal
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +13,7 @@ import pytest
 from rmqproto.bodies.base import MessageQueue
 from rmqserver.doors.grpc.codes import Code
 from tests.rmqserver.doors.grpc.calls import ack, consumer_settings, receive, send, tell_settings
-from tests.support.broker_set import BROKER_NAME, BrokerSet
+from tests.support.broker_set import BROKER_NAME, BrokerSet, set_of_three
 from tests.support.grpc_client import GrpcClient, GrpcError
 from tests.support.servers import until
 from tests.support.two_in_sync import is_master, two_in_sync
@@ -31,10 +33,11 @@ def asked_for(client: GrpcClient, language: str) -> list[str]:
 
 
 class Going:
-    """A client that goes on as the libraries do: it comes by another connection when one has ended."""
+    """A client that goes on as the libraries do: it comes by another connection when one has ended, to each of its
+    addresses in turn."""
 
-    def __init__(self, address: str):
-        self.address = address
+    def __init__(self, *addresses: str):
+        self._addresses = itertools.cycle(addresses)
         self.client: GrpcClient | None = None
         self.sent: list[bytes] = []
 
@@ -53,7 +56,7 @@ class Going:
         """None if the call has failed."""
         try:
             if self.client is None:
-                self.client = GrpcClient(self.address, "going")
+                self.client = GrpcClient(next(self._addresses), "going")
             return call(self.client)
         except (EOFError, OSError, GrpcError, h2.exceptions.ProtocolError):  # the last: after a GOAWAY
             self.leave()
@@ -101,7 +104,7 @@ def test_a_slave_passes_clients_on_and_routes_begin_with_the_master(tmp_path: Pa
 def test_a_handover_ends_streams_and_no_acknowledged_message_is_missing(tmp_path: Path) -> None:
     with two_in_sync(tmp_path) as (controller, two), Going(two.brokers[1].broker_addr) as going:
         going.until_sent(20)
-        with GrpcClient(going.address, "consumer") as consumer:
+        with GrpcClient(two.brokers[1].broker_addr, "consumer") as consumer:
             stream, _ = tell_settings(consumer, consumer_settings(GROUP, TOPIC))
             controller.elect(2)
             assert list(stream) == []
@@ -114,6 +117,18 @@ def test_a_handover_ends_streams_and_no_acknowledged_message_is_missing(tmp_path
         until(lambda: is_master(two, 1))
         going.until_sent(60)
         assert set(going.sent) <= stored(two, 1)
+
+
+def test_a_killed_master_costs_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """Slaves that pass nothing on refuse all but routes."""
+    with set_of_three(tmp_path) as three:
+        three.until_all_in_sync()
+        master = three.master()
+        with Going(*(each.broker_addr for each in three.brokers.values())) as going:
+            going.until_sent(20)
+            three.brokers[master].stop(signal.SIGKILL)
+            going.until_sent(40)
+        assert set(going.sent) <= stored(three, three.master(but=master))
 
 
 def stored(two: BrokerSet, number: int) -> set[bytes]:
