@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
@@ -51,19 +51,26 @@ Listener = (
 """Consumes one message. A plain function runs in a thread, and may block. Returning nothing means SUCCESS, raising
 means LATER."""
 
-AsyncListener = Callable[[ReceivedMessage], Awaitable[ConsumeStatus | None]]
+BatchListener = (
+    Callable[[list[ReceivedMessage]], Awaitable[ConsumeStatus | None]]
+    | Callable[[list[ReceivedMessage]], ConsumeStatus | None]
+)
+"""The same for several messages of one queue, whose status is for all of them."""
+
+AsyncListener = Callable[[Any], Awaitable[ConsumeStatus | None]]
+"""Of a message, or of several."""
 
 
-def as_async(listener: Listener, thread_count: int) -> AsyncListener:
+def as_async(listener: Listener | BatchListener, thread_count: int) -> AsyncListener:
     """The listener itself, or a plain function wrapped to run in up to ``thread_count`` threads. A thread cannot be
     cancelled: when its time is up it is abandoned, but it counts until it returns."""
     target = getattr(listener, "__call__", listener)  # noqa: B004 - an object's own method is what is looked at
     if inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(target):
         return cast(AsyncListener, listener)
-    plain = cast(Callable[[ReceivedMessage], ConsumeStatus | None], listener)
+    plain = cast(Callable[[Any], ConsumeStatus | None], listener)
     limiter = anyio.CapacityLimiter(thread_count)
 
-    async def in_thread(message: ReceivedMessage) -> ConsumeStatus | None:
-        return await anyio.to_thread.run_sync(plain, message, abandon_on_cancel=True, limiter=limiter)
+    async def in_thread(consumed: Any) -> ConsumeStatus | None:
+        return await anyio.to_thread.run_sync(plain, consumed, abandon_on_cancel=True, limiter=limiter)
 
     return in_thread

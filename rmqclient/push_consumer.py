@@ -17,9 +17,14 @@ from rmqclient.consuming.queue_lease import QueueLeases
 from rmqclient.consuming.rebalance import Allocation, Rebalance, Sticky
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.consuming.subscribing import MessageModel
-from rmqclient.listener import Listener
+from rmqclient.listener import BatchListener, Listener
 from rmqproto.allocate import Strategy, averagely
+from rmqproto.errors import UsageError
 from rmqproto.filters.subscription import Sql92
+from rmqproto.headers.consuming import PULL_BATCH_COUNT
+
+BATCH_MAX_COUNT = 1024
+"""Of a list for the listener, and of one pull, as in Java (``DefaultMQPushConsumerImpl.checkConfig``, 5.5.0)."""
 
 
 class PushConsumer(GroupMember):
@@ -36,11 +41,13 @@ class PushConsumer(GroupMember):
         namesrv_addrs: str,
         group: str,
         subscriptions: Mapping[str, str | Sql92],
-        listener: Listener,
+        listener: Listener | BatchListener,
         *,
         consume_from: ConsumeFrom | str = ConsumeFrom.LAST_OFFSET,
         consume_from_ms: int | None = None,
         max_in_flight: int = UNSETTLED_MAX_COUNT,
+        consume_message_batch_max_size: int | None = None,
+        pull_batch_size: int = PULL_BATCH_COUNT,
         allocate: Strategy | Sticky = averagely,
         orderly: bool = False,
         message_model: MessageModel | str = MessageModel.CLUSTERING,
@@ -51,6 +58,10 @@ class PushConsumer(GroupMember):
         epoch, is for TIMESTAMP (default: half an hour ago). ``max_in_flight``: pulled and unsettled messages per queue.
         All members of a group must subscribe alike and allocate alike. ``options`` are those of ``MemberOptions``.
 
+        With ``consume_message_batch_max_size`` the listener gets lists of up to so many messages of one queue, and its
+        result is for the whole list: if it fails, all of it comes again. ``pull_batch_size``: the most messages that
+        one request brings, 1 to 1024; brokers send fewer (``maxTransferCountOnMessageInMemory``, 32 by default).
+
         ``orderly``: the messages of a queue are consumed one after the other. A message that fails comes again before
         the next, after ``suspend(seconds)`` or a second. BROADCASTING: every member gets every message, a message that
         fails is dropped, and offsets are kept in ``offset_dir``/CLIENT_ID/GROUP/offsets.json (default
@@ -58,18 +69,26 @@ class PushConsumer(GroupMember):
 
         UsageError for invalid arguments.
         """
+        for name, count in (
+            ("consume_message_batch_max_size", consume_message_batch_max_size),
+            ("pull_batch_size", pull_batch_size),
+        ):
+            if count is not None and not 1 <= count <= BATCH_MAX_COUNT:
+                raise UsageError(f"{name} is {count}, and may be 1 to {BATCH_MAX_COUNT}")
         super().__init__(
             namesrv_addrs,
             group,
             subscriptions,
             listener,
             start_at=Start.of(consume_from, consume_from_ms),
+            batch_max_count=consume_message_batch_max_size,
             message_model=MessageModel.of(message_model),
             orderly=orderly,
             **options,
         )
         self._offset_dir = offset_dir
         self._max_in_flight = max_in_flight
+        self._pull_batch_size = pull_batch_size
         self._is_orderly = orderly
         allocation = Allocation(self._client, group, None if self._is_broadcasting else allocate, self._pulled)
         self._rebalance = Rebalance(self._client, self.subscriptions, allocation.ours, self._take)
@@ -92,5 +111,6 @@ class PushConsumer(GroupMember):
             self._rates,
             self._max_in_flight,
             commits_in_pulls=not self._is_broadcasting,
+            pull_batch_size=self._pull_batch_size,
         )
         return PulledQueues(self._pulled, self.subscriptions, shared, deliveries, leases, self._assignment_changed)

@@ -14,7 +14,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup, TaskStatus
 
 from rmqclient.consuming.rates import Rates
-from rmqclient.listener import LATER, SUCCESS, ConsumeStatus, Listener, as_async
+from rmqclient.listener import LATER, SUCCESS, BatchListener, ConsumeStatus, Listener, as_async
 from rmqclient.message import ReceivedMessage
 from rmqclient.parking import ParkingLot
 from rmqclient.tracing import Traces
@@ -117,12 +117,12 @@ class ConcurrentDeliveries:
             if self._is_draining or not self._ready:
                 await self._idle.park()
                 continue
-            delivery = self._ready.popleft()
-            if delivery.unsettled.is_dropped:
+            batch = self._take_batch()
+            if not batch:
                 continue
             self._running += 1
             try:
-                await self._deliver(delivery, nursery)
+                await self._deliver(batch, nursery)
             finally:
                 self._running -= 1
                 if self._is_draining and not self._running:
@@ -131,11 +131,26 @@ class ConcurrentDeliveries:
             if taken % CHECKPOINT_EVERY == 0:
                 await anyio.lowlevel.checkpoint()
 
-    async def _deliver(self, delivery: Delivery, nursery: TaskGroup) -> None:
-        message = delivery.message
-        status = await self._call.guarded(message)
+    def _take_batch(self) -> list[Delivery]:
+        """The next messages, all of one queue, that the listener gets at once."""
+        batch: list[Delivery] = []
+        while self._ready and len(batch) < self._call.batch_max_count:
+            if batch and self._ready[0].message.queue != batch[0].message.queue:
+                break
+            delivery = self._ready.popleft()
+            if not delivery.unsettled.is_dropped:
+                batch.append(delivery)
+        return batch
+
+    async def _deliver(self, batch: list[Delivery], nursery: TaskGroup) -> None:
+        status = await self._call.guarded(*(delivery.message for delivery in batch))
+        for delivery in batch:
+            await self._settle(delivery, status, nursery)
+
+    async def _settle(self, delivery: Delivery, status: ConsumeStatus, nursery: TaskGroup) -> None:
         if delivery.unsettled.is_dropped:
             return  # the queue's next owner will get it
+        message = delivery.message
         if not status.is_success:
             try:
                 await self._send_back(message, status)
@@ -155,41 +170,52 @@ class ConcurrentDeliveries:
 
 
 class ListenerCall:
-    """``await call(message)``."""
+    """``await call(message)``, or ``await call(*messages)`` if the listener takes lists (``batch_max_count``)."""
 
     def __init__(
-        self, listener: Listener, concurrency: int, timeout_s: float, rates: Rates, traces: Traces | None = None
+        self,
+        listener: Listener | BatchListener,
+        concurrency: int,
+        timeout_s: float,
+        rates: Rates,
+        traces: Traces | None = None,
+        batch_max_count: int | None = None,
     ):
-        """``concurrency``: threads for a listener that is a plain function."""
+        """``concurrency``: threads for a listener that is a plain function. ``batch_max_count``: the most messages of
+        a list; None for a listener of single messages."""
         self._listener = as_async(listener, concurrency)
         self._timeout_s = timeout_s
         self._rates = rates
         self._traces = traces
+        self._takes_lists = batch_max_count is not None
+        self.batch_max_count = batch_max_count or 1
 
-    async def __call__(self, message: ReceivedMessage) -> ConsumeStatus:
-        """The listener's status for one message; LATER if its time is over. Raises what the listener raises."""
+    async def __call__(self, *messages: ReceivedMessage) -> ConsumeStatus:
+        """The listener's status; LATER if its time is over. Raises what the listener raises."""
         started_s = anyio.current_time()
         status, outcome = LATER, RAISED
-        request_id = self._traces.delivered(message) if self._traces is not None else ""
+        traced = [(each, self._traces.delivered(each)) for each in messages] if self._traces is not None else []
         try:
             with anyio.move_on_after(self._timeout_s) as scope:
-                status = await self._listener(message) or SUCCESS
+                status = await self._listener(list(messages) if self._takes_lists else messages[0]) or SUCCESS
                 outcome = CONSUMED_WELL if status.is_success else FAILED
             if scope.cancelled_caught:
                 outcome = TIMED_OUT
-                log.warning("listener timed out id=%s topic=%s", message.message_id, message.topic)
+                log.warning("listener timed out id=%s topic=%s", messages[0].message_id, messages[0].topic)
         finally:
             now_s = anyio.current_time()
             spent_ms = (now_s - started_s) * 1000
-            self._rates.consumed(message.topic, now_s, spent_ms, is_success=status.is_success)
-            if self._traces is not None:
+            for message in messages:
+                self._rates.consumed(message.topic, now_s, spent_ms, is_success=status.is_success)
+            for message, request_id in traced:
+                assert self._traces is not None
                 self._traces.consumed(message, request_id, spent_ms, outcome)
         return status
 
-    async def guarded(self, message: ReceivedMessage) -> ConsumeStatus:
+    async def guarded(self, *messages: ReceivedMessage) -> ConsumeStatus:
         """As the call, but an exception of the listener is logged and counts as LATER."""
         try:
-            return await self(message)
+            return await self(*messages)
         except Exception:  # the edge of the application's code: the message comes again
-            log.exception("listener failed id=%s topic=%s", message.message_id, message.topic)
+            log.exception("listener failed id=%s topic=%s", messages[0].message_id, messages[0].topic)
             return LATER

@@ -22,7 +22,7 @@ from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import Start
 from rmqclient.consuming.subscribing import MessageModel, check_expressions, subscriptions_of
 from rmqclient.lifetime import Lifetime, P
-from rmqclient.listener import Listener
+from rmqclient.listener import BatchListener, Listener
 from rmqclient.parking import ParkingLot
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
@@ -104,9 +104,10 @@ class GroupMember(Lifetime):
         namesrv_addrs: str,
         group: str,
         subscriptions: Mapping[str, str | Sql92],
-        listener: Listener,
+        listener: Listener | BatchListener,
         *,
         start_at: Start,
+        batch_max_count: int | None = None,
         message_model: MessageModel = MessageModel.CLUSTERING,
         orderly: bool = False,
         credentials: Credentials | None = None,
@@ -130,7 +131,7 @@ class GroupMember(Lifetime):
         self._rates = Rates()
         self._traces = Traces.wanted(group, trace)
         self._concurrency = concurrency
-        self._call = ListenerCall(listener, concurrency, consume_timeout_s, self._rates, self._traces)
+        self._call = ListenerCall(listener, concurrency, consume_timeout_s, self._rates, self._traces, batch_max_count)
         self._changed = ParkingLot()
         questions = BrokerQuestions(
             group=group,

@@ -7,6 +7,7 @@ import dataclasses
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from itertools import islice
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -126,24 +127,29 @@ class OrderlyDeliveries:
         return is_placed
 
     async def _take_first(self, deliveries: deque[Delivery]) -> float:
-        """Passes the first message to the listener. Returns the seconds for which the queue rests."""
-        delivery = deliveries[0]
-        if delivery.unsettled.is_dropped:
+        """Passes the first message, or as many as it takes at once, to the listener. Returns the seconds for which the
+        queue rests."""
+        if deliveries[0].unsettled.is_dropped:
             deliveries.popleft()
             return 0.0
-        status = await self._call.guarded(delivery.message)
-        if delivery.unsettled.is_dropped:
+        batch = list(islice(deliveries, self._call.batch_max_count))
+        status = await self._call.guarded(*(delivery.message for delivery in batch))
+        if batch[0].unsettled.is_dropped:
             return 0.0
-        if not status.is_success and not await self._is_given_up(delivery.message, status):
-            times = delivery.message.suspended_times + 1
-            message = dataclasses.replace(delivery.message, suspended_times=times)
-            deliveries[0] = delivery._replace(message=message)
-            suspend_s = SUSPEND_S if status.suspend_s is None else status.suspend_s
-            return min(max(suspend_s, SUSPEND_MIN_S), SUSPEND_MAX_S)
-        deliveries.popleft()
-        delivery.unsettled.settle(delivery.message.stored)
-        delivery.on_settled()
-        return 0.0
+        kept = []
+        for delivery in batch:
+            deliveries.popleft()
+            if status.is_success or await self._is_given_up(delivery.message, status):
+                delivery.unsettled.settle(delivery.message.stored)
+                delivery.on_settled()
+            else:
+                times = delivery.message.suspended_times + 1
+                kept.append(delivery._replace(message=dataclasses.replace(delivery.message, suspended_times=times)))
+        deliveries.extendleft(reversed(kept))
+        if not kept:
+            return 0.0
+        suspend_s = SUSPEND_S if status.suspend_s is None else status.suspend_s
+        return min(max(suspend_s, SUSPEND_MIN_S), SUSPEND_MAX_S)
 
     async def _is_given_up(self, message: ReceivedMessage, status: ConsumeStatus) -> bool:
         is_worn_out = self._max_reconsume_times is not None and message.reconsume_times >= self._max_reconsume_times

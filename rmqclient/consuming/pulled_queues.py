@@ -28,6 +28,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.statistics import ProcessQueueInfo
 from rmqproto.errors import RocketMQError
+from rmqproto.headers.consuming import PULL_BATCH_COUNT
 
 log = logging.getLogger(__name__)
 
@@ -147,6 +148,7 @@ class Pulling:
     kept_max_count: int
     is_lite: bool = False
     commits_in_pulls: bool = False
+    pull_batch_size: int = PULL_BATCH_COUNT
 
 
 class PulledQueue(ABC):
@@ -155,7 +157,7 @@ class PulledQueue(ABC):
     def __init__(self, queue: MessageQueue, subscription: SubscriptionData, shared: Pulling):
         self.queue = queue
         self._shared = shared
-        self._puller = Puller(shared.client, shared.group, queue, subscription, is_lite=shared.is_lite)
+        self._puller = Puller(shared.client, shared.group, queue, subscription, shared.is_lite, shared.pull_batch_size)
         self._process_queue: ProcessQueue | None = None  # None until the start is known
         self._stored_offset: int | None = None
         self._reset_to: int | None = None

@@ -22,7 +22,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError
 from rmqproto.filters.subscription import TAG
 from rmqproto.ha import MASTER_ID
-from rmqproto.headers.consuming import PULL_BATCH_COUNT, PULL_LITE
+from rmqproto.headers.consuming import PULL_LITE
 
 log = logging.getLogger(__name__)
 
@@ -43,13 +43,20 @@ class Puller:
     heartbeats."""
 
     def __init__(
-        self, client: ClientInstance, group: str, queue: MessageQueue, subscription: SubscriptionData, is_lite: bool
+        self,
+        client: ClientInstance,
+        group: str,
+        queue: MessageQueue,
+        subscription: SubscriptionData,
+        is_lite: bool,
+        batch_size: int,
     ):
         self._client = client
         self._group = group
         self._queue = queue
         self._subscription = subscription
         self._is_lite = is_lite
+        self._batch_size = batch_size
         self._filter = tag_filter(subscription)
         self._broker_id = MASTER_ID
         self._pause = FailurePause(client)
@@ -61,7 +68,7 @@ class Puller:
             self._group,
             self._queue,
             queue_offset,
-            max_count=PULL_BATCH_COUNT,
+            max_count=self._batch_size,
             expression=self._subscription.sub_string if self._is_lite else None,
             subscription_version=self._subscription.sub_version,
             expression_type=self._subscription.expression_type or TAG,
