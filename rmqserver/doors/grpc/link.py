@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from rmqserver.doors.grpc.codes import GrpcStatus
 from rmqserver.doors.grpc.header_blocks import encode_block
-from rmqserver.doors.grpc.http2 import Http2, StreamAsked, StreamData, StreamEnded, StreamGone
+from rmqserver.doors.grpc.http2 import FRAME_SIZE_MAX_BYTES, Http2, StreamAsked, StreamData, StreamEnded, StreamGone
 
 if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
@@ -143,18 +143,24 @@ class GrpcCall:
 
     # --- what it gets ------------------------------------------------------------------------------------------------
 
-    def send(self, message: Any) -> None:
-        """Sends a message. Does nothing once the call has ended."""
-        if self._put(message):
-            self.link.changed()
+    def send(self, *messages: Any) -> None:
+        """Sends messages. Does nothing once the call has ended."""
+        self._put(messages)
+        self.link.changed()
 
-    def _put(self, message: Any) -> bool:
+    def _put(self, messages: Iterable[Any]) -> None:
         if self.closed or self.is_answer_lost:
-            return False
+            return
         self._begin()
-        data = message.SerializeToString()
-        self.link.http2.send(self._stream, _FRAME.pack(0, len(data)) + data)
-        return True
+        data = b""
+        for message in messages:
+            raw = message.SerializeToString()
+            data += _FRAME.pack(0, len(raw)) + raw
+            if len(data) > FRAME_SIZE_MAX_BYTES:
+                self.link.http2.send(self._stream, data)
+                data = b""
+        if data:
+            self.link.http2.send(self._stream, data)
 
     def finish(self) -> None:
         """Ends the call well."""
@@ -166,7 +172,7 @@ class GrpcCall:
             self._end()
 
     def answer(self, message: Any) -> None:
-        self._put(message)
+        self._put((message,))
         self.finish()
 
     def fail(self, code: GrpcStatus, text: str) -> None:

@@ -140,9 +140,7 @@ class ReceiveCalls:
                 self._settling.renewals.hold(group, topic, receipt, client, lite_topic)
         call.on_lost = partial(self._give_back, call, group, topic, delivered)
         told = status() if messages else status(Code.MESSAGE_NOT_FOUND, "no new message")
-        call.send(_RECEIVED(status=told))
-        for message in messages:
-            call.send(_RECEIVED(message=message))
+        call.send(_RECEIVED(status=told), *(_RECEIVED(message=message) for message in messages))
         self._end(call)
 
     def _give_back(self, call: GrpcCall, group: str, topic: str, found: list[tuple[Receipt, str]]) -> None:
