@@ -74,12 +74,14 @@ class ArchiveHooks:
 
 @dataclass(slots=True)
 class ArchiveOutcome:
-    """``*_before``: how many batches there were, and where each queue was archived to. ``latest``: where queues end."""
+    """``*_before``: how many batches there were, and where each queue was archived to. ``latest``: where queues end;
+    ``begun``: where those begin that are not archived yet."""
 
     manifest: Manifest
     batches_before: int
     ends_before: Places
     latest: Places
+    begun: Places
 
 
 def archive(
@@ -112,9 +114,14 @@ def archive(
         manifest = load_manifest(request.directory)
         if not look_only:
             remove_leftovers(manifest)
-        outcome = ArchiveOutcome(manifest, manifest.next_number, manifest.ends(), {})
+        outcome = ArchiveOutcome(manifest, manifest.next_number, manifest.ends(), {}, {})
         cluster = stack.enter_context(cluster_of(options))
-        planner = StreamPlanner(QueueSurvey(cluster, options), limits, not request.allow_loss)
+        survey = QueueSurvey(cluster, options)
+        planner = StreamPlanner(survey, limits, not request.allow_loss)
+
+        def ends() -> Places:
+            """Of the topics that are asked for: the archive may have others."""
+            return {queue: end for queue, end in manifest.ends().items() if survey.is_wanted(queue)}
 
         def write(ranges: list[OffsetRange]) -> ArchivedBatch:
             nonlocal spark
@@ -129,9 +136,10 @@ def archive(
         try:
             _run(
                 request,
-                manifest,
+                outcome,
                 planner,
-                lambda: hooks.on_look(cluster, manifest.ends()),
+                ends,
+                lambda: hooks.on_look(cluster, ends()),
                 None if look_only else write,
                 hooks.on_batch,
             )
@@ -144,25 +152,27 @@ def archive(
 
 def _run(
     request: ArchiveRequest,
-    manifest: Manifest,
+    outcome: ArchiveOutcome,
     planner: StreamPlanner,
+    ends: Callable[[], Places],
     look: Callable[[], None],
     write: Callable[[list[OffsetRange]], ArchivedBatch] | None,
     on_batch: Callable[[ArchivedBatch], None],
 ) -> None:
-    at = StreamOffset(manifest.ends()) if manifest.batches else planner.initial()
+    at = StreamOffset(ends()) if outcome.manifest.batches else planner.initial()
     if request.every_s is None:
         planner.stop_at_present()
     while True:
         look()
         end = planner.next(at, limited=True)
-        _refuse_made_anew(manifest, end)
+        _refuse_made_anew(outcome.manifest, end)
+        outcome.begun = {**outcome.begun, **end.begun}
         ranges = ranges_between(at, end)
         if write is None or (not ranges and request.every_s is None):
             return
         if ranges:
             on_batch(write(ranges))
-            at = StreamOffset(manifest.ends())
+            at = StreamOffset(ends())
         else:
             time.sleep(request.every_s or 0)
 

@@ -110,8 +110,8 @@ class Archived(Result, frozen=True):
     watch: RetentionWatch
 
     def rows(self) -> Sequence[ArchivedQueueRow]:
-        manifest, latest = self.outcome.manifest, self.outcome.latest
-        return [self._row(queue) for queue in sorted({*manifest.ranges, *latest})]
+        """Without queues that are empty."""
+        return [self._row(queue) for queue in sorted({*self.outcome.manifest.ranges, *self.outcome.begun})]
 
     def _row(self, queue: MessageQueue) -> ArchivedQueueRow:
         ranges, latest = self.outcome.manifest.ranges.get(queue, []), self.outcome.latest.get(queue)
@@ -124,7 +124,7 @@ class Archived(Result, frozen=True):
             start_offset=start,
             end_offset=end,
             new=0 if end is None or start is None else end - self.outcome.ends_before.get(queue, start),
-            waiting=None if latest is None else latest - (end or 0),
+            waiting=None if latest is None else latest - (self.outcome.begun[queue] if end is None else end),
             missing=sum(each.missing for each in ranges) or None,
             left_s=None if left_ms is None else left_ms // 1000,
         )

@@ -34,14 +34,18 @@ def test_the_status_says_whether_retention_is_near(
             admin.send_message(server.broker_addr, QUEUE, Message(QUEUE.topic, b"x"))
     directory = tmp_path / "archive"
     (directory / "_manifest").mkdir(parents=True)
-    archived = ArchivedRange(queue=queue_text(QUEUE), start=0, end=3, messages=2)
-    commit_batch(load_manifest(str(directory)), ArchivedBatch(number=0, archived_ms=0, ranges=[archived], files=[]))
+    ranges = [
+        ArchivedRange(queue="Other/broker-a/0", start=0, end=1, messages=1),
+        ArchivedRange(queue=queue_text(QUEUE), start=0, end=3, messages=2),
+    ]
+    commit_batch(load_manifest(str(directory)), ArchivedBatch(number=0, archived_ms=0, ranges=ranges, files=[]))
     before = sorted(directory.rglob("*"))
     words = ("spark-archive", "-n", server.namesrv_addr, "--topic", QUEUE.topic, "--archive", str(directory), "--check")
     ran = run("-o", "json", *words)
     assert ran.status == status, ran.err
     assert ("retention gets near to 1 queue: archive more often" in ran.err) == (hours == 0)
-    (row,) = ran.items
+    other, row = ran.items
+    assert (other["topic"], other["end_offset"], other["waiting"]) == ("Other", 1, None), "nobody asked for it"
     wanted = {"start_offset": 0, "end_offset": 3, "new": 0, "waiting": 1, "missing": 1}
     assert wanted == {name: row[name] for name in wanted}
     assert sorted(directory.rglob("*")) == before
