@@ -77,16 +77,12 @@ _MODULES_LATE = (
     "rmqadmin.tui.screens.messages",
     "rmqadmin.tui.screens.over_time",
     "rmqadmin.tui.screens.rebalance",
-    "rmqadmin.tui.dialogs.perm",
-    "rmqadmin.tui.dialogs.write_perm",
-    "rmqadmin.tui.dialogs.reset",
+    "rmqadmin.tui.dialogs.topics",
+    "rmqadmin.tui.dialogs.groups",
+    "rmqadmin.tui.dialogs.brokers",
+    "rmqadmin.tui.dialogs.access",
+    "rmqadmin.tui.dialogs.messages",
     "rmqadmin.tui.dialogs.redrive",
-    "rmqadmin.tui.dialogs.export_messages",
-    "rmqadmin.tui.dialogs.topic_form",
-    "rmqadmin.tui.dialogs.group_form",
-    "rmqadmin.tui.dialogs.broker_property",
-    "rmqadmin.tui.dialogs.access_forms",
-    "rmqadmin.tui.dialogs.unlock",
     "rmqadmin.tui.dialogs.keys",
     "rmqadmin.tui.command_line.line_screen",
     "rmqadmin.tui.command_line.palette",
@@ -487,13 +483,23 @@ class DashboardApp(App[None]):
         if not self.read_only:
             self.say("nothing is locked")
         elif settings.locked_by is not None:
-            from rmqadmin.tui.dialogs.unlock import UnlockScreen
-
-            self.push_screen(UnlockScreen(settings.locked_by))
+            self._ask_for_name(settings.locked_by)
         elif settings.read_only:
             self.say("this dashboard was started with --read-only", is_error=True)
         else:
             self.set_read_only(False)
+
+    def _ask_for_name(self, locked_by: str) -> None:
+        from rmqadmin.tui.dialogs.dialog import LineDialog
+
+        async def unlock(text: str) -> str | None:
+            if text != locked_by:
+                return "it stays locked: that is not its name"
+            self.set_read_only(False)
+            return None
+
+        about = f"Type {locked_by} to go on. :lock forbids them again."
+        self.push_screen(LineDialog(f"Permit changes in {locked_by}", about, unlock))
 
     def set_read_only(self, read_only: bool) -> None:
         self.read_only = read_only

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.screen import ModalScreen
 from textual.suggester import Suggester
 from textual.widgets import Footer, Input, Static
 
@@ -18,7 +19,7 @@ from rmqadmin.cli.prompt.live_names import WAIT_S, OnceAsked, read_names
 from rmqadmin.core.contexts.context_store import PREVIOUS, ContextStore
 from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.tui.command_line.places import FILE_NAMES, PLACES, PlaceAsked, understand
-from rmqadmin.tui.dialogs.dialog import PICTURE_KEY, Dialog
+from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import while_open
 from rmqadmin.tui.widgets.compact_input import CompactInput
@@ -89,7 +90,7 @@ class CommandInput(CompactInput):
     ]
 
 
-class CommandLineScreen(Dialog[PlaceAsked | None]):
+class CommandLineScreen(ModalScreen[PlaceAsked | None]):
     """Returns the place that was asked for, or None."""
 
     AUTO_FOCUS = "#command"

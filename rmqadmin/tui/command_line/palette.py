@@ -16,7 +16,6 @@ from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
 from rmqadmin.tui.command_line.places import PLACES
 from rmqadmin.tui.command_line.row_command import RowCommand, row_command
-from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.screens.base import DashboardScreen
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ async def _commands_for(selected: Mapping[str, str], known: Mapping[str, str]) -
     return await asyncio.to_thread(commands_for, selected, known) if selected else []
 
 
-class Palette(CommandPalette, Dialog[None]):
+class Palette(CommandPalette):
     """Textual's palette, laid out and drawn as our dialogs are. Textual does both in one turn of the loop, and
     ``ctrl+p`` and each letter wait for that."""
 

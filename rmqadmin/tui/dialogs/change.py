@@ -1,237 +1,266 @@
-"""The base of every dialog that changes something: it shows what would change, asks for the name, makes the change, and
-shows the outcome.
+"""The dialog of everything that changes servers, in four steps: what, a preview, the name to type, the outcome.
 
-The same core function runs twice: as a dry run over a read-only client, then over a client that may change things (in a
-read-only dashboard, that one refuses too). Both use the same clock reading, so ``-10m`` means the same instant in both.
+A dialog is data: its fields, and ``act``, which runs twice with the same answers: as a dry run over a read-only client,
+then over a client that may change things (in a read-only dashboard, that one refuses too). Both use the same clock
+reading, so ``-10m`` means the same instant in both.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import msgspec
-from textual.app import ComposeResult
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.content import Content
-from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, OptionList, Static
 
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import shown_columns
+from rmqadmin.core.changes import Step, carry_out, warn
+from rmqadmin.core.manifests.way_back import carry_out_undoable
 from rmqadmin.core.results import Notice, Result
+from rmqadmin.core.terminal_text import display_width
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqadmin.tui.dialogs.dialog import PICTURE_KEY, Dialog
-from rmqadmin.tui.dialogs.inputs import NameInput
+from rmqadmin.tui.dialogs.change_lines import ChangeLines
+from rmqadmin.tui.dialogs.dialog import Dialog, NameInput
+from rmqadmin.tui.dialogs.fields import FieldLine, FormField
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed, while_open
-from rmqadmin.tui.widgets.tables.columns import Column, column_of
+from rmqadmin.tui.widgets.tables.columns import column_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqadmin.tui.widgets.texts.long_text import LongText
 from rmqproto.errors import RocketMQError
 
-if TYPE_CHECKING:
-    from rmqadmin.tui.dashboard import Dashboard
-    from rmqclient.admin import AdminClient
-
 CHANGE_DEADLINE_S = 60.0
 """Long enough for many queues on several brokers. A running change cannot be cancelled."""
 
+STEPS = ("what", "preview", "type the name", "outcome")
+WHAT, PREVIEW, NAME, OUTCOME = range(len(STEPS))
 
-_KEY_LINE_HEIGHT = 1
-_PREVIEW_HEIGHT_MIN = 3
 
+class Ask(msgspec.Struct, frozen=True):
+    """One run of a change. ``said`` are the answers by their fields' names, None for an empty field. Relative times
+    count from ``now_ms``. ``notice`` takes messages for the user."""
 
-class Occasion(msgspec.Struct, frozen=True):
-    """One run of a change. Relative times count from ``now_ms``. ``notice`` takes messages for the user."""
-
+    admin: DashboardClient
     dry_run: bool
     now_ms: int
     notice: Notice
+    said: Mapping[str, Any]
 
 
-class PreviewTable(RowTable):
-    """Shows what would change. Enter goes to the input below, if that is shown."""
+Act = Callable[[Ask], Result]
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Go on")]
+
+def in_steps(command: str, plan: Callable[[Ask], list[Step]]) -> Act:
+    """A change in steps, with a way back. ``plan`` reads the servers and changes nothing. ``command`` does the same in
+    a shell; it is part of the undo file's name."""
+
+    def act(ask: Ask) -> Result:
+        planned = plan(ask)
+        warn(planned, ask.notice)
+        if not ask.dry_run:
+            return ChangeLines(carry_out_undoable(command, planned, ask.now_ms, ask.notice)[0])
+        found = ChangeLines(carry_out(planned, dry_run=True))
+        if found.changes_nothing:
+            ask.notice("nothing would change")
+        return found
+
+    return act
+
+
+class PreviewTable(RowTable, can_focus=False):
+    """Page up and page down of the dialog scroll it, while the name is typed."""
+
     HAS_SIGNS = False
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "select_cursor":
-            return any(line.display for line in self.screen.query("#name"))
-        return action != "sort" or self.all_count > 1
 
+class ChangeDialog(Dialog):
+    """The preview is made when all required fields are filled, again after each choice, and after Enter in a text. Only
+    under the preview of what the fields say now can the name be typed; None for ``name`` if the change destroys
+    nothing: Enter on the empty line then does it.
 
-class ChangeScreen(Dialog[None]):
-    """Subclasses give a title, the name to type, ``form`` and ``change``, and call ``preview``. If the form has no
-    input, Enter goes from the preview to the name.
-
-    Textual calls the handlers of all classes in the hierarchy, the most derived first, so handlers of subclasses do not
-    call super. Code that runs after a layout or an answer runs ``while_open``, because the dialog may be closing.
+    Textual calls the handlers of all classes in the hierarchy. Code that runs after a layout or an answer runs
+    ``while_open``, because the dialog may be closing.
     """
 
-    DEFAULT_CLASSES = "dialog"
-    AUTO_FOCUS = "#form Input, RowTable"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-high")]
+    DEFAULT_CLASSES = "dialog -change"
+    AUTO_FOCUS = "#form Input, #form OptionList, #form Select, #form Checkbox"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Close"),
+        Binding("tab", "app.focus_next", "Next field"),
         Binding("pagedown", "page(1)", "Rows below", show=False),
         Binding("pageup", "page(-1)", "Rows above", show=False),
-        PICTURE_KEY,
     ]
 
-    def __init__(self, title: str, name_to_type: str | None):
-        """``name_to_type`` is None if the change destroys nothing. Enter on the empty line then carries it out."""
-        super().__init__()
-        self._title, self._name_to_type = title, name_to_type
+    def __init__(
+        self, title: str, act: Act, *, name: str | None, fields: Sequence[FormField] = (), about: str = "",
+        totals: Callable[[Any], str] = lambda _: "",
+    ):  # fmt: skip
+        """``totals`` sums the rows of a result up in one line; empty for nothing to add up."""
+        super().__init__(title, about)
+        self._act, self._to_type, self._fields, self._totals = act, name, {one.id: one for one in fields}, totals
         self._names_left: list[str] = []
+        self._shown: dict[str, Any] | None = None
+        """What was written in the fields of the preview that is shown, or is being made."""
         self._client: DashboardClient | None = None
         self._now_ms = 0
         self._changing = False
-        self._rows_hidden = False
 
-    @property
-    def dashboard(self) -> Dashboard:
-        return cast("Dashboard", self.app)
-
-    def form(self) -> Iterable[Widget]:
-        return ()
-
-    def change(self, admin: AdminClient, occasion: Occasion) -> Result:
-        """Makes the change. Called twice, in a thread: as a dry run and for real."""
-        raise NotImplementedError
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog--box"):
-            yield Static(literal(self._title), classes="dialog--title")
-            with Vertical(id="form"):
-                yield from self.form()
-            with LongText(id="saying"):
-                yield Static("", id="said")
-            yield PreviewTable([], id="preview")
-            yield Static("", id="totals")
-            yield Static("", id="ask", classes="label")
-            yield NameInput(id="name")
-        yield Footer(compact=True, show_command_palette=False)
+    def parts(self) -> Iterable[Widget]:
+        width = max((display_width(one.label) for one in self._fields.values()), default=0) + 2
+        if self._fields:
+            yield Vertical(*(FieldLine(one, width) for one in self._fields.values()), id="form")
+            yield Static(id="help", classes="label")
+        yield LongText(Static(id="said"), id="saying")
+        yield PreviewTable([], id="preview")
+        yield Static(id="totals")
+        yield Static(id="ask", classes="label")
+        yield NameInput(id="name")
 
     def on_mount(self) -> None:
         self.query("#preview, #totals").set(display=False)
         self._show_name(False)
-        self.screen_layout_refresh_signal.subscribe(self, self._laid_out)
+        self._to_step(WHAT)
+        self._preview_if_filled()
 
-    def _show_name(self, shown: bool) -> None:
-        """Shows or hides the input of the name, which is only shown under a preview. A protected context then asks for
-        its own name too."""
-        protected = self.dashboard.settings.protected
-        self._names_left = [name for name in (self._name_to_type, protected) if name is not None] or [""]
-        self.query_one("#name", Input).clear()  # it must be typed again for each preview
-        self.query("#ask, #name").set(display=shown)
-        self._ask()
-        self.refresh_bindings()
+    def _to_step(self, step: int) -> None:
+        """Shows which of the four steps this is."""
+        words = [f"{at} {word}" for at, word in enumerate(STEPS, 1)]
+        words[step] = f"[$text-accent b]{words[step]}[/]"
+        self.query_one(".dialog--box").border_title = " › ".join(words)
 
-    def _ask(self) -> None:
-        name = self._names_left[0]
-        is_context = len(self._names_left) == 1 and self.dashboard.settings.protected is not None
-        why = f"{name} is protected. " if is_context else ""
-        what = f"Type {name} to go on" if name else "Enter here does it"
-        if isinstance(self.focused, PreviewTable):
-            what += "; enter goes to this line"  # letters are keys of the dialog or the table
-        row_count = self.query_one("#preview", RowTable).all_count
-        more = f"; page down shows all {row_count:,} rows" if self._rows_hidden else ""
-        self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
+    # --- the fields --------------------------------------------------------------------------------------------------
 
-    # --- layout ------------------------------------------------------------------------------------------------------
+    def _written(self) -> dict[str, Any]:
+        return {name: one.written(self.query_one(f"#{name}")) for name, one in self._fields.items()}
 
-    def _laid_out(self, screen: Screen[Any]) -> None:
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         with while_open(self):
-            self._fit()
-
-    def _fit(self) -> None:
-        """Gives the preview the height that everything else leaves over. Called after each layout. The preview can be
-        scrolled, but the input below it must be in view."""
-        box, preview = self.query_one(".dialog--box"), self.query_one("#preview", RowTable)
-        others = [child for child in box.children if child.display and child is not preview]
-        taken = sum(child.outer_size.height + child.styles.margin.height for child in others)
-        room = self.size.height - _KEY_LINE_HEIGHT - box.gutter.height - taken
-        height = max(_PREVIEW_HEIGHT_MIN, room)
-        preview.styles.max_height = height
-        rows_hidden = preview.all_count >= height
-        if rows_hidden != self._rows_hidden:  # or it would be laid out again for ever
-            self._rows_hidden = rows_hidden
+            field = self._fields.get(event.widget.id or "")
+            if field is not None:
+                self.query_one("#help", Static).update(literal(field.hint or " "))
             self._ask()
 
-    def on_descendant_focus(self) -> None:
-        with while_open(self):
-            self._ask()
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """A text is edited: what the preview says no longer holds."""
+        if event.input.id != "name" and self._shown is not None and not self._changing:
+            with while_open(self):
+                if self._written() != self._shown:
+                    self.workers.cancel_group(self, "preview")
+                    self._show_name(False)
+                    self._to_step(WHAT)
 
-    def action_page(self, pages: int) -> None:
-        """Scrolls the preview, even while the name is being typed."""
-        preview = self.query_one("#preview", RowTable)
-        preview.scroll_relative(y=pages * max(1, preview.size.height - 2), animate=False)
+    def _preview_if_filled(self) -> None:
+        with while_open(self):
+            written = self._written()
+            is_filled = all(written[name] is not None for name, one in self._fields.items() if one.is_required)
+            if is_filled and not self._changing and written != self._shown:
+                self.preview()
+
+    on_select_changed = on_checkbox_changed = on_option_list_option_highlighted = _preview_if_filled
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self._focus_name()
 
     # --- the preview -------------------------------------------------------------------------------------------------
 
-    def preview(self) -> None:
-        """Shows what would change. Cancels a preview that is still being made."""
-        self._now_ms = self.dashboard.now_ms()
+    def preview(self, *, then_name: bool = False) -> None:
+        """Shows what would change; a preview that is still being made is cancelled. Then the name gets the focus,
+        unless there may be more to choose."""
+        self._now_ms, self._shown = self.dashboard.now_ms(), self._written()
         self._show_name(False)
-        self.run_worker(until_closed(self, self._preview), group="preview", exclusive=True)
+        then_name = then_name or not self.query("#form Select, #form Checkbox, #form OptionList")
+        self.run_worker(until_closed(self, lambda: self._preview(then_name)), group="preview", exclusive=True)
 
-    async def _preview(self) -> None:
-        self._say("asking …")
+    async def _preview(self, then_name: bool) -> None:
+        self.say("asking …")
+        self._to_step(PREVIEW)
         found = await self._run(dry_run=True)
         may_go_on = found is not None and self.may_go_on(found)
         self._show_name(may_go_on)
         if may_go_on:
-            self.previewed()
+            self._to_step(NAME)
+            if then_name:
+                self._focus_name()
 
-    def may_go_on(self, result: Result) -> bool:
+    def may_go_on(self, result: Any) -> bool:
         """Whether this preview has anything to carry out."""
-        return True
+        return not getattr(result, "changes_nothing", False)
 
-    def is_unfinished(self, result: Result) -> bool:
+    def is_unfinished(self, result: Any) -> bool:
         """Whether the rest of a change can be carried out by typing the name again."""
         return False
 
-    def previewed(self) -> None:
-        """Moves the focus when the preview is there."""
-        self.query_one("#name" if self.query("#form Input") else "#preview").focus()
+    # --- the name ----------------------------------------------------------------------------------------------------
 
-    def on_row_table_chosen(self) -> None:
+    def _show_name(self, shown: bool) -> None:
+        """Shows or hides the line for the name, empty: it must be typed again for each preview. A protected context
+        then asks for its own name too."""
+        protected = self.dashboard.settings.protected
+        self._names_left = [name for name in (self._to_type, protected) if name is not None] or [""]
+        self.query_one("#name", Input).clear()
+        self.query("#ask, #name").set(display=shown)
+        self._ask()
+        self.refresh_bindings()
+
+    def _focus_name(self) -> None:
         name = self.query_one("#name", Input)
         if name.display:
             name.focus()
 
-    # --- the change --------------------------------------------------------------------------------------------------
+    def _ask(self) -> None:
+        """Says what to type, and that not all rows are in view."""
+        with while_open(self):
+            name, table = self._names_left[0], self.query_one(RowTable)
+            is_context = len(self._names_left) == 1 and self.dashboard.settings.protected is not None
+            why = f"{name} is protected. " if is_context else ""
+            more = f"; page down shows all {table.all_count:,} rows" if table.max_scroll_y else ""
+            what = f"Type {name} to go on" if name else "Enter here does it"
+            what += "; enter goes to this line" if isinstance(self.focused, OptionList) else ""
+            self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._ask)
+
+    def action_page(self, pages: int) -> None:
+        """Scrolls the preview, even while the name is being typed."""
+        table = self.query_one(RowTable)
+        table.scroll_relative(y=pages * max(1, table.size.height - 2), animate=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        if event.input.id != "name" or self._changing:
+        if self._changing:
             return
-        if event.value != self._names_left[0]:
-            self._say("nothing was changed: that is not the name to type", is_error=True)
-            return
-        if len(self._names_left) > 1:
+        if event.input.id != "name":
+            self.preview(then_name=True)
+        elif event.value != self._names_left[0]:
+            self.say("nothing was changed: that is not the name to type", "$text-error")
+        elif len(self._names_left) > 1:
             del self._names_left[0]
             event.input.clear()
             self._ask()
-            return
-        self._changing = True
-        self.run_worker(until_closed(self, self._carry_out), group="change")
+        else:
+            self._changing = True
+            self.run_worker(until_closed(self, self._carry_out), group="change")
+
+    # --- the change --------------------------------------------------------------------------------------------------
 
     async def _carry_out(self) -> None:
-        self._say("changing …")
+        """Until it is done, letters are keys of the dialog alone, and no text can be typed."""
+        self.say("changing …")
+        self.query("#form").set(disabled=True)
+        self._show_name(False)
         try:
             done = await self._run(dry_run=False)
         finally:
             self._changing = False
-            self.refresh_bindings()
-        if done is not None:
-            self._show_name(self.is_unfinished(done))
-            self.query_one("#preview", RowTable).focus()
+        self._to_step(NAME if done is None else OUTCOME)
+        self.query("#form").set(disabled=False)
+        self._show_name(done is None or self.is_unfinished(done))
+        self._focus_name()
 
     async def _run(self, *, dry_run: bool) -> Result | None:
         """Runs the change, shows the result and returns it. On failure, shows the reason and returns None."""
@@ -242,68 +271,49 @@ class ChangeScreen(Dialog[None]):
         def notice(text: str) -> None:
             (self.dashboard.settings.tell if client.is_stopped else notices.append)(text)
 
-        occasion = Occasion(dry_run, self._now_ms, notice)
         self._client = client
         try:
-            result = await asyncio.to_thread(self._in_thread, client, occasion)
+            result = await asyncio.to_thread(self._in_thread, client, dry_run, notice, self._shown or {})
         except (RocketMQError, OSError) as error:  # OSError: the undo file could not be written
             advice = f"\n{error.hint}" if isinstance(error, RocketMQError) and error.hint else ""
-            self._say(f"{error}{advice}", is_error=True)
+            self.say(f"{error}{advice}", "$text-error")
             return None
         except asyncio.CancelledError:
             client.stop()
             raise
         await self._show(result)
         problem = result.problem()
-        self._say("\n".join([*notices, *([problem] if problem else [])]) or self._word(dry_run), is_error=bool(problem))
+        told = [*notices, *([problem] if problem else [])] or ["this would change:" if dry_run else "✔ done"]
+        self.say("\n".join(told), "$text-error" if problem else "")
         return result
 
-    @staticmethod
-    def _word(dry_run: bool) -> str:
-        return "this would change:" if dry_run else "done"
-
-    def _in_thread(self, client: DashboardClient, occasion: Occasion) -> Result:
+    def _in_thread(self, client: DashboardClient, dry_run: bool, notice: Notice, written: dict[str, Any]) -> Result:
         try:
-            return self.change(client, occasion)
+            said = {one.name: one.answer(written[one.id]) for one in self._fields.values()}
+            return self._act(Ask(client, dry_run, self._now_ms, notice, said))
         except RocketMQError as error:
-            if client.is_stopped and not occasion.dry_run:  # the dashboard ends: the hint names the way back
+            if client.is_stopped and not dry_run:  # the dashboard ends: the hint names the way back
                 self.dashboard.settings.tell(f"{error}. {error.hint or ''}".rstrip())
             raise
         finally:
             client.close()
 
-    # --- showing -----------------------------------------------------------------------------------------------------
-
-    def totals(self, result: Result) -> str:
-        """The totals of all rows in one line, before and after. Empty if there is nothing to add up."""
-        return ""
-
     async def _show(self, result: Result) -> None:
-        table = self.query_one("#preview", RowTable)
-        rows = [(str(at), row) for at, row in enumerate(result.rows())]
-        table.set_columns(result_columns(result))
-        await table.prepare(rows)
-        table.set_rows(rows)
+        table, totals, rows = self.query_one(RowTable), self.query_one("#totals", Static), result.rows()
+        table.set_columns([column_of(column) for column in shown_columns(result, rows, Format.TABLE)])
+        keyed = [(str(at), row) for at, row in enumerate(rows)]
+        await table.prepare(keyed)
+        table.set_rows(keyed)
         table.display = True
-        text = self.totals(result)
-        totals = self.query_one("#totals", Static)
+        text = self._totals(result)
         totals.update(literal(text))
         totals.display = bool(text)
-        self._ask()
-
-    def _say(self, text: str, *, is_error: bool = False) -> None:
-        lines = [literal(line, "$text-error" if is_error else "") for line in text.split("\n")]
-        self.query_one("#said", Static).update(Content("\n").join(lines))
+        self.call_after_refresh(self._ask)
 
     def action_close(self) -> None:
         if self._changing:
-            self._say("the change is running; its outcome will be shown here", is_error=True)
+            self.say("the change is running; its outcome will be shown here", "$text-error")
             return
         if self._client is not None:
             self._client.stop()
         self.dismiss()
-
-
-def result_columns(result: Result) -> list[Column]:
-    """The columns of a result as in ``--output table``."""
-    return [column_of(column) for column in shown_columns(result, result.rows(), Format.TABLE)]

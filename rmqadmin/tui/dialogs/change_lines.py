@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
-from rmqadmin.core.changes import ChangeRow
+from rmqadmin.core.changes import KEEP, ChangeRow
 from rmqadmin.core.results import Result, Row, doc
 
 _DELETE = "delete"
@@ -18,7 +18,7 @@ class ChangeLine(Row, frozen=True):
     field: Annotated[str | None, doc("what of it is changed", key=True)]
     before: Annotated[str | None, doc("its value before")]
     after: Annotated[str | None, doc("its value then", vital=True)]
-    done: Annotated[bool, doc("false in a preview, and where it failed", vital=True)]
+    outcome: Annotated[str | None, doc("✔ if it was done", sparse=True)]
     error: Annotated[str | None, doc("why it failed", sparse=True)]
 
 
@@ -30,7 +30,7 @@ class ChangeLines(Result, frozen=True):
 
     @property
     def changes_nothing(self) -> bool:
-        return all(step.action == "keep" for step in self.steps)
+        return all(step.action == KEEP for step in self.steps)
 
     def rows(self) -> Sequence[ChangeLine]:
         return [line for step in self.steps for line in _lines(step)]
@@ -44,13 +44,6 @@ def _lines(step: ChangeRow) -> Iterator[ChangeLine]:
     """The lines of one step. A deletion has a single line, because all fields go."""
     changes = [] if step.action == _DELETE else step.changes
     sides: list[tuple[str | None, str | None, str | None]] = [(one.field, *one.sides()) for one in changes]
+    outcome = "✔ done" if step.done else None
     for field, before, after in sides or [(None, None, None)]:
-        yield ChangeLine(
-            target=step.target,
-            action=step.action,
-            field=field,
-            before=before,
-            after=after,
-            done=step.done,
-            error=step.error,
-        )
+        yield ChangeLine(step.target, step.action, field, before, after, outcome, step.error)

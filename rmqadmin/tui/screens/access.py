@@ -121,32 +121,32 @@ class AccessScreen(TableScreen):
         return user
 
     def action_new(self) -> None:
-        from rmqadmin.tui.dialogs.access_forms import NewUserScreen
+        from rmqadmin.tui.dialogs.access import new_user
 
-        self.open_change(NewUserScreen(self._addr))
+        self.open_change(new_user(self._addr))
 
     def action_edit(self) -> None:
-        from rmqadmin.tui.dialogs.access_forms import EditUserScreen
+        from rmqadmin.tui.dialogs.access import edit_user
 
         if (user := self._user()) is not None:
-            self.open_change(EditUserScreen(user, self._addr))
+            self.open_change(edit_user(user, self._addr))
 
     def action_delete(self) -> None:
-        from rmqadmin.tui.dialogs.access_forms import DeleteUserScreen
+        from rmqadmin.tui.dialogs.access import delete_user
 
         if (user := self._user()) is not None:
-            self.open_change(DeleteUserScreen(user.username, self._addr))
+            self.open_change(delete_user(user.username, self._addr))
 
     def action_permissions(self) -> None:
         """Opens the form for the entry under the cursor, which can also add another entry."""
-        from rmqadmin.tui.dialogs.access_forms import GrantScreen
+        from rmqadmin.tui.dialogs.access import grant
 
         if (key := self.row_key()) is not None:
-            grant: Grant = self.table.part(key)
-            self.open_change(GrantScreen(grant.subject, grant.entry, self._addr))
+            row: Grant = self.table.part(key)
+            self.open_change(grant(row.subject, row.entry, self._addr))
 
     def action_revoke(self) -> None:
-        from rmqadmin.tui.dialogs.access_forms import RevokeScreen
+        from rmqadmin.tui.dialogs.access import revoke
 
         if (key := self.row_key()) is None:
             return
@@ -154,4 +154,4 @@ class AccessScreen(TableScreen):
         if grant.entry is None:
             self.dashboard.say("nothing is granted here", is_error=True)
             return
-        self.open_change(RevokeScreen(grant.subject, grant.entry.resource, self._addr))
+        self.open_change(revoke(grant.subject, grant.entry.resource, self._addr))

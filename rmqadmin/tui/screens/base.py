@@ -31,7 +31,7 @@ from rmqproto.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
     from rmqadmin.tui.dashboard_client import DashboardClient
-    from rmqadmin.tui.dialogs.change import ChangeScreen
+    from rmqadmin.tui.dialogs.change import ChangeDialog
     from rmqadmin.tui.memory.cluster import Lacks
     from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sources.found import Found
@@ -311,7 +311,7 @@ class DashboardScreen(Screen[None]):
         focused = self.focused
         return focused if isinstance(focused, RowTable) else next(iter(self.query(RowTable)), None)
 
-    def open_change(self, dialog: ChangeScreen) -> None:
+    def open_change(self, dialog: ChangeDialog) -> None:
         """Opens a dialog, and refreshes as soon as it is closed."""
         self.app.push_screen(dialog, lambda _: self.action_refresh_now())
 

@@ -187,10 +187,10 @@ class BrokersScreen(TableScreen):
         self.app.push_screen(BrokerSetsScreen())
 
     def action_write_perm(self) -> None:
-        from rmqadmin.tui.dialogs.write_perm import WritePermScreen
+        from rmqadmin.tui.dialogs.brokers import write_perm
 
         if (key := self.row_key()) is not None:
-            self.app.push_screen(WritePermScreen(self._replica(key).broker_name))
+            self.app.push_screen(write_perm(self._replica(key).broker_name))
 
     def action_forget(self) -> None:
         """Removes a broker that is gone for good from the list."""
@@ -255,11 +255,11 @@ class BrokerScreen(TableScreen):
         return None if key is None else self.table.part(key)
 
     def action_edit(self) -> None:
-        from rmqadmin.tui.dialogs.broker_property import PropertyScreen
+        from rmqadmin.tui.dialogs.brokers import broker_property
 
         setting = self._chosen
         if setting is None or setting.kind != "config":
             self.dashboard.say("only properties of the configuration can be changed", is_error=True)
             return
-        dialog = PropertyScreen(setting.row.name, str(setting.row.value), self._addr)
+        dialog = broker_property(setting.row.name, str(setting.row.value), self._addr)
         self.open_change(dialog)

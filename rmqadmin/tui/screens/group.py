@@ -401,15 +401,15 @@ class GroupScreen(DashboardScreen):
         self._reset(is_one_queue=True)
 
     def _reset(self, *, is_one_queue: bool) -> None:
-        from rmqadmin.tui.dialogs.reset import ResetScreen
+        from rmqadmin.tui.dialogs.groups import reset_offsets
 
         key = self.offsets.cursor_key
         if key is None:
             self.dashboard.say("the group has no offsets to reset", is_error=True)
             return
         queue: MessageQueue = self.offsets.part(key)
-        dialog = ResetScreen(self.facts.group, queue.topic, queue if is_one_queue else None)
-        self.open_change(dialog)
+        only = queue if is_one_queue else None
+        self.open_change(reset_offsets(self.facts.group, queue.topic, only, self.dashboard.memory))
 
 
 def _entry(field: str) -> Callable[[QueueOffsets], Any]:

@@ -152,21 +152,21 @@ class GroupsScreen(TableScreen):
         return None
 
     def action_new(self) -> None:
-        from rmqadmin.tui.dialogs.group_form import NewGroupScreen
+        from rmqadmin.tui.dialogs.groups import new_group
 
-        self.open_change(NewGroupScreen(next(iter(self.dashboard.memory.clusters), "")))
+        self.open_change(new_group(next(iter(self.dashboard.memory.clusters), "")))
 
     def action_edit(self) -> None:
-        from rmqadmin.tui.dialogs.group_form import EditGroupScreen
+        from rmqadmin.tui.dialogs.groups import edit_group
 
         if (facts := self._known()) is not None:
-            self.open_change(EditGroupScreen(facts, groups.last_configs(self.dashboard.memory, facts)))
+            self.open_change(edit_group(facts, groups.last_configs(self.dashboard.memory, facts)))
 
     def action_delete(self) -> None:
-        from rmqadmin.tui.dialogs.group_form import DeleteGroupScreen
+        from rmqadmin.tui.dialogs.groups import delete_group
 
         if (facts := self._known()) is not None:
-            self.open_change(DeleteGroupScreen(facts))
+            self.open_change(delete_group(facts))
 
 
 def _model(numbers: GroupNumbers) -> str | None:

@@ -60,17 +60,17 @@ class MarkedMessagesScreen(TableScreen):
 
     def action_export(self) -> None:
         """Exports the marked messages, or the one under the cursor."""
-        from rmqadmin.tui.dialogs.export_messages import ExportScreen
+        from rmqadmin.tui.dialogs.messages import export_dialog
 
         if messages := self._wanted():
-            self.app.push_screen(ExportScreen(self.topic, messages))
+            self.app.push_screen(export_dialog(self.topic, messages, self.dashboard.say))
 
     def action_redrive(self) -> None:
         """Redrives the marked letters, or the one under the cursor. Marks are removed when it is done."""
-        from rmqadmin.tui.dialogs.redrive import RedriveScreen
+        from rmqadmin.tui.dialogs.redrive import RedriveDialog
 
         if letters := self._wanted():
-            dialog = RedriveScreen(self.topic.removeprefix(DLQ_PREFIX), letters)
+            dialog = RedriveDialog(self.topic.removeprefix(DLQ_PREFIX), letters)
             self.app.push_screen(dialog, lambda _: self._redriven_now(dialog.is_done))
 
     def _redriven_now(self, is_done: bool) -> None:

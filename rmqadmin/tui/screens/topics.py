@@ -148,10 +148,10 @@ class TopicsScreen(TableScreen):
         self.app.push_screen(QueuesScreen(event.key))
 
     def action_permissions(self) -> None:
-        from rmqadmin.tui.dialogs.perm import PermScreen
+        from rmqadmin.tui.dialogs.topics import topic_perm
 
         if (facts := self._known()) is not None:
-            self.open_change(PermScreen(facts))
+            self.open_change(topic_perm(facts))
 
     def action_messages(self) -> None:
         from rmqadmin.tui.screens.messages import MessagesScreen
@@ -171,32 +171,32 @@ class TopicsScreen(TableScreen):
         return None
 
     def action_new(self) -> None:
-        from rmqadmin.tui.dialogs.topic_form import NewTopicScreen
+        from rmqadmin.tui.dialogs.topics import new_topic
 
         memory = self.dashboard.memory
         mine = [broker for broker in memory.brokers if broker.broker_name == self._broker_name]
         on = mine[0].selected_addr() if mine else next(iter(memory.clusters), None)
-        self.open_change(NewTopicScreen(on or ""))
+        self.open_change(new_topic(on or ""))
 
     def action_edit(self) -> None:
-        from rmqadmin.tui.dialogs.topic_form import EditTopicScreen
+        from rmqadmin.tui.dialogs.topics import edit_topic
 
         if (facts := self._known()) is not None:
-            self.open_change(EditTopicScreen(facts))
+            self.open_change(edit_topic(facts))
 
     def action_send(self) -> None:
-        from rmqadmin.tui.dialogs.send_message import SendMessageScreen
+        from rmqadmin.tui.dialogs.messages import send_message
 
         if (facts := self._known()) is not None:
-            self.open_change(SendMessageScreen(facts.topic))
+            self.open_change(send_message(facts.topic))
 
     def action_delete(self) -> None:
         """Deletes a topic, also one that only the nameserver knows."""
-        from rmqadmin.tui.dialogs.topic_form import DeleteTopicScreen
+        from rmqadmin.tui.dialogs.topics import delete_topic
 
         if (facts := self._chosen()) is not None:
             mine = sorted({broker.cluster for broker in facts.brokers if broker.cluster is not None})
-            self.open_change(DeleteTopicScreen(facts, mine or self.dashboard.memory.clusters))
+            self.open_change(delete_topic(facts, mine or self.dashboard.memory.clusters))
 
 
 class QueuesScreen(TableScreen):
@@ -255,6 +255,6 @@ class QueuesScreen(TableScreen):
         self.app.push_screen(MessagesScreen(self._topic, step="messages"))
 
     def action_send(self) -> None:
-        from rmqadmin.tui.dialogs.send_message import SendMessageScreen
+        from rmqadmin.tui.dialogs.messages import send_message
 
-        self.open_change(SendMessageScreen(self._topic))
+        self.open_change(send_message(self._topic))

@@ -14,7 +14,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.wire.credentials import Credentials
-from tests.rmqadmin.tui.forms import close, confirm, fill, preview_grant, preview_user
+from tests.rmqadmin.tui.forms import close, confirm, preview_grant, preview_user, set_field
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.support.auth_walk import ROOT
 
@@ -71,14 +71,14 @@ async def forms(driver: Driver, system: Cluster, admin: AdminClient) -> None:
     await preview_grant(driver, user, "Pub", f"Topic:{TOPIC}")
     assert refusal(system) == ResponseCode.NO_PERMISSION
     await confirm(driver, f"User:{user}")
-    await driver.until_shown("yes")
+    await driver.until_shown("✔ done")
     assert refusal(system) is None
     await close(driver)
     await driver.until_shown(f"Topic:{TOPIC}", "Pub")
 
     await put_cursor(driver, f"User:{user}/0")
     await driver.press("e")
-    await fill(driver, "status", "disable")
+    await set_field(driver, "status", "disable")
     await driver.until_shown("user_status", f"Type {user} to go on")
     await confirm(driver, user)
     await driver.until_shown("to undo this: rmqadmin updateUser")
@@ -87,7 +87,7 @@ async def forms(driver: Driver, system: Cluster, admin: AdminClient) -> None:
 
     await put_cursor(driver, f"User:{user}/0")
     await driver.press("e")
-    await fill(driver, "status", "enable")
+    await set_field(driver, "status", "enable")
     await confirm(driver, user)
     await driver.until_shown("to undo this: rmqadmin updateUser")
     assert refusal(system) is None, "the password is the one from before"
@@ -95,17 +95,15 @@ async def forms(driver: Driver, system: Cluster, admin: AdminClient) -> None:
 
     await put_cursor(driver, f"User:{user}/0")
     await driver.press("ctrl+x")
-    await fill(driver, "on", addr)
     await confirm(driver, f"User:{user}")
-    await driver.until_shown("yes")
+    await driver.until_shown("✔ done")
     assert refusal(system) == ResponseCode.NO_PERMISSION
     await close(driver)
 
     await put_cursor(driver, f"User:{user}/0")
     await driver.press("ctrl+d")
-    await fill(driver, "on", addr)
     await confirm(driver, user)
-    await driver.until_shown("yes")
+    await driver.until_shown("✔ done")
     assert account(admin, addr) is None
     assert refusal(system) is not None
 

@@ -275,13 +275,13 @@ def test_a_permission_is_previewed_confirmed_and_read_back(
             await at_row(driver, "t", topic)
             await driver.press("p")
             await driver.until_shown("keep")
-            await driver.press("w")
+            await driver.press("down")
             await driver.until_shown("RW (6)  R (4)", f"Type {topic} to go on")
             assert admin.topic_config(scene.cluster.broker_addr, topic).perm == 6
             await driver.press("enter")
             await driver.type(topic, into="name")
             await driver.press("enter")
-            await driver.until_shown("yes", "to undo this: rmqadmin apply -f")
+            await driver.until_shown("✔ done", "to undo this: rmqadmin apply -f")
             assert admin.topic_config(scene.cluster.broker_addr, topic).perm == 4
             await driver.press("escape")
             await driver.until(lambda: "R (4)" in line_of(driver, f" {topic} "))
@@ -301,7 +301,7 @@ def test_offsets_of_a_group_are_previewed_and_reset(scene: Scene, java: Witness,
         await driver.until_shown(f"Groups › {group}", "lag 0")
         await put_cursor(driver, f"{topic}/{BROKER_NAME}/0")
         await driver.press("ctrl+r")
-        await driver.type("begin", into="to")
+        await driver.type("begin", into="field-to")
         await driver.press("enter")
         await driver.until_shown("new offset", f"Type {group} to go on")
         assert {queue.committed_offset for queue in java.progress(group, topic).values()} == {3}

@@ -111,7 +111,7 @@ def test_a_group_is_made_changed_and_deleted_and_one_queue_of_it_moved(
 
         await put_cursor(driver, group)
         await driver.press("e")
-        await fill(driver, "consume-broadcast-enable", "yes")
+        await set_field(driver, "consume-broadcast-enable", True)
         await confirm(driver, group)
         await driver.until_shown("to undo this: rmqadmin apply -f")
         assert (changed := group_of(admin, cluster, group)) is not None
@@ -125,7 +125,7 @@ def test_a_group_is_made_changed_and_deleted_and_one_queue_of_it_moved(
         await put_cursor(driver, f"{topic}/{BROKER_NAME}/1")
         await driver.press("e")
         await driver.until_shown(f"Reset the offset in queue 1 of {BROKER_NAME}")
-        await driver.type("end", into="to")
+        await driver.type("end", into="field-to")
         await driver.press("enter")
         await driver.until_shown("lag in 1 queue: 1 before, 0 after")
         await confirm(driver, group)
@@ -136,7 +136,7 @@ def test_a_group_is_made_changed_and_deleted_and_one_queue_of_it_moved(
         await driver.press("g")
         await put_cursor(driver, group)
         await driver.press("ctrl+d")
-        await fill(driver, "offsets", "yes")
+        await set_field(driver, "offsets", True)
         await confirm(driver, group)
         await driver.until_shown("to undo this: rmqadmin apply -f")
         assert group_of(admin, cluster, group) is None

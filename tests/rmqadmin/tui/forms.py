@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from textual.widgets import Input
+from textual.widget import Widget
+from textual.widgets import Checkbox, Input, Select
 
 from rmqadmin.tui.screens.base import DashboardScreen
 from tests.rmqadmin.tui.opened import Driver, put_cursor
@@ -16,16 +17,18 @@ async def fill(driver: Driver, field: str, text: str) -> None:
     await driver.press("enter")
 
 
-async def set_field(driver: Driver, field: str, text: str) -> None:
-    """Sets the text at once; typing would take a tenth of a second for each character."""
+async def set_field(driver: Driver, field: str, value: object) -> None:
+    """Sets the text at once; typing would take a tenth of a second for each character. Or makes a choice."""
     await driver.until(lambda: bool(driver.app.screen.query(f"#field-{field}")))
-    await put(driver, driver.app.screen.query_one(f"#field-{field}", Input), text)
+    await put(driver, driver.app.screen.query_one(f"#field-{field}"), value)
 
 
-async def put(driver: Driver, line: Input, text: str) -> None:
+async def put(driver: Driver, line: Widget, value: object) -> None:
+    assert isinstance(line, Input | Select | Checkbox)
     line.focus()
     await driver.until(lambda: driver.app.focused is line)
-    line.value = text
+    line.value = value
+    await driver.handled(line)
 
 
 def name_line(driver: Driver) -> Input:

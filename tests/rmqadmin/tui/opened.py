@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from textual._context import visible_screen_stack
+from textual.dom import DOMNode
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
@@ -52,10 +53,14 @@ class Driver:
         receiver, before = self.app.focused or self.app.screen, None
         await self.pilot.press(*keys)
         while receiver is not before:
-            for _ in range(2):  # messages that the keys' actions post go the same way
-                for pump in (self.app, *receiver.ancestors_with_self):
-                    await self._has_done(pump)
+            await self.handled(receiver)
             before, receiver = receiver, self.app.focused or self.app.screen
+
+    async def handled(self, receiver: DOMNode) -> None:
+        """Waits until what was posted to a widget has taken effect."""
+        for _ in range(2):  # messages that an action posts go the same way
+            for pump in (self.app, *receiver.ancestors_with_self):
+                await self._has_done(pump)
 
     async def _has_done(self, pump: MessagePump) -> None:
         """Waits until the pump has handled everything posted to it before, unless it is closed."""

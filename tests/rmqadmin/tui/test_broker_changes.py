@@ -8,7 +8,7 @@ from rmqadmin.core.access.acls import delete_acl_in_broker, plan_acl, wished_acl
 from rmqproto.access.resources import PolicyDecision
 from rmqproto.bodies.acl import UserAccount
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.forms import close, confirm, fill, preview_grant, preview_user
+from tests.rmqadmin.tui.forms import close, confirm, fill, preview_grant, preview_user, set_field
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 SMALL = (80, 24)
@@ -100,12 +100,12 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
 
         await preview_grant(driver, user, "Pub,Sub", f"Topic:{world.topic}")
         await confirm(driver, f"User:{user}")
-        await driver.until_shown("yes", "to undo this: rmqadmin deleteAcl")
+        await driver.until_shown("✔ done", "to undo this: rmqadmin deleteAcl")
         await close(driver)
         await driver.until_shown("Pub, Sub")
 
         await driver.press("e")
-        await fill(driver, "status", "disable")
+        await set_field(driver, "status", "disable")
         await driver.until_shown("user_status", f"Type {user} to go on")
         await confirm(driver, user)
         await driver.until_shown("to undo this: rmqadmin updateUser")
@@ -114,15 +114,13 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
         await close(driver)
 
         await driver.press("ctrl+x")
-        await fill(driver, "on", addr)
         await confirm(driver, f"User:{user}")
-        await driver.until_shown("yes", "to undo this: rmqadmin updateAcl")
+        await driver.until_shown("✔ done", "to undo this: rmqadmin updateAcl")
         await close(driver)
         await driver.until_shown("nothing granted")
         await driver.press("ctrl+d")
-        await fill(driver, "on", addr)
         await confirm(driver, user)
-        await driver.until_shown("yes")
+        await driver.until_shown("✔ done")
         assert account() is None
 
     try:

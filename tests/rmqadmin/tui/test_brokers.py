@@ -180,8 +180,8 @@ def test_write_permission_is_taken_from_all_routes_and_given_back(tmp_path: Path
     """On a broker of its own, whose topics stay as they are: a name server gives the permission back when it is told of
     other topics than before, and a broker may tell it so at any moment after a test has made one."""
 
-    async def confirmed(driver: Driver, key: str, preview: str, done: str) -> None:
-        await driver.press("ctrl+e", key)
+    async def confirmed(driver: Driver, keys: list[str], preview: str, done: str) -> None:
+        await driver.press("ctrl+e", *keys)
         await driver.until_shown(preview, "Type broker-a to go on")
         await driver.press("enter")
         await driver.type("broker-a", into="name")
@@ -197,9 +197,9 @@ def test_write_permission_is_taken_from_all_routes_and_given_back(tmp_path: Path
         async def test(driver: Driver) -> None:
             await driver.press("c")
             await put_cursor(driver, "broker-a/0")
-            await confirmed(driver, "w", "wipe", "to undo this: a, or rmqadmin addWritePerm -b broker-a")
+            await confirmed(driver, [], "wipe", "to undo this: rmqadmin addWritePerm -b broker-a")
             assert perm() == 4
-            await confirmed(driver, "a", " add ", "done")
+            await confirmed(driver, ["down"], " add ", "to undo this: rmqadmin wipeWritePerm")
             assert perm() == 6
 
         drive(clients_of(server.namesrv_addr), test)

@@ -70,7 +70,7 @@ def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(world
         await put_cursor(driver, world.topic)
         await driver.press("p")
         await driver.until_shown("keep")
-        await driver.press("w")
+        await driver.press("down")
         await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
         await driver.press("enter")
         await driver.type(world.topic, into="name")
@@ -83,7 +83,7 @@ def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(world
         await driver.press("ctrl+u")
         await driver.type("live", into="name")
         await driver.press("enter")
-        await driver.until_shown("yes")
+        await driver.until_shown("✔ done")
         assert perm_of(world) == 4
 
     drive(world.make_client, test, context="live", protected="live")

@@ -171,7 +171,7 @@ async def permissions(driver: Driver) -> None:
     await topics(driver)
     await driver.press("p")
     await driver.until_shown("keep")
-    await driver.press("w")
+    await driver.press("up")
     await driver.until_shown("R (4)  ", "RW (6)", "to go on")
 
 
@@ -210,7 +210,7 @@ async def rebalance(driver: Driver) -> None:
 async def reset(driver: Driver) -> None:
     await group(driver)
     await driver.press("ctrl+r")
-    await driver.type("begin", into="to")
+    await driver.type("begin", into="field-to")
     await driver.press("enter")
     await driver.until_shown("old offset", "to go on")
 

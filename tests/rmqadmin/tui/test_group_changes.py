@@ -8,7 +8,7 @@ import pytest
 
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.forms import close, confirm, fill, undo_text
+from tests.rmqadmin.tui.forms import close, confirm, fill, set_field, undo_text
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 SMALL = (80, 24)
@@ -37,9 +37,8 @@ def test_a_group_is_made_changed_and_deleted(world: World, state_home: Path) -> 
 
         await put_cursor(driver, group)
         await driver.press("e")
-        await fill(driver, "consume-enable", "perhaps")
-        await driver.until_shown("may consume: perhaps must be yes or no")
-        await fill(driver, "consume-enable", "no")
+        await driver.until_shown("nothing would change")
+        await set_field(driver, "consume-enable", False)
         await driver.until_shown("change", "consume_enable", f"Type {group} to go on")
         await confirm(driver, group)
         await driver.until_shown("to undo this")
@@ -49,7 +48,7 @@ def test_a_group_is_made_changed_and_deleted(world: World, state_home: Path) -> 
 
         await put_cursor(driver, group)
         await driver.press("ctrl+d")
-        await fill(driver, "letters", "yes")
+        await set_field(driver, "letters", True)
         await driver.until_shown("delete", f"Type {group} to go on")
         await confirm(driver, group)
         await driver.until_shown("to undo this")

@@ -155,7 +155,7 @@ def test_a_reset_is_previewed_confirmed_and_can_be_undone(world: World, state_ho
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
         await driver.press("ctrl+r")
-        await driver.type("end", into="to")
+        await driver.type("end", into="field-to")
         await driver.press("enter")
         await driver.until_shown("new offset", f"Type {world.group} to go on")
         assert offsets(world) == [0, 0, 0, 0]
@@ -186,7 +186,7 @@ def test_a_dashboard_that_ends_during_a_reset_names_the_undo_file(
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
         await driver.press("ctrl+r")
-        await driver.type("end", into="to")
+        await driver.type("end", into="field-to")
         await driver.press("enter")
         await driver.until_shown(f"Type {world.group} to go on")
         await driver.type(world.group, into="name")
@@ -208,7 +208,7 @@ def test_one_queue_alone_is_moved(world: World, state_home: Path) -> None:
         await put_cursor(driver, f"{world.topic}/broker-a/2")
         await driver.press("e")
         await driver.until_shown("Reset the offset in queue 2 of broker-a")
-        await driver.type("end", into="to")
+        await driver.type("end", into="field-to")
         await driver.press("enter")
         await driver.until_shown("lag in 1 queue: 1 before, 0 after", f"Type {world.group} to go on")
         await driver.type(world.group, into="name")
@@ -229,7 +229,7 @@ def test_a_place_that_is_none_is_said_and_nothing_is_asked(world: World) -> None
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
         await driver.press("ctrl+r")
-        await driver.type("yesterday", into="to")
+        await driver.type("yesterday", into="field-to")
         await driver.press("enter")
         await driver.until_shown("'yesterday' is not a time")
         assert "to go on" not in driver.text

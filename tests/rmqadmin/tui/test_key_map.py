@@ -9,11 +9,11 @@ from pathlib import Path
 
 from textual.binding import Binding
 from textual.dom import DOMNode
+from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from rmqadmin import tui
 from rmqadmin.tui.app import DashboardApp
-from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.key_map import KEYS, keymap
 
 PAGE = Path(__file__).parents[3] / "docs/dashboard-keys.md"
@@ -25,7 +25,7 @@ def bindings() -> list[tuple[type, Binding]]:
     modules = [import_module(found.name) for found in pkgutil.walk_packages(tui.__path__, "rmqadmin.tui.")]
     classes = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
     own = [one for one in classes if issubclass(one, DOMNode) and one.__module__.startswith("rmqadmin.")]
-    own = [one for one in own if not issubclass(one, Input | Dialog) and ".dialogs." not in one.__module__]
+    own = [one for one in own if not issubclass(one, Input | ModalScreen) and ".dialogs." not in one.__module__]
     found = [(one, binding) for one in own for binding in vars(one).get("BINDINGS", [])]
     assert all(isinstance(binding, Binding) for _, binding in found)
     return found

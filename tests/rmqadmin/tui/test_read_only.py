@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqadmin.tui.dialogs.perm import PermScreen
+from rmqadmin.tui.dialogs.topics import topic_perm
 from rmqadmin.tui.screens.brokers import BrokersScreen
 from rmqadmin.tui.screens.group import GroupScreen
 from rmqadmin.tui.screens.topics import TopicsScreen
@@ -52,9 +52,9 @@ def test_a_dialog_opened_all_the_same_is_refused_by_the_client(world: World) -> 
         await put_cursor(driver, world.topic)
         screen = driver.app.screen
         assert isinstance(screen, TopicsScreen)
-        driver.app.push_screen(PermScreen(screen.table.part(world.topic)))
+        driver.app.push_screen(topic_perm(screen.table.part(world.topic)))
         await driver.until_shown("keep")
-        await driver.press("w")
+        await driver.press("down")
         await driver.until_shown("RW (6)  R (4)")
         await driver.press("enter")
         await driver.type(world.topic, into="name")
@@ -95,12 +95,12 @@ def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World)
         await driver.until_shown("READ-ONLY")
         assert "e Edit" not in driver.text
         await line(driver, "unlock")
-        await driver.type("dead", into="context")
+        await driver.type("dead", into="name")
         await driver.press("enter")
         await driver.until_shown("it stays locked")
         assert driver.app.read_only
         await driver.press("ctrl+u")
-        await driver.type("live", into="context")
+        await driver.type("live", into="name")
         await driver.press("enter")
         await driver.until_shown("e Edit")
         assert "READ-ONLY" not in driver.text

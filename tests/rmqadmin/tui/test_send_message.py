@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from textual import events
-from textual.widgets import Input
-
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
@@ -83,22 +80,6 @@ def test_a_message_is_delayed(world: World) -> None:
         await confirm(driver, "")
         await driver.until_shown("SEND_OK")
         assert counts(world) == [1, 1, 1, 1], "in no queue of the topic yet"
-
-    drive(world.make_client, test)
-
-
-def test_several_pasted_lines_are_refused_by_a_field(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        await driver.press("w")
-        await set_field(driver, "body", "")
-        driver.app.post_message(events.Paste("one\ntwo"))
-        await driver.until_shown("nothing was pasted: a field holds one line")
-        body = driver.app.screen.query_one("#field-body", Input)
-        assert body.value == ""
-        driver.app.post_message(events.Paste("one\n"))
-        await driver.until(lambda: body.value == "one")
 
     drive(world.make_client, test)
 

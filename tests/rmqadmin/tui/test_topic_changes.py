@@ -8,7 +8,7 @@ import pytest
 from textual.widgets import Input
 
 from rmqadmin.core.topics.topic_config import read_topic
-from rmqadmin.tui.dialogs.change import ChangeScreen
+from rmqadmin.tui.dialogs.change import ChangeDialog
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -45,10 +45,10 @@ def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await fill(driver, "read", "-8")
         await driver.until_shown("read queues: -8 must be 0 or more")
         await set_field(driver, "read", "8")
-        await fill(driver, "type", "fofi")
-        await driver.until_shown("message type: fofi must be one of UNSPECIFIED")
-        await fill(driver, "type", "fifo")
-        await driver.until_shown("message.type", "FIFO", "Enter here does it")
+        await set_field(driver, "type", "FIFO")
+        await driver.until_shown("Enter here does it; page down shows all 7 rows")
+        await driver.press("pagedown")
+        await driver.until_shown("message.type")
         await confirm(driver, "")
         await driver.until_shown("to undo this: rmqadmin apply -f")
         made = config_of(world, topic)
@@ -67,7 +67,7 @@ def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await driver.until_shown("change", "write_queue_nums", f"Type {topic} to go on")
         assert "message.type  " not in driver.text
         dialog = driver.app.screen
-        assert isinstance(dialog, ChangeScreen)
+        assert isinstance(dialog, ChangeDialog)
         dialog.query_one("#field-write", Input).value = "13"
         await driver.until(lambda: not name_line(driver).display)
         await fill(driver, "write", "12")
@@ -106,21 +106,21 @@ def test_name_servers_are_told_of_an_ordered_topic_and_where_that_fails_what_was
         await driver.press("t")
         await put_cursor(driver, world.topic)
         await driver.press("n")
-        await set_field(driver, "order", "yes")
+        await set_field(driver, "order", True)
         await fill(driver, "topic", topic)
         await confirm(driver, "")
 
     async def told(driver: Driver) -> None:
         await make(driver)
         await driver.until_shown("to undo this")
-        await driver.press("end")
+        await driver.press("pagedown")
         await driver.until_shown("broker-a:8")
         assert world.admin.kv_value(ORDER_TOPIC_NAMESPACE, topic) == "broker-a:8"
 
     async def not_told(driver: Driver) -> None:
         monkeypatch.setattr(AdminClient, "put_kv", refuse)
         await make(driver)
-        await driver.until_shown("1 of 2 failed: away", "to undo this", "yes")
+        await driver.until_shown("1 of 2 failed: away", "to undo this", "✔ done")
 
     def refuse(*_: object) -> None:
         raise ConnectError("away", address="192.0.2.1:9876")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from textual.widgets import Input
 
-from rmqadmin.tui.dialogs.perm import PermScreen
+from rmqadmin.tui.dialogs.change import ChangeDialog
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources import topics
 from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
@@ -128,13 +128,13 @@ def test_a_permission_is_previewed_confirmed_by_name_and_changed(world: World, s
         await at_topic(driver, world)
         await driver.press("p")
         await driver.until_shown("nothing would change")
-        await driver.press("w")
+        await driver.press("down")
         await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
         assert perm_of(world) == 6
         await driver.press("enter")
         await driver.type(world.topic, into="name")
         await driver.press("enter")
-        await driver.until_shown("yes", "to undo this: rmqadmin apply -f")
+        await driver.until_shown("✔ done", "to undo this: rmqadmin apply -f")
         assert perm_of(world) == 4
         assert "perm: 6" in undo_text(state_home, "updateTopicPerm")
         await driver.press("escape")
@@ -148,13 +148,13 @@ def test_another_name_changes_nothing(world: World) -> None:
         await at_topic(driver, world)
         await driver.press("p")
         await driver.until_shown("nothing would change")
-        await driver.press("w")
+        await driver.press("down")
         await driver.until_shown("RW (6)  R (4)")
         await driver.press("enter")
         await driver.type("orders", into="name")
         await driver.press("enter")
         await driver.until_shown("nothing was changed: that is not the name to type")
-        assert isinstance(driver.app.screen, PermScreen)
+        assert isinstance(driver.app.screen, ChangeDialog)
         assert perm_of(world) == 6
 
     drive(world.make_client, test)
@@ -168,7 +168,7 @@ def test_a_name_can_be_typed_only_under_the_preview_of_what_will_be_done(world: 
         await driver.press("p")
         await driver.until_shown("nothing would change")
         dialog = driver.app.screen
-        assert isinstance(dialog, PermScreen)
+        assert isinstance(dialog, ChangeDialog)
         dialog.preview()
         assert not dialog.query_one("#name", Input).display
 

@@ -144,9 +144,9 @@ def test_a_rate_is_kept_and_stopped_on_the_way_the_rest_can_be_resumed(world: Wo
         await at_letters(driver, world, 10)
         await driver.press("a", "R")
         await driver.until_shown("to go on")
-        rate = driver.app.screen.query_one("#rate")
+        rate = driver.app.screen.query_one("#field-rate")
         driver.app.screen.set_focus(rate)
-        await driver.type("2", into="rate")
+        await driver.type("2", into="field-rate")
         await driver.press("enter")
         await driver.until_shown("to go on")
         await driver.type(world.group, into="name")
@@ -157,7 +157,6 @@ def test_a_rate_is_kept_and_stopped_on_the_way_the_rest_can_be_resumed(world: Wo
         assert "would be sent" not in driver.text
         sent_count = len(sent_again(world))
         assert sent_count < 10
-        await driver.press("enter")
         await driver.type(world.group, into="name")
         await driver.press("enter")
         await driver.until_shown("10 sent, 0 rejected", "found there 10, missing 0, doubled 0")
@@ -191,8 +190,8 @@ def test_marked_ones_are_exported_as_msg_export_does(world: World, tmp_path: Pat
         await driver.until_shown("2 marked")
         await driver.press("x")
         await driver.until_shown("Export 2 messages", f"DLQ-{world.group}.jsonl")
-        await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "file")
-        driver.app.screen.query_one("#file", Input).value = str(path)
+        await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "name")
+        driver.app.screen.query_one("#name", Input).value = str(path)
         await driver.press("enter")
         await driver.until_shown("exported 2 to")
         lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -201,8 +200,8 @@ def test_marked_ones_are_exported_as_msg_export_does(world: World, tmp_path: Pat
         before = path.read_bytes()
         await driver.until(lambda: driver.app.screen is screen)
         await driver.press("x")
-        await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "file")
-        driver.app.screen.query_one("#file", Input).value = str(path)
+        await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "name")
+        driver.app.screen.query_one("#name", Input).value = str(path)
         await driver.press("enter")
         await driver.until_shown("exists already")
         assert path.read_bytes() == before
