@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
 
@@ -105,7 +105,7 @@ class IdempotentDelivery:
         self._target = target
         self._batch_messages = min(batch_messages, BATCH_MESSAGES_MAX)
         self._batch_bytes = min(batch_bytes, BATCH_BYTES_MAX)
-        self._producer = producer_id, epoch
+        self._prefix = ProducerSequence(producer_id, epoch, 0).render()[:-1]
         self._clock = clock
         self._sleep = sleep
         self._lines = {queue: _Line() for queue in queues}
@@ -148,9 +148,13 @@ class IdempotentDelivery:
             self._check_ends()
 
     def _numbered(self, message: Outgoing, queue: MessageQueue, sequence: int) -> Outgoing:
-        number = ProducerSequence(*self._producer, sequence).render()
+        number = f"{self._prefix}{sequence}"
         text = f"{message.properties}{props.PRODUCER_SEQ}\x01{number}\x02"
-        return replace(message, replay_id=number, target=queue, properties=text)
+        # As ``replace`` makes it, in a third of the time.
+        return Outgoing(
+            number, message.queue, message.queue_offset, message.topic, message.body, text, message.flag,
+            message.sys_flag, queue, message.mark, message.alone,
+        )  # fmt: skip
 
     def _send_unsent(self, line: _Line) -> None:
         messages, line.unsent = line.unsent, []
