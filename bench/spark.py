@@ -1,6 +1,7 @@
-"""``python -m bench.spark``: how fast a bare store is read through Spark, compared with the parser alone and with
-reading the file, and what the protection of a redrive costs. All in one run, as ratios, so that changes in the
-machine's speed cancel out, especially in ratios of CPU time."""
+"""``python -m bench.spark``: how fast a bare store is read through Spark, compared with the parser alone, with reading
+the file, and with Spark's own Parquet and text readers of the same rows; topics of a running broker (``spark_live``);
+and what the protection of a redrive costs. All in one run, as ratios, so that changes in the machine's speed cancel
+out, especially in ratios of CPU time."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ BODY_BYTES = 1000
 TOPICS = 16
 QUEUES = 4
 READ_BYTES = 4 << 20
+BODY_COLUMNS = "topic string, queueId int, queueOffset bigint, body binary"
 HEADER_COLUMNS = "topic string, queueId int, queueOffset bigint, storeTimestamp timestamp"
 REDRIVE_COUNT = 20_000
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -52,10 +54,13 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--without-spark", action="store_true", help="only the file and the parser")
     parser.add_argument("--without-redrive", action="store_true")
+    parser.add_argument("--without-live", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rmq-bench-spark-") as folder:
         store = build_store(os.path.join(folder, "store"), options.size_mib << 20)
         scan(store, options.rounds, None if options.without_spark else options.master)
+        if not options.without_live and not options.without_spark:
+            live(Path(folder), options.master, options.rounds)
         if not options.without_redrive and not options.without_spark:
             redrive(Path(folder), options.master)
 
@@ -122,7 +127,23 @@ def scan_in_spark(table: Table, store: Store, rounds: int, master: str) -> None:
         def noop(frame: Any) -> None:
             frame.write.format("noop").mode("overwrite").save()
 
-        noop(source().limit(1))
+        def topic(name: str) -> Any:
+            return spark.read.format("rocketmq").options(path=store.directory, subscribe=name).load()
+
+        columns, bodies = f"{store.directory}.parquet", f"{store.directory}.text"
+        source().write.parquet(columns)
+        source("body binary").selectExpr("cast(body as string) as value").write.text(bodies)
+        own = best(rounds, {
+            "Spark's Parquet, all columns": lambda: noop(spark.read.parquet(columns)),
+            "data source, all columns": lambda: noop(source()),
+            "Spark's text, bodies": lambda: noop(spark.read.text(bodies)),
+            "data source, 3 of the header, body": lambda: noop(source(BODY_COLUMNS)),
+            "data source, 1 topic of 16": lambda: noop(topic("topic-7")),
+        })  # fmt: skip
+        table.show(own)
+        print("CPU / Spark's Parquet {:.2f}, / Spark's text {:.2f}; 1 topic of 16 / all {:.2f}".format(
+            *(own[a].cpu_s / own[b].cpu_s for a, b in ((1, 0), (3, 2), (4, 1)))
+        ), flush=True)  # fmt: skip
         warm = best(rounds, {
             "limit of Spark's channel": lambda: noop(channel()),
             "data source, all columns": lambda: noop(source()),
@@ -250,6 +271,14 @@ class Table:
                 f"{count / each.seconds:12,.0f}{each.cpu_s * 2**30 / size_bytes:11.2f}{each.cpu_s / count * 1e6:12.2f}",
                 flush=True,
             )
+
+
+def live(folder: Path, master: str, rounds: int) -> None:
+    from bench import spark_live
+    from spark_tools.session import SessionOptions, spark_session
+
+    with spark_session(SessionOptions(master=master)) as spark:
+        spark_live.live(folder / "live", spark, rounds)
 
 
 def redrive(folder: Path, master: str) -> None:
