@@ -7,6 +7,7 @@ before log4j starts, and Python workers' stderr is also relayed. So the JVM's wh
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
 import re
@@ -15,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -194,6 +195,23 @@ def errors_name_log(session: SparkSession) -> Iterator[None]:
         if log is not None and not isinstance(error, UsageError):
             error.add_note(f"Spark's output is in {log}")
         raise
+
+
+def notebook_session(
+    options: SessionOptions = SessionOptions(), say: Callable[[str], None] = lambda text: None
+) -> SparkSession:
+    """A session until the process ends, or the one of an earlier call. As ``spark_session``; a mistake in options or in
+    a function is one line, and no traceback of Python's in one of Java's."""
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None and running.conf.get("spark.rmqadmin.log", None) is not None:
+        return running
+    settings = {"spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true", **options.settings}
+    stack = ExitStack()
+    session = stack.enter_context(spark_session(replace(options, settings=settings), say))
+    atexit.register(stack.close)
+    return session
 
 
 def _start(options: SessionOptions, log: IO[bytes], archive: ClassArchive | None) -> SparkSession:

@@ -7,6 +7,7 @@ In a cluster "latest" and times are resolved for each query; in store files once
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -101,7 +102,7 @@ class RocketMQDataSource(DataSource):
 
                 return TableReader(options, check_table_columns(options.table, _typed_columns(schema)), _parts)
             columns = _columns(schema, options)
-            kind = FilteringReader if options.push_filters else RocketMQReader
+            kind = FilteringReader if options.push_filters and _is_asked_to_push() else RocketMQReader
             return kind(options, columns, self._planned or plan_read(options))
 
     def streamReader(self, schema: StructType) -> RocketMQStreamReader:
@@ -188,9 +189,20 @@ class RocketMQReader(DataSourceReader):
         return read_any(partition.part, self._options, self._columns, self._row_filters)
 
 
+_PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The program in which Spark plans a query whose filters it pushes down."""
+
+
+def _is_asked_to_push() -> bool:
+    """Whether this process plans a query with filters that Spark pushes down: only there is overriding ``pushFilters``
+    no error, unless ``spark.sql.python.filterPushdown.enabled`` is on, of which a source is told nothing."""
+    main = sys.modules["__main__"].__spec__
+    return _PUSHING_WORKER in sys.modules or (main is not None and main.name == _PUSHING_WORKER)
+
+
 class FilteringReader(RocketMQReader):
-    """Prunes parts and rows by the filters that Spark pushes down. It is a separate class, because overriding
-    ``pushFilters`` is an error while ``spark.sql.python.filterPushdown.enabled`` is off, its default."""
+    """Prunes parts and rows by the filters that Spark pushes down. Spark (4.3) plans other queries of the same frame by
+    what was planned here, whatever their filters are; so nobody gets it without asking."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         from spark_tools.pushed_filters import keep_range, row_filters

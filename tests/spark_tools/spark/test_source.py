@@ -26,16 +26,23 @@ def test_the_format_is_found_without_being_registered(spark, store) -> None:
 
 
 def test_filters_are_pushed_down_and_still_hold(spark, store) -> None:
-    frame = (
+    read = (
         spark.read.format("rocketmq").option("path", store).option("pushFilters", "true")
-        .option("subscribe", "NormalTopic,OrderTopic").schema("topic string, queueId int, queueOffset bigint").load()
+        .option("subscribe", "NormalTopic,OrderTopic").schema("topic string, queueId int, queueOffset bigint")
     )  # fmt: skip
-    plain = frame.collect()
-    pushed = frame.where("topic = 'NormalTopic' and queueId in (1, 2) and queueOffset >= 1").collect()
+    plain = read.load().collect()
+    pushed = read.load().where("topic = 'NormalTopic' and queueId in (1, 2) and queueOffset >= 1").collect()
     assert sorted(pushed) == sorted(
         row for row in plain if row.topic == "NormalTopic" and row.queueId in (1, 2) and row.queueOffset >= 1
     )
     assert pushed
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    try:
+        assert sorted(read.load().where("queueOffset >= 1").collect()) == sorted(
+            row for row in plain if row.queueOffset >= 1
+        )
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
 def test_an_empty_read_has_no_rows_and_no_error(spark, server: Server, fresh, store) -> None:
