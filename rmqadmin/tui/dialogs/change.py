@@ -89,7 +89,7 @@ class ChangeDialog(Dialog):
     """
 
     DEFAULT_CLASSES = "dialog -change"
-    AUTO_FOCUS = "#form Input, #form OptionList, #form Select, #form Checkbox"
+    AUTO_FOCUS = "#form Input, #form OptionList, #form Select"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", "Next field"),
         Binding("pagedown", "page(1)", "Rows below", show=False),
@@ -161,7 +161,7 @@ class ChangeDialog(Dialog):
             if is_filled and not self._changing and written != self._shown:
                 self.preview()
 
-    on_select_changed = on_checkbox_changed = on_option_list_option_highlighted = _preview_if_filled
+    on_select_changed = on_option_list_option_highlighted = _preview_if_filled
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self._focus_name()
@@ -173,7 +173,7 @@ class ChangeDialog(Dialog):
         unless there may be more to choose."""
         self._now_ms, self._shown = self.dashboard.now_ms(), self._written()
         self._show_name(False)
-        then_name = then_name or not self.query("#form Select, #form Checkbox, #form OptionList")
+        then_name = then_name or not self.query("#form Select, #form OptionList")
         self.run_worker(until_closed(self, lambda: self._preview(then_name)), group="preview", exclusive=True)
 
     async def _preview(self, then_name: bool) -> None:

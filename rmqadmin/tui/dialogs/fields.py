@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widget import Widget
-from textual.widgets import Checkbox, Input, OptionList, Select, Static
+from textual.widgets import Input, OptionList, Select, Static
 
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.compact_input import CompactInput
@@ -24,8 +24,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a form. ``name`` identifies the answer, ``value`` is what stands there before the user answers.
 
     It is typed, and ``parse`` makes a value of the text (UsageError for a bad one); or it is one of ``options``, by
-    their texts, in a menu, or with ``is_list`` in a list that is always open; or, if ``value`` is a bool without
-    options, a box to check. ``hint`` says what may be entered; ``example`` is shown while nothing is.
+    their texts, in a menu, or with ``is_list`` in a list that is always open. ``hint`` says what may be entered;
+    ``example`` is shown while nothing is.
     ``is_verbatim``: blanks at both ends count."""
 
     name: str
@@ -53,8 +53,6 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
             options = [(literal(text), value) for text, value in self.options.items()]
             value = Select.NULL if self.value is None else self.value
             return Select(options, prompt=self.example or "-", value=value, id=self.id, compact=True)
-        if isinstance(self.value, bool):
-            return Checkbox(literal(self.hint), self.value, id=self.id, compact=True)
         text = "" if self.value is None else str(self.value)
         return FieldInput(text, self.example, id=self.id, password=self.is_secret)
 
@@ -66,8 +64,6 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
             return list(self.options.values())[widget.highlighted]
         if isinstance(widget, Select):
             return None if widget.is_blank() else widget.value
-        if isinstance(widget, Checkbox):
-            return widget.value
         assert isinstance(widget, Input)
         return (widget.value if self.is_verbatim else widget.value.strip()) or None
 

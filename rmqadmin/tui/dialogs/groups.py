@@ -94,7 +94,7 @@ def edit_group(facts: GroupFacts, configs: Sequence[SubscriptionGroupConfig]) ->
 
 def delete_group(facts: GroupFacts) -> ChangeDialog:
     def plan(ask: Ask) -> list[Step]:
-        group, clean_offset = facts.group, ask.said["offsets"]
+        group, clean_offset = facts.group, bool(ask.said["offsets"])
         found = plan_each(
             _addrs(ask, facts), lambda addr: delete_group_in_broker(ask.admin, addr, group, clean_offset=clean_offset)
         )
@@ -106,8 +106,8 @@ def delete_group(facts: GroupFacts) -> ChangeDialog:
         return found
 
     fields = [
-        FormField(name="offsets", label="its offsets too", value=False, hint="how far it has read"),
-        FormField(name="letters", label="its messages too", value=False, hint="retries and dead letters"),
+        FormField(name="offsets", label="its offsets too", value=False, hint="how far it has read", options=YES_NO),
+        FormField(name="letters", label="its messages too", value=False, hint="retries, dead letters", options=YES_NO),
     ]
     return ChangeDialog(
         f"Delete the group {facts.group}", in_steps("deleteSubGroup", plan), name=facts.group, fields=fields,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from textual.widget import Widget
-from textual.widgets import Checkbox, Input, Select
+from textual.widgets import Input, Select
 
 from rmqadmin.tui.screens.base import DashboardScreen
 from tests.rmqadmin.tui.opened import Driver, put_cursor
@@ -24,7 +24,7 @@ async def set_field(driver: Driver, field: str, value: object) -> None:
 
 
 async def put(driver: Driver, line: Widget, value: object) -> None:
-    assert isinstance(line, Input | Select | Checkbox)
+    assert isinstance(line, Input | Select)
     line.focus()
     await driver.until(lambda: driver.app.focused is line)
     line.value = value

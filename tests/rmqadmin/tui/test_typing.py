@@ -16,7 +16,7 @@ from tests.support.quick import first_is_quick
     first_is_quick(
         [
             ("：", "topics, group NAME, save FILE"),
-            ("？", "Command line"),
+            ("？", "on this screen"),
             ("／", "regular expression"),
             ("、", "regular expression"),
             ("ｔ", "newest"),
