@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import ParamSpec, Self
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
+
+from rmqproto.errors import UsageError
 
 P = ParamSpec("P")
 """What a client is made of: the arguments of its class."""
 
 LEAVE_TIMEOUT_S = 5.0
 """How long a client may take to finish its work and to unregister from the brokers."""
+
+
+async def check_cancelled() -> None:
+    """For an ``asyncio.CancelledError`` from the application's code: raised again if it was our task that was
+    cancelled. Else it was one that this code waited for, which is a failure like any other."""
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 class Lifetime(ABC):
@@ -29,7 +42,12 @@ class Lifetime(ABC):
     async def _leave(self) -> None:
         """Unregisters and finishes work while the background tasks still run. It is abandoned after LEAVE_TIMEOUT_S."""
 
+    _is_entered = False
+
     async def __aenter__(self) -> Self:
+        if self._is_entered:
+            raise UsageError("this client is in use: it can be entered again when it was left")
+        self._is_entered = True
         self._manager = anyio.create_task_group()
         self._nursery = await self._manager.__aenter__()
         self._shield = anyio.CancelScope(shield=True)
@@ -62,6 +80,7 @@ class Lifetime(ABC):
 
     async def _end(self, error: BaseException | None) -> bool:
         """Ends the background tasks. Returns whether ``error`` was only the cancellation of the body by them."""
+        self._is_entered = False
         self._shield.cancel()
         if error is not None and _holds_cancelled(error):  # the nursery knows its own cancellations
             return bool(await self._manager.__aexit__(type(error), error, error.__traceback__))

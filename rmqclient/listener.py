@@ -71,6 +71,21 @@ def as_async(listener: Listener | BatchListener, thread_count: int) -> AsyncList
     limiter = anyio.CapacityLimiter(thread_count)
 
     async def in_thread(consumed: Any) -> ConsumeStatus | None:
-        return await anyio.to_thread.run_sync(plain, consumed, abandon_on_cancel=True, limiter=limiter)
+        result = await called_in_thread(plain, consumed, abandon_on_cancel=True, limiter=limiter)
+        return cast("ConsumeStatus | None", result)
 
     return in_thread
+
+
+async def called_in_thread(plain: Callable[[Any], Any], argument: Any, **how: Any) -> Any:
+    """The result of a plain function of the application, called in a thread; awaited if it is an awaitable after all,
+    as that of a decorated async function. ``sys.exit`` is a failure like any other: it would end only a thread."""
+
+    def call() -> Any:
+        try:
+            return plain(argument)
+        except SystemExit as error:
+            raise RuntimeError("sys.exit was called, which ends no program from here") from error
+
+    result = await anyio.to_thread.run_sync(call, **how)
+    return await result if inspect.isawaitable(result) else result

@@ -266,10 +266,10 @@ class Producer(Lifetime):
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         code = RequestCode.SEND_REPLY_MESSAGE_V2 if is_reply(message) else RequestCode.SEND_MESSAGE_V2
         began_s = time.time()
-        chosen = await self._chosen(message, queue)
         if self._lines is not None and not is_reply(message):
-            result = await self._send_numbered(self._lines, message, chosen, timeout_s)
+            result = await self._send_numbered(self._lines, message, queue, timeout_s)
         else:
+            chosen = await self._chosen(message, queue)
             result = await self._send(message.topic, code, lambda sends: sends.of(message, sys_flag), chosen, timeout_s)
         self._trace([message], result, began_s)
         return result
@@ -359,14 +359,14 @@ class Producer(Lifetime):
         """After a look for a master that found none: has the routes read again, and waits as long as it pays, or, if
         there is something else to try, not at all. False if the time is over."""
         self._client.routes.refresh_soon()
-        if anyio.current_time() + WITHOUT_MASTER_S >= deadline_s:
+        if not self._client.channels.is_running or anyio.current_time() + WITHOUT_MASTER_S >= deadline_s:
             return False
         if waits:
             await anyio.sleep(WITHOUT_MASTER_S)
         return True
 
     async def _send_numbered(
-        self, lines: SequenceLines, message: Message, queue: MessageQueue | None, timeout_s: float
+        self, lines: SequenceLines, message: Message, wanted: MessageQueue | QueueSelector | None, timeout_s: float
     ) -> SendResult:
         """Sends until it succeeds or the message's time is over. After an attempt that may have stored the message it
         is sent again, in the order of the numbers."""
@@ -377,7 +377,7 @@ class Producer(Lifetime):
             writable = await self._writable_soon(
                 message.topic, deadline_s, ConnectError, NotFoundError, RequestTimeoutError
             )
-            queue = queue or self._turns.next(writable, None)
+            queue = await self._chosen(message, wanted) or self._turns.next(writable, None)
             line = lines.of(queue)
             failed = RequestTimeoutError(
                 f"{queue}: {UNDER_WAY_MAX} messages were under way, or one did not come through"

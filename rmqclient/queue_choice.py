@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import UsageError
 from rmqproto.java.java_hash import place_by_hash
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
@@ -24,7 +25,10 @@ LATENCY_OF_FAILURE_MS = 10_000
 
 
 def by_hash(key: str) -> QueueSelector:
-    """All messages of a key to one queue, as Java's ``SelectMessageQueueByHash`` places the same text."""
+    """All messages of a key to one queue, as Java's ``SelectMessageQueueByHash`` places the same text.
+    UsageError if it is no text."""
+    if not isinstance(key, str):
+        raise UsageError(f"a key is a text, and {key!r} is none")
     return lambda queues, message: queues[place_by_hash(key, len(queues))]
 
 

@@ -177,10 +177,13 @@ def _batch_item(message: Message) -> tuple[BatchItem, str]:
 
 def split_batches(messages: Iterable[Message], max_bytes: int) -> Iterator[list[Message]]:
     """Batches of at most ``max_bytes`` as they are encoded, in the given order. UsageError for a message that is too
-    large for a batch of its own, and for one that cannot be in a batch; the batches before it were yielded."""
+    large for a batch of its own (the batches before it were yielded), for one that cannot be in a batch, and for one of
+    another topic."""
     batch: list[Message] = []
     batch_bytes = 0
     for number, message in enumerate(messages):
+        if batch and message.topic != batch[0].topic:
+            raise UsageError(f"message {number} goes to topic {message.topic}, and a batch to one: {batch[0].topic}")
         size_bytes = len(encode_batch([_batch_item(message)[0]]))
         if size_bytes > max_bytes:
             if batch:
@@ -278,6 +281,8 @@ def _delay_properties(message: Message) -> dict[str, str]:
     found = {name: value for name, value in wanted.items() if value}
     if len(found) > 1:
         raise UsageError("a message may have only one of delay_level, delay_s and deliver_at_ms")
+    if message.jitter_ms < 0:
+        raise UsageError(f"jitter_ms is {message.jitter_ms}, and no message comes before its time")
     if message.jitter_ms and props.DELAY in found:
         raise UsageError("jitter_ms is for delay_s and deliver_at_ms: the times of delay levels are fixed")
     later_ms = random.randint(0, message.jitter_ms)

@@ -3,6 +3,7 @@ in a thread of its own, and any number of threads call it."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
@@ -24,38 +25,46 @@ R = TypeVar("R")
 
 
 class Blocking(Generic[C]):
-    """Use it in ``with``, or call ``open`` once, as a web application does, and ``close`` at its end. A program that
-    ends without ``close`` is as one that closed: messages under way are sent first. Methods take what those of the
-    client take, return and raise the same, and may be called by several threads at once. KeyboardInterrupt ends the
-    call that waits; the message may have been stored then.
+    """Use it in ``with``, or call ``open`` once, as a web application does, and ``close`` at its end. Without ``close``
+    it closes when the main thread and the program's other threads have ended (not the daemons): what is under way is
+    sent first. Methods take what those of the client take, return and raise the same, and may be called by several
+    threads at once. KeyboardInterrupt ends the call that waits; the message may have been stored then.
 
     A process that was forked needs a client of its own: UsageError there.
     """
 
     def __init__(self, client: C):
         self._client = client
-        self._portal: BlockingPortal | None = None
         self._pid = os.getpid()
+        self._closing = threading.RLock()
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+        self._portal: BlockingPortal | None = None
+        self._failure: BaseException | None = None
+        """Why the loop ended by itself."""
 
     def open(self) -> Self:
-        """Connects. Errors as of the client's ``async with``. UsageError if it is open already."""
-        if self._portal is not None:
-            raise UsageError("this client is open already, or was closed: make another one")
-        portal: Future[BlockingPortal] = Future()
-        self._thread = threading.Thread(target=anyio.run, args=(_serve, portal), name="rmqclient")
+        """Connects. Errors as of the client's ``async with``. UsageError if it was opened before."""
+        if self._thread is not None:
+            raise UsageError("this client was opened before: make another one")
+        opened: Future[BlockingPortal] = Future()
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._serve, args=(opened,), name=LOOP_THREAD_NAME)
         self._thread.start()
-        self._portal = portal.result()
-        threading.Thread(target=self._close_at_the_end, name="rmqclient-end", daemon=True).start()
-        self._opened = self._portal.wrap_async_context_manager(self._client)
+        self._portal = portal = opened.result()
+        self._opened = portal.wrap_async_context_manager(self._client)
         try:
             self._opened.__enter__()
         except BaseException:
-            self._stop()
+            self._is_closed = True
+            self._stop(cancels=True)  # the client may still be connecting
             raise
+        _close_at_the_end(self)
         return self
 
     def close(self) -> None:
-        """Finishes what is under way, as the end of the client's ``async with`` does. Closing again does nothing."""
+        """Finishes what is under way, as the end of the client's ``async with`` does. Closing again does nothing.
+        RuntimeError if the client had ended by itself."""
         self._close(None, None, None)
 
     def __enter__(self) -> Self:
@@ -69,33 +78,49 @@ class Blocking(Generic[C]):
     def _close(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if os.getpid() != self._pid or not self._thread.is_alive():
+        if self._thread is None or os.getpid() != self._pid:
             return
-        with _closing:
-            if self._thread.is_alive():
-                try:
-                    self._opened.__exit__(kind, error, trace)
-                finally:
-                    self._stop()
+        with self._closing:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            _open_clients.discard(self)
+            if self._failure is not None:
+                raise RuntimeError("the client had ended by itself") from self._failure
+            try:
+                self._opened.__exit__(kind, error, trace)
+            finally:
+                self._stop()
 
-    def _stop(self) -> None:
+    def _stop(self, *, cancels: bool = False) -> None:
         assert self._portal is not None
-        self._portal.call(self._portal.stop)
+        assert self._thread is not None
+        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            self._portal.call(self._portal.stop, cancels)
         self._thread.join()
 
-    def _close_at_the_end(self) -> None:
-        """The loop's thread keeps the process alive until this closed it, because the main thread ended without."""
-        threading.main_thread().join()
-        self.close()
+    def _serve(self, opened: Future[BlockingPortal]) -> None:
+        async def serve() -> None:
+            async with BlockingPortal() as portal:
+                opened.set_result(portal)
+                await portal.sleep_until_stopped()
+
+        try:
+            anyio.run(serve)
+        except BaseException as error:
+            self._failure = error
 
     def _run(self, call: Callable[[], Awaitable[R]]) -> R:
         if self._portal is None:
             raise UsageError("this client is not open", hint="Use it in `with`, or call open().")
         if os.getpid() != self._pid:
             raise UsageError("this client was opened before the process was forked", hint="Open one in each process.")
-        if not self._thread.is_alive():
+        if self._is_closed:
             raise UsageError("this client was closed")
-        answer = self._portal.start_task_soon(call)
+        try:
+            answer = self._portal.start_task_soon(call)
+        except RuntimeError:
+            raise UsageError(f"this client has ended: {self._failure!r}") from self._failure
         try:
             return answer.result()
         except BaseException:
@@ -103,14 +128,38 @@ class Blocking(Generic[C]):
             raise
 
 
-_closing = threading.RLock()
-"""A program's end and a ``with`` block may close a client at the same time."""
+# --- the end of a program that closes nothing ------------------------------------------------------------------------
+
+LOOP_THREAD_NAME = "rmqclient"
+_WORKER_THREAD_NAME = "AnyIO worker thread"
+
+_open_clients: set[Blocking[Any]] = set()
+_end: threading.Thread | None = None
 
 
-async def _serve(opened: Future[BlockingPortal]) -> None:
-    async with BlockingPortal() as portal:
-        opened.set_result(portal)
-        await portal.sleep_until_stopped()
+def _close_at_the_end(client: Blocking[Any]) -> None:
+    """The loops' threads keep the process alive until one thread, which waits for all others, has closed them."""
+    global _end
+    _open_clients.add(client)
+    if _end is None or not _end.is_alive():  # in a forked process it is not
+        _end = threading.Thread(target=_close_all, name="rmqclient-end", daemon=True)
+        _end.start()
+
+
+def _close_all() -> None:
+    threading.main_thread().join()
+    while others := [each for each in threading.enumerate() if _is_the_programs(each)]:
+        others[0].join()
+    for client in list(_open_clients):
+        threading.Thread(target=client.close, name=LOOP_THREAD_NAME).start()
+
+
+def _is_the_programs(thread: threading.Thread) -> bool:
+    ours = thread.name in (LOOP_THREAD_NAME, _WORKER_THREAD_NAME) or thread is threading.main_thread()
+    return not ours and not thread.daemon
+
+
+# --- methods ---------------------------------------------------------------------------------------------------------
 
 
 def called(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[Blocking[Any], P], R]:

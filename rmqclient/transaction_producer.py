@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import inspect
 import logging
@@ -11,11 +12,11 @@ from enum import Enum
 from typing import Protocol, TypeVar, cast
 
 import anyio
-import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
-from rmqclient.lifetime import P
+from rmqclient.lifetime import P, check_cancelled
+from rmqclient.listener import called_in_thread
 from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
 from rmqclient.producer import SEND_TIMEOUT_S, BlockingProducer, Producer
 from rmqclient.queue_choice import QueueSelector
@@ -208,6 +209,9 @@ class TransactionProducer(Producer):
             return b""
         try:
             state = await _ask(self._listener.check_local_transaction, message)
+        except asyncio.CancelledError:
+            await check_cancelled()
+            state = LocalTransactionState.UNKNOWN
         except Exception:  # the edge of the application's code: the broker asks again
             log.exception("check of a transaction failed id=%s", header.transaction_id)
             state = LocalTransactionState.UNKNOWN
@@ -255,5 +259,4 @@ async def _ask(
     """Calls an async function, or a plain one in a thread."""
     if inspect.iscoroutinefunction(function):
         return cast(LocalTransactionState, await function(message))
-    plain = cast(Callable[[M], LocalTransactionState], function)
-    return await anyio.to_thread.run_sync(plain, message)
+    return cast(LocalTransactionState, await called_in_thread(function, message))

@@ -4,6 +4,7 @@ listener: its time limit, its result, statistics and traces."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup, TaskStatus
 
 from rmqclient.consuming.rates import Rates
+from rmqclient.lifetime import check_cancelled
 from rmqclient.listener import LATER, SUCCESS, BatchListener, ConsumeStatus, Listener, as_async
 from rmqclient.message import ReceivedMessage
 from rmqclient.parking import ParkingLot
@@ -216,6 +218,9 @@ class ListenerCall:
         """As the call, but an exception of the listener is logged and counts as LATER."""
         try:
             return await self(*messages)
+        except asyncio.CancelledError:
+            await check_cancelled()
+            log.warning("listener was cancelled id=%s topic=%s", messages[0].message_id, messages[0].topic)
         except Exception:  # the edge of the application's code: the message comes again
             log.exception("listener failed id=%s topic=%s", messages[0].message_id, messages[0].topic)
-            return LATER
+        return LATER

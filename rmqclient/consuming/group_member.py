@@ -172,6 +172,8 @@ class GroupMember(Lifetime):
         """ConnectError or RequestTimeoutError if no name server answers. A topic need not exist yet. RefusedError for
         an SQL92 expression that a broker does not accept. StorageError for local offsets that cannot be read."""
         self._membership_scope = anyio.CancelScope()
+        self._pulled.clear()  # those that it had when it was left are taken again
+        self._popped.clear()
         await self._client.start(nursery)
         self._source = self._open()
         await self._introduce()

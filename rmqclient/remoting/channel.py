@@ -15,6 +15,7 @@ import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -256,7 +257,7 @@ async def open_socket(address: str, tls: ssl.SSLContext | None = None) -> socket
     except UsageError as failure:
         raise OSError(str(failure)) from None
     error = OSError("no address found")
-    for family, kind, protocol, _, target in await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, kind, protocol, _, target in await _resolved(host, port):
         fresh = socket.socket(family, kind, protocol)
         try:
             fresh.setblocking(False)
@@ -274,3 +275,12 @@ async def open_socket(address: str, tls: ssl.SSLContext | None = None) -> socket
             fresh.close()
             raise
     raise error
+
+
+async def _resolved(host: str, port: int) -> list[Any]:
+    """As ``getaddrinfo``. A numeric address, as brokers have, needs no thread: a program that ends gets none."""
+    numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    try:
+        return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=numeric))
+    except socket.gaierror:
+        return list(await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM))

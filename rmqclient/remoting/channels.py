@@ -84,6 +84,10 @@ class Channels:
                 self._nursery = None  # a task that is cancelled at the same moment may still want a connection
 
     @property
+    def is_running(self) -> bool:
+        return self._nursery is not None
+
+    @property
     def addresses(self) -> list[str]:
         """The addresses with an open channel."""
         return list(self._open)

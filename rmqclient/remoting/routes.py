@@ -161,6 +161,9 @@ class Routes:
 
     async def refresh_forever(self) -> None:
         """Asks for the route of every known topic again, periodically."""
+        asked, self._wake = self._wake, anyio.Event()  # one of an earlier run belongs to that run's event loop
+        if asked.is_set():
+            self._wake.set()
         apart_s, rested_s = REFRESH_APART_MIN_S, anyio.current_time()
         while True:
             with anyio.move_on_after(REFRESH_INTERVAL_S):

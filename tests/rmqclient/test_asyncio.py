@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqclient import ConsumeFrom, Message, Producer, PushConsumer, SimpleConsumer
+from rmqclient import ConsumeFrom, Message, PopConsumer, Producer, PushConsumer, ReceivedMessage, SimpleConsumer
 from rmqclient.admin import AdminClient
-from rmqproto.errors import RefusedError
+from rmqproto.errors import NotConnectedError, RefusedError, UsageError
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.servers import Server
@@ -70,6 +70,81 @@ def test_a_cancelled_task_leaves_its_group(server: Server, topic: str, fresh: Fr
         assert admin.consumer_offset(server.broker_addr, group, topic, 0) == 1
         with pytest.raises(RefusedError, match="no consumer for this group"):
             admin.consumer_ids(server.broker_addr, group)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_cancellation_inside_a_listener_is_its_failure(
+    server: Server, topic: str, fresh: Fresh, orderly: bool
+) -> None:
+    """It ended the worker that called the listener, and nobody was told."""
+    calls = []
+
+    async def listener(message: ReceivedMessage) -> None:
+        calls.append(message.body)
+        task = asyncio.create_task(asyncio.sleep(10))
+        task.cancel()
+        await task
+
+    async def main() -> None:
+        async with Producer(server.namesrv_addr, "p") as producer:
+            for _ in range(4):
+                await producer.send(Message(topic, b"x"))
+        consumer = PushConsumer(
+            server.namesrv_addr, fresh("G"), {topic: "*"}, listener, concurrency=1, orderly=orderly,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        )  # fmt: skip
+        async with consumer:
+            await until(lambda: len(calls) >= 3)
+
+    asyncio.run(main(), debug=True)
+
+
+def test_a_listener_may_return_an_awaitable(server: Server, topic: str, fresh: Fresh) -> None:
+    collect = Collector()
+
+    async def main() -> None:
+        async with Producer(server.namesrv_addr, "p") as producer:
+            await producer.send(Message(topic, b"x"))
+        first = ConsumeFrom.FIRST_OFFSET
+        group = fresh("G")
+        async with PushConsumer(
+            server.namesrv_addr, group, {topic: "*"}, lambda message: collect(message), consume_from=first
+        ):
+            await until(lambda: collect.bodies == [b"x"])
+
+    asyncio.run(main())
+
+
+def test_one_client_serves_one_loop_after_another(server: Server, topic: str, fresh: Fresh) -> None:
+    """As that of a web application's module, each of whose tests runs a loop."""
+    collect, first = Collector(), ConsumeFrom.FIRST_OFFSET
+    producer = Producer(server.namesrv_addr, "p")
+    consumers = [
+        PushConsumer(server.namesrv_addr, fresh("G"), {topic: "*"}, collect, consume_from=first),
+        PopConsumer(server.namesrv_addr, fresh("G"), {topic: "*"}, collect, consume_from=first, set_mode=True),
+    ]
+
+    async def main(body: bytes) -> None:
+        async with producer, consumers[0], consumers[1]:
+            await producer.send(Message(topic, body))
+            await until(lambda: collect.bodies.count(body) == 2)
+
+    for body in (b"1", b"2"):
+        asyncio.run(main(body))
+
+
+def test_a_client_in_use_is_not_entered_again(server: Server, topic: str) -> None:
+    async def main() -> None:
+        producer = Producer(server.namesrv_addr, "p")
+        async with producer:
+            with pytest.raises(UsageError, match="is in use"):
+                async with producer:
+                    pass
+            assert await producer.send(Message(topic, b"x"))
+        with pytest.raises(NotConnectedError, match="not running"):
+            await asyncio.wait_for(producer.send(Message(topic, b"x")), 2)
+
+    asyncio.run(main())
 
 
 def test_ctrl_c_finishes_what_is_under_way(server: Server, topic: str, fresh: Fresh) -> None:

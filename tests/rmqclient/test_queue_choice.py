@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ from rmqclient.queue_choice import LATENCY_MAX_MS, NOT_AVAILABLE_DURATION_MS, Qu
 from rmqclient.remoting.routes import _order_conf
 from rmqclient.sending import message_properties, split_batches
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import UsageError
+from rmqproto.errors import NotConnectedError, UsageError
 from rmqproto.java.java_hash import place_by_hash
 from rmqproto.message import properties as props
 from rmqproto.message.record import BatchItem, encode_batch
@@ -144,6 +145,26 @@ async def test_compression_is_the_applications_choice() -> None:
         assert [header.sys_flag & 1 for header in cluster.sends()] == [0, 1]
 
 
+@anyio
+async def test_an_idempotent_producer_waits_for_a_keys_queue() -> None:
+    async with Producer("127.0.0.1:1", "p", idempotent=True) as producer:
+        for message in (Message("T", b"x"), Message("T", b"x", sharding_key="k")):
+            began_s = time.monotonic()
+            with pytest.raises(NotConnectedError):
+                await producer.send(message, timeout_s=0.5)
+            assert time.monotonic() - began_s >= 0.3
+
+
+def test_what_is_no_text_is_no_key() -> None:
+    with pytest.raises(UsageError, match="a key is a text, and 7"):
+        by_hash(7)  # type: ignore[arg-type]
+
+
+def test_a_batch_has_one_topic() -> None:
+    with pytest.raises(UsageError, match="message 1 goes to topic U"):
+        list(split_batches([Message("T", b"1"), Message("U", b"1")], 500))
+
+
 A, B = MessageQueue("T", "a", 0), MessageQueue("T", "b", 0)
 
 
@@ -193,6 +214,8 @@ def test_jitter_spreads_timers_and_never_brings_one_early() -> None:
     assert len(times) > 20
     with pytest.raises(UsageError, match="jitter_ms"):
         message_properties(Message("T", b"x", delay_level=3, jitter_ms=50))
+    with pytest.raises(UsageError, match="jitter_ms is -1"):
+        message_properties(Message("T", b"x", delay_s=1, jitter_ms=-1))
 
 
 @anyio

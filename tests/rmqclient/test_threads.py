@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +30,7 @@ from rmqclient import (
     TransactionProducer,
 )
 from rmqclient.admin import AdminClient
+from rmqclient.threads import LOOP_THREAD_NAME
 from rmqproto.errors import NotConnectedError, RefusedError, UsageError
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.servers import Server
@@ -142,6 +145,7 @@ def test_errors_are_those_of_the_client(server: Server, topic: str) -> None:
         producer.send(Message(topic, b"x"))
     with pytest.raises(UsageError, match="make another"):
         producer.open()
+    Producer.blocking(server.namesrv_addr, "p").close()  # as in a `finally` when `open` was not reached
 
 
 def test_what_the_body_raises_comes_out_as_it_is(server: Server) -> None:
@@ -159,6 +163,83 @@ def test_ctrl_c_ends_a_call_that_waits(server: Server, topic: str) -> None:
             consumer.pop(topic, wait_s=20)
         assert time.monotonic() - began_s < 15
         assert consumer.queues(topic), "the client goes on"
+
+
+def test_ctrl_c_ends_an_open_that_waits() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a name server that says nothing
+        addr = f"127.0.0.1:{silent.getsockname()[1]}"
+        consumer = PushConsumer.blocking(addr, "G", {"T": "*"}, lambda message: None)
+        main = threading.main_thread().ident
+        assert main is not None
+        threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            consumer.open()
+        assert not [thread for thread in threading.enumerate() if thread.name == LOOP_THREAD_NAME]
+
+
+def test_a_closed_client_leaves_nothing(server: Server) -> None:
+    before = threading.active_count()
+    clients = [Producer.blocking(server.namesrv_addr, "p") for _ in range(4)]
+    for client in clients:
+        with client:
+            pass
+    assert threading.active_count() <= before + 1, "one thread waits for the end of the program"
+
+
+def test_clients_close_beside_each_other(server: Server, topic: str, fresh: Fresh) -> None:
+    begun = [threading.Event() for _ in range(3)]
+    go_on = threading.Event()
+
+    def listener(number: int) -> Callable[[ReceivedMessage], None]:
+        def listen(message: ReceivedMessage) -> None:
+            begun[number].set()
+            go_on.wait(TIMEOUT_S)
+
+        return listen
+
+    consumers = [
+        PushConsumer.blocking(
+            server.namesrv_addr, fresh("G"), {topic: "*"}, listener(number), consume_from=ConsumeFrom.FIRST_OFFSET
+        ).open()
+        for number in range(3)
+    ]
+    with Producer.blocking(server.namesrv_addr, "p") as producer:
+        producer.send(Message(topic, b"x"))
+    assert all(each.wait(TIMEOUT_S) for each in begun)
+    closing = [threading.Thread(target=consumer.close) for consumer in consumers]
+    for thread in closing:
+        thread.start()
+    idle = Producer.blocking(server.namesrv_addr, "p").open()
+    idle.close()
+    assert all(thread.is_alive() for thread in closing), "those still wait for their listeners"
+    go_on.set()
+    for thread in closing:
+        thread.join()
+
+
+def test_what_a_listener_does_to_its_thread_is_a_failure_like_any_other(
+    server: Server, topic: str, fresh: Fresh
+) -> None:
+    kept: list[bytes] = []
+    done = threading.Event()
+
+    def listener(message: ReceivedMessage) -> None:
+        kept.append(message.body)
+        if message.body == b"last":
+            done.set()
+        elif message.body == b"exit":
+            sys.exit(3)
+        else:
+            raise asyncio.CancelledError
+
+    with Producer.blocking(server.namesrv_addr, "p") as producer:
+        for body in (b"exit", b"cancelled", b"cancelled", b"last"):
+            producer.send(Message(topic, body))
+    first = ConsumeFrom.FIRST_OFFSET
+    with PushConsumer.blocking(
+        server.namesrv_addr, fresh("G"), {topic: "*"}, listener, concurrency=1, consume_from=first
+    ):
+        assert done.wait(TIMEOUT_S), kept
 
 
 def run(code: str, *args: str) -> subprocess.CompletedProcess[str]:
@@ -179,6 +260,27 @@ def test_a_program_that_ends_without_close_loses_nothing(server: Server, topic: 
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert [body[:4] for body in bodies_of(server, topic)] == [b"sent", b"xxxx", b"last"]
+
+
+def test_the_programs_own_threads_end_before_its_clients(server: Server, topic: str) -> None:
+    ended = run(
+        """
+        import threading, time
+        producer = Producer.blocking(sys.argv[1], "p").open()
+
+        def work():
+            threading.main_thread().join()
+            for number in range(3):
+                time.sleep(0.1)
+                producer.send(Message(sys.argv[2], b"%d" % number))
+
+        threading.Thread(target=work).start()
+        """,
+        server.namesrv_addr,
+        topic,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert bodies_of(server, topic) == [b"0", b"1", b"2"]
 
 
 def test_a_consumer_that_is_not_closed_leaves_its_group(server: Server, topic: str, fresh: Fresh) -> None:

@@ -122,7 +122,7 @@ class HeldMessages:
 
     async def start(self, nursery: TaskGroup) -> None:
         """Messages are renewed and acknowledged in ``nursery`` until ``close``."""
-        self._pause_scope = anyio.CancelScope()
+        self._pause_scope, self._ended, self.is_closing = anyio.CancelScope(), anyio.Event(), False
         await nursery.start(self._acks.run)
         nursery.start_soon(self._renew_until_closed)
 
