@@ -87,8 +87,8 @@ These settings of Apache's brokers, nameservers and controllers have their effec
 {with_effect}.
 
 Only our servers have these settings; [security.md](security.md#limits-against-neighbours) and
-[replication.md](replication.md#the-lease-of-a-master) describe them. At their defaults a server lists them as comments,
-so that Apache's tools show only Apache's settings; `rmqadmin` always shows them:
+[replication-handover.md](replication-handover.md#the-lease-of-a-master) describe them. At their defaults a server lists
+them as comments, so that Apache's tools show only Apache's settings; `rmqadmin` always shows them:
 {own}.
 
 All others are known, checked, kept and shown, but have no effect. If one is set to another value than its default, the

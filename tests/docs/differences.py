@@ -136,18 +136,18 @@ NOT_RECORDED = {
     "a set under controllers: a master that acknowledges on its own, without a controller for 9 s": Difference(
         "refuses messages (14), until a controller says that it is the master; masterLeaseEnable=false turns this off",
         "Apache's, frozen or cut off while another was elected, acknowledges until it is told, and those messages are "
-        "cut off ([replication.md](replication.md#the-lease-of-a-master))",
+        "cut off ([replication-handover.md](replication-handover.md#the-lease-of-a-master))",
     ),
     "a set under controllers: a master whose disk is full or has failed": Difference(
         "says so in its heartbeats (904 with takesMessages, which Apache's controllers ignore), and under our "
         "controller hands over to a broker in sync that takes messages",
         "Apache's stays the master: its set takes no messages until somebody comes "
-        "([replication.md](replication.md#a-master-whose-disk-is-full))",
+        "([replication-clients.md](replication-clients.md#a-master-whose-disk-is-full))",
     ),
     "a set under controllers: requests that only a master takes, sent to a slave": Difference(
         "passed on to the master, whose answer is returned; forwardToMasterEnable=false turns this off",
         "Apache's refuses them with 2; Java and Go clients, which ask for routes every 30 s, stay with a former "
-        "master for that long ([replication.md](replication.md#clients-that-stay-with-the-former-master))",
+        "master for that long ([replication-clients.md](replication-clients.md#clients-that-stay-with-the-former-master))",
     ),
     "10, 310, 320: PRODUCER_SEQ (our extension)": Difference(
         "a message with a number that is already stored is answered with its place and `repeated`; one that is not the "
@@ -166,7 +166,7 @@ NOT_RECORDED = {
     "enableSlaveActingMaster, enableRemoteEscape, enableDLegerCommitLog": Difference(
         "a broker does not start with one of them, and says what to do instead: a set under controllers has a master "
         "that takes messages and delivers what is due "
-        "([replication.md](replication.md#instead-of-a-slave-that-acts-for-its-master))",
+        "([replication-sets.md](replication-sets.md#instead-of-a-slave-that-acts-for-its-master))",
         "a slave that acts takes no messages, and offsets that are committed to it are lost, or come back to a master "
         "whose log is shorter; with the second it puts due messages into a queue of another broker, where those come "
         "twice that its master has already delivered. The third is another format of the whole log",

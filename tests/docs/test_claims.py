@@ -20,7 +20,7 @@ WRITTEN = [page for page in PAGES if page.name not in GENERATED]
 
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
-ALSO_OPTIONS = {"--help", "--top", "--archives", "--conf", "--deploy-mode"}
+ALSO_OPTIONS = {"--help", "--top", "--archives", "--conf", "--deploy-mode", "--py-files"}
 """An option of every program, a short form of --topic, and options of spark-submit."""
 
 ALSO_NAMES = {"clientRebalance", "authClient"}
@@ -112,7 +112,10 @@ def test_every_test_that_a_page_names_is_in_the_file_that_it_links_to() -> None:
 
 def test_each_cell_of_what_a_producer_was_told_has_its_test() -> None:
     section = (
-        (ROOT / "docs/durability.md").read_text().partition("## What a producer was told")[2].partition("\n## ")[0]
+        (ROOT / "docs/durability-answers.md")
+        .read_text()
+        .partition("## What a producer was told")[2]
+        .partition("\n## ")[0]
     )
     rows = [[cell.strip() for cell in row.split("|")] for row in re.findall(r"^\| *(.+?) *\|$", section, re.MULTILINE)]
     half = len(rows) // 2

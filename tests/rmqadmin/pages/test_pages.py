@@ -29,7 +29,7 @@ ELSEWHERE = {
     "docs/dead-letters.md": "commands/dlq/test_dead_letters_page.py",
     "docs/load.md": "minutes of load: commands/bench and test_examples.py run the like for a moment",
     "docs/messages.md": "commands/msg/test_messages_page.py",
-    "docs/security.md": "test_tls_options.py",
+    "docs/tls.md": "test_tls_options.py",
     "docs/sending.md": "commands/msg/test_messages_page.py",
     "docs/spark-archive.md": "needs Spark: commands/replay/test_spark_page.py",
     "docs/spark-replay.md": "needs Spark: commands/replay/test_spark_page.py",
@@ -42,7 +42,8 @@ ELSEWHERE = {
 """Pages whose commands are not run here, and where they are run or why not."""
 
 PAGES = [
-    "README.md", "docs/output.md", "docs/topics.md", "docs/testing.md", "docs/stores.md", "docs/from-mqadmin.md",
+    "README.md", "docs/output.md", "docs/topics.md", "docs/testing.md", "docs/testing-faults.md", "docs/stores.md",
+    "docs/from-mqadmin.md",
     "docs/tasks/group-lags.md", "docs/tasks/queue-stuck.md", "docs/replication.md",
 ]  # fmt: skip
 ON_TWO_BROKERS = ["docs/tasks/broker-leaves.md", "docs/tasks/move-topic.md"]

@@ -64,11 +64,11 @@ def files(authority: Authority, own: Signed) -> tuple[str, ...]:
 def test_the_commands_of_the_page_work(
     run: Rmqadmin, secured: Server, authority: Authority, own: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page is ``docs/security.md``. This server also wants a client certificate."""
+    """The page is ``docs/tls.md``. This server also wants a client certificate."""
     for name, path in (("RMQADMIN_TLS_CERT", own.cert), ("RMQADMIN_TLS_KEY", own.key)):
         monkeypatch.setenv(name, str(path))
     meant = {"mq.example:9876": secured.namesrv_addr, "ca.pem": str(authority.cert)}
-    run_lines(run, "docs/security.md", meant, monkeypatch)
+    run_lines(run, "docs/tls.md", meant, monkeypatch)
 
 
 def test_commands_reach_a_server_that_takes_tls_alone(

@@ -1,4 +1,4 @@
-"""``docs/health.md``: its commands end with the status it states, and its tables are complete."""
+"""``docs/health.md`` and ``docs/checks.md``: commands end with the status they state, and their tables are complete."""
 
 import re
 import shlex
@@ -19,6 +19,7 @@ from tests.support.servers import Server, until
 
 ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "health.md").read_text()
+CHECKS_PAGE = (ROOT / "docs" / "checks.md").read_text()
 EXAMPLES = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
 BEHIND = 5
 
@@ -56,4 +57,4 @@ def test_the_page_names_every_check_of_doctor_and_no_other() -> None:
 
 def test_the_page_tells_of_every_check_command() -> None:
     for entry in registry.group_members("check"):
-        assert f"| `{entry.name}` |" in PAGE
+        assert f"| `{entry.name}` |" in CHECKS_PAGE
