@@ -147,7 +147,8 @@ NOT_RECORDED = {
     "a set under controllers: requests that only a master takes, sent to a slave": Difference(
         "passed on to the master, whose answer is returned; forwardToMasterEnable=false turns this off",
         "Apache's refuses them with 2; Java and Go clients, which ask for routes every 30 s, stay with a former "
-        "master for that long ([replication-clients.md](replication-clients.md#clients-that-stay-with-the-former-master))",
+        "master for that long "
+        "([replication-clients.md](replication-clients.md#clients-that-stay-with-the-former-master))",
     ),
     "10, 310, 320: PRODUCER_SEQ (our extension)": Difference(
         "a message with a number that is already stored is answered with its place and `repeated`; one that is not the "
