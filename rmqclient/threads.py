@@ -151,7 +151,10 @@ def _close_all() -> None:
     while others := [each for each in threading.enumerate() if _is_the_programs(each)]:
         others[0].join()
     for client in list(_open_clients):
-        threading.Thread(target=client.close, name=LOOP_THREAD_NAME).start()
+        try:
+            threading.Thread(target=client.close, name=LOOP_THREAD_NAME).start()
+        except RuntimeError:  # Python 3.12.0 and 3.12.1 start no thread any more
+            client.close()
 
 
 def _is_the_programs(thread: threading.Thread) -> bool:

@@ -257,7 +257,7 @@ async def open_socket(address: str, tls: ssl.SSLContext | None = None) -> socket
     except UsageError as failure:
         raise OSError(str(failure)) from None
     error = OSError("no address found")
-    for family, kind, protocol, _, target in await _resolved(host, port):
+    for family, kind, protocol, _, target in await resolved(host, port, socket.SOCK_STREAM):
         fresh = socket.socket(family, kind, protocol)
         try:
             fresh.setblocking(False)
@@ -277,10 +277,10 @@ async def open_socket(address: str, tls: ssl.SSLContext | None = None) -> socket
     raise error
 
 
-async def _resolved(host: str, port: int) -> list[Any]:
+async def resolved(host: str, port: int, kind: socket.SocketKind) -> list[Any]:
     """As ``getaddrinfo``. A numeric address, as brokers have, needs no thread: a program that ends gets none."""
     numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     try:
-        return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=numeric))
+        return list(socket.getaddrinfo(host, port, type=kind, flags=numeric))
     except socket.gaierror:
-        return list(await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        return list(await anyio.getaddrinfo(host, port, type=kind))

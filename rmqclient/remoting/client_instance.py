@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rmqclient.addresses import parse_namesrvs, split_address
+from rmqclient.remoting.channel import resolved
 from rmqclient.remoting.channels import BrokerRequestHandler, Channels
 from rmqclient.remoting.routes import Routes
 from rmqproto.bodies.groups import Heartbeat
@@ -112,7 +113,7 @@ async def _own_address(namesrv_addr: str) -> str:
     """Our address on the route to a name server; no packet is sent. The loopback address if there is no route."""
     host, port = split_address(namesrv_addr)
     try:
-        family, kind, protocol, _, target = (await anyio.getaddrinfo(host, port, type=socket.SOCK_DGRAM))[0]
+        family, kind, protocol, _, target = (await resolved(host, port, socket.SOCK_DGRAM))[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.connect(target)
             return str(probe.getsockname()[0])

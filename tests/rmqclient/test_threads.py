@@ -302,6 +302,8 @@ def test_a_consumer_that_is_not_closed_leaves_its_group(server: Server, topic: s
 def test_a_forked_process_is_told_to_open_its_own(server: Server, topic: str) -> None:
     ended = run(
         """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of a fork beside threads
         producer = Producer.blocking(sys.argv[1], "p").open()
         producer.send(Message(sys.argv[2], b"parent"))
         if child := os.fork():
