@@ -257,7 +257,11 @@ def test_a_signal_ends_the_program_that_has_the_terminal_too(
     if program == "editor":
         child = terminal("context", "add", "live", "-n", "127.0.0.1:1")
         child.expect(pexpect.EOF)
-    child = terminal(*words, env={"RMQADMIN_PAGER": str(script), "EDITOR": str(script), "TERM": "xterm"})
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup, programs inherit that SIGHUP is ignored
+    try:
+        child = terminal(*words, env={"RMQADMIN_PAGER": str(script), "EDITOR": str(script), "TERM": "xterm"})
+    finally:
+        signal.signal(number, before)
     child.expect("brokerName|:|HERE" if program == "less" else "HERE")
     settings = termios.tcgetattr(child.child_fd)
     assert not settings[3] & termios.ECHO
