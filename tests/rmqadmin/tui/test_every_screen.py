@@ -60,7 +60,7 @@ def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(world: World) -> 
         await driver.until(lambda: screen.feeds[0].updated_s != updated_s)
         assert "paused" not in driver.text
 
-    drive(world.make_client, test, interval_s=0.05)
+    drive(world.make_client, test, interval_s=0.05, size=(160, 50))
 
 
 def test_an_interval_that_fails_backs_off_and_says_when_it_asks_again() -> None:
