@@ -87,8 +87,10 @@ class Redrive:
         if problem := too_large(original.body):
             return Rejected(place, topic, 0, problem)
         body, compression = original.body, original.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK)
-        if len(body) > COMPRESS_OVER_BYTES and not compression:  # it came to its broker compressed
-            body, compression = zlib.compress(body), COMPRESSED | COMPRESSION_ZLIB
+        if len(body) > COMPRESS_OVER_BYTES and not compression:  # it may have come to its broker compressed
+            packed = zlib.compress(body)
+            if len(packed) < len(body):
+                body, compression = packed, COMPRESSED | COMPRESSION_ZLIB
         properties = self._properties(original, redrives, is_parked=is_parked)
         try:
             text = props.render(properties)

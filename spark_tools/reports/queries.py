@@ -36,7 +36,7 @@ WITH bases AS (
   FROM (SELECT topic, key, count(*) AS n FROM ({_KEYS}) GROUP BY topic, key) GROUP BY topic
 )
 SELECT topic, messages, size_bytes, size_p50_bytes, size_p99_bytes, size_max_bytes, oldest, newest,
-  round(messages / nullif((unix_millis(newest) - unix_millis(oldest)) / 1000, 0), 3) AS messages_s,
+  round(messages / nullif((unix_millis(newest) - unix_millis(oldest)) / 1000, 0), 3) AS messages_tps,
   peak_hour, peak_hour_messages, hour_skew, queues, queue_skew, tags, top_tags, coalesce(keys, 0) AS keys, top_key,
   top_key_messages
 FROM bases JOIN hours USING (topic) JOIN queues USING (topic) JOIN tags USING (topic) LEFT JOIN keys USING (topic)

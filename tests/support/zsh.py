@@ -24,7 +24,7 @@ def assert_zsh_completes(program: str, text: str, way: str, folder: Path, lines:
         "ZDOTDIR": str(folder),
     }
     zsh = pexpect.spawn(
-        "zsh", ["-f", "-i"], env=environment, encoding="utf-8", timeout=_TIMEOUT_S, dimensions=(50, 200)
+        "zsh", ["-f", "-i"], env=environment, encoding="utf-8", timeout=_TIMEOUT_S, dimensions=(50, 200), use_poll=True
     )  # fmt: skip
     try:
         zsh.sendline(f"unsetopt zle_bracketed_paste; PS1='%#>'; ZSH_DISABLE_COMPFIX=true; {load}; print -r rea''dy")

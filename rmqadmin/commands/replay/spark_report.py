@@ -38,7 +38,7 @@ class TopicReportRow(Row, frozen=True):
     size_max_bytes: Annotated[int, doc("the largest record", minor=True)]
     oldest_ms: Annotated[int | None, TIME, doc("when the oldest was stored", minor=True)]
     newest_ms: Annotated[int | None, TIME, doc("when the newest was stored")]
-    messages_s: Annotated[float | None, doc("messages a second, from the oldest to the newest")]
+    messages_tps: Annotated[float | None, doc("messages a second, from the oldest to the newest")]
     peak_hour_ms: Annotated[int | None, TIME, doc("the hour with the most messages")]
     peak_hour_messages: Annotated[int, doc("how many these are", minor=True)]
     hour_skew: Annotated[float, doc("that hour against the mean of all hours that have messages")]

@@ -12,7 +12,9 @@ def test_a_producer_is_served_beside_half_frames() -> None:
 
 
 def test_the_bar_is_twice_what_it_is_alone() -> None:
-    half, limited, unlimited = figures({"alone": [1.0], "half": [1.9], "limited": [2.1], "unlimited": [9.0]})
+    found_ms = {"alone": [1.0], "half": [1.9], "hostile": [2.0], "limited": [2.1], "unlimited": [9.0]}
+    half, hostile, limited, unlimited = figures(found_ms)
     assert (half.ratio, half.is_reached) == (1.9, True)
+    assert (hostile.ratio, hostile.is_reached) == (2.0, True)
     assert (limited.ratio, limited.is_reached) == (2.1, False)
     assert (unlimited.ratio, unlimited.is_reached) == (9.0, None)

@@ -208,7 +208,7 @@ def test_dead_letters_are_those_of_dlq_show(scene: Scene, run: Rmqadmin, tmp_pat
     assert found == [{name: item[name] for name in found[0]} for item in told]
     first, second = rows
     assert (first["cause"], first["again"]) == ("no such account", False)
-    assert first["firstFailureTimestamp"] < first["storeTimestamp"], "its retry was stored before"
+    assert first["firstFailureTimestamp"] <= first["storeTimestamp"], "its retry was stored before"
     assert (second["cause"], second["again"], second["redrives"]) == (None, True, 2)
     assert second["firstFailureTimestamp"] == second["storeTimestamp"]
     assert scene.rows(where, "deadletters", group="Nobody") == []
