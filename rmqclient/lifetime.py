@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import ParamSpec, Self
 
 import anyio
-import anyio.lowlevel
+import trio
 from anyio.abc import TaskGroup
 
 from rmqproto.errors import UsageError
@@ -20,13 +22,16 @@ LEAVE_TIMEOUT_S = 5.0
 """How long a client may take to finish its work and to unregister from the brokers."""
 
 
-async def check_cancelled() -> None:
-    """For an ``asyncio.CancelledError`` from the application's code: raised again if it was our task that was
-    cancelled. Else it was one that this code waited for, which is a failure like any other."""
-    await anyio.lowlevel.checkpoint_if_cancelled()
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
+@contextmanager
+def cancelled_alone() -> Iterator[None]:
+    """Around code of the application. Where our task was not cancelled, ``asyncio.CancelledError`` comes from a task
+    that this code waited for: a failure like any other, raised as RuntimeError."""
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        if not trio.lowlevel.in_trio_task() and (task := asyncio.current_task()) and task.cancelling():
+            raise
+        raise RuntimeError("a task that it waited for was cancelled") from error
 
 
 class Lifetime(ABC):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import inspect
 import logging
@@ -15,7 +14,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from rmqclient.lifetime import P, check_cancelled
+from rmqclient.lifetime import P, cancelled_alone
 from rmqclient.listener import called_in_thread
 from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
 from rmqclient.producer import SEND_TIMEOUT_S, BlockingProducer, Producer
@@ -208,10 +207,8 @@ class TransactionProducer(Producer):
             log.warning("check of another group's transaction id=%s", header.transaction_id)
             return b""
         try:
-            state = await _ask(self._listener.check_local_transaction, message)
-        except asyncio.CancelledError:
-            await check_cancelled()
-            state = LocalTransactionState.UNKNOWN
+            with cancelled_alone():
+                state = await _ask(self._listener.check_local_transaction, message)
         except Exception:  # the edge of the application's code: the broker asks again
             log.exception("check of a transaction failed id=%s", header.transaction_id)
             state = LocalTransactionState.UNKNOWN

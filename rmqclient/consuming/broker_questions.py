@@ -3,7 +3,6 @@ at another offset, rebalance (``ClientRemotingProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from rmqclient.consuming.deliveries import ListenerCall
 from rmqclient.consuming.popping.popped_queues import QueuePopper
 from rmqclient.consuming.pulled_queues import DeliveredQueue
 from rmqclient.consuming.rates import Rates
-from rmqclient.lifetime import check_cancelled
 from rmqclient.message import ReceivedMessage
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqproto.bodies.base import MessageQueue
@@ -111,9 +109,6 @@ class BrokerQuestions:
         try:
             status = await self.call(message)
             result = "CR_SUCCESS" if status.is_success else "CR_LATER"
-        except asyncio.CancelledError:
-            await check_cancelled()
-            result, remark = "CR_THROW_EXCEPTION", "the listener was cancelled"
         except Exception as error:  # the edge of the application's code: the operator gets the error
             result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
         spent_ms = int((anyio.current_time() - started_s) * 1000)

@@ -4,7 +4,6 @@ listener: its time limit, its result, statistics and traces."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -15,7 +14,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup, TaskStatus
 
 from rmqclient.consuming.rates import Rates
-from rmqclient.lifetime import check_cancelled
+from rmqclient.lifetime import cancelled_alone
 from rmqclient.listener import LATER, SUCCESS, BatchListener, ConsumeStatus, Listener, as_async
 from rmqclient.message import ReceivedMessage
 from rmqclient.parking import ParkingLot
@@ -198,7 +197,7 @@ class ListenerCall:
         status, outcome = LATER, RAISED
         traced = [(each, self._traces.delivered(each)) for each in messages] if self._traces is not None else []
         try:
-            with anyio.move_on_after(self._timeout_s) as scope:
+            with anyio.move_on_after(self._timeout_s) as scope, cancelled_alone():
                 status = await self._listener(list(messages) if self._takes_lists else messages[0]) or SUCCESS
                 outcome = CONSUMED_WELL if status.is_success else FAILED
             if scope.cancelled_caught:
@@ -218,9 +217,6 @@ class ListenerCall:
         """As the call, but an exception of the listener is logged and counts as LATER."""
         try:
             return await self(*messages)
-        except asyncio.CancelledError:
-            await check_cancelled()
-            log.warning("listener was cancelled id=%s topic=%s", messages[0].message_id, messages[0].topic)
         except Exception:  # the edge of the application's code: the message comes again
             log.exception("listener failed id=%s topic=%s", messages[0].message_id, messages[0].topic)
-        return LATER
+            return LATER

@@ -1,4 +1,4 @@
-"""All connections of one trio client: one per address, opened on first use and again after it broke."""
+"""All connections of one client: one per address, opened on first use and again after it broke."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The way of messages from the pull to the listener, and what happens to those that it could not consume."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -88,6 +89,18 @@ async def test_what_fails_is_sent_back_and_only_then_settled() -> None:
         await wait_all_tasks_blocked()
     assert fixture.sent_back == [(0, 0), (1, 0), (2, -1)]
     assert fixture.queue.committed_offset == 3
+
+
+async def test_a_cancellation_of_asyncio_is_a_failure_like_any_other() -> None:
+    """A plain listener may have run a loop of its own."""
+
+    async def listener(message: ReceivedMessage) -> ConsumeStatus:
+        raise asyncio.CancelledError
+
+    fixture = Fixture(listener, concurrency=1)
+    async with fixture.running():
+        await wait_all_tasks_blocked()
+    assert fixture.sent_back == [(0, 0), (1, 0), (2, 0)]
 
 
 async def test_what_cannot_be_sent_back_stays_and_comes_again(autojump_clock: MockClock) -> None:
