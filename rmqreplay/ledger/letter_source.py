@@ -3,10 +3,11 @@ queue offset now."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
@@ -122,22 +123,28 @@ class LiveLetters:
         return self._routes[topic]
 
 
-class StoredLetters:
-    """The messages of a store directory, which names neither a cluster nor what was sent where."""
+V = TypeVar("V", "ArchiveView", "StoreView")
 
-    def __init__(self, view: StoreView):
-        self._view = view
+
+class _FileLetters(ABC, Generic[V]):
+    """Messages of files, which name neither a cluster nor what was sent where."""
+
+    def __init__(self, view: V):
+        self._view: V = view
         self.name_servers = frozenset[str]()
+
+    @abstractmethod
+    def _letter(self, place: Place) -> Letter | None:
+        """NotFoundError if the queue's files are gone."""
 
     def broker(self, queue: MessageQueue) -> BrokerSeen:
         return BrokerSeen()
 
     def letter(self, place: Place) -> Letter | None:
         try:
-            stored = self._view.message(*place)
-        except NotFoundError:  # the queue's files are gone
+            return self._letter(place)
+        except NotFoundError:
             return None
-        return None if stored is None else letter_of(stored)
 
     def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         try:
@@ -149,25 +156,20 @@ class StoredLetters:
         return False
 
 
-class ArchivedLetters:
-    """The messages of an archive, as those of a store directory."""
+class StoredLetters(_FileLetters["StoreView"]):
+    """The messages of a store directory."""
 
-    def __init__(self, view: ArchiveView):
-        self._view = view
-        self.name_servers = frozenset[str]()
+    def _letter(self, place: Place) -> Letter | None:
+        stored = self._view.message(*place)
+        return None if stored is None else letter_of(stored)
 
-    def broker(self, queue: MessageQueue) -> BrokerSeen:
-        return BrokerSeen()
 
-    def letter(self, place: Place) -> Letter | None:
+class ArchivedLetters(_FileLetters["ArchiveView"]):
+    """The messages of an archive."""
+
+    def _letter(self, place: Place) -> Letter | None:
         parts = self._view.letter_parts(*place)
         return None if parts is None else Letter(mark_of(*parts), parts[1], parts[2])
-
-    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
-        return self._view.bounds(queue)
-
-    def lacks_job(self, job: str, fences: list[Fence]) -> bool:
-        return False
 
 
 @contextmanager

@@ -32,8 +32,7 @@ def follow(
 ) -> ReplayOutcome:
     """As ``engine``, which is ``redrive`` or ``replay``, again and again. Returns only a dry run's outcome, and one
     whose audit found something wrong. Only the first job is confirmed. A broker that is away is waited for, unless it
-    is so from the beginning. ``on_round`` gets each job's outcome, and None
-    if there was nothing new."""
+    is so from the beginning. ``on_round`` gets each job's outcome, and None if there was nothing new."""
     if request is None or job is None or resume:
         raise UsageError(
             "--follow needs --job NAME and what to send, each time", hint="it goes on where it was, without --resume"
