@@ -67,25 +67,23 @@ def _report(
 ) -> Report:
     reader = spark.read.format("rocketmq").options(**place, **times)
     if name in ("topics", "verify"):
-        messages = reader.schema(queries.MESSAGE_SCHEMA)
-        messages = messages.option("subscribe", ",".join(topics)) if topics else messages
+        view, reader = queries.MESSAGES, reader.schema(queries.MESSAGE_SCHEMA)
+        chosen = {"subscribe": topics}
         if not topics and "nameServer" in place:
-            messages = messages.option("subscribePattern", ".*")
-        frame = messages.load().persist()
-        try:
-            frame.createOrReplaceTempView(queries.MESSAGES)
-            return _of_topics(spark) if name == "topics" else verified(spark, by, checks)
-        finally:
-            frame.unpersist()
-    table = reader.option("table", "traces" if name == "trace" else "deadletters")
-    chosen = {"subscribe": topics} if name == "trace" else {"group": groups}
+            reader = reader.option("subscribePattern", ".*")
+    elif name == "trace":
+        view, reader, chosen = queries.TABLE, reader.option("table", "traces"), {"subscribe": topics}
+    else:
+        view, reader, chosen = queries.TABLE, reader.option("table", "deadletters"), {"group": groups}
+        reader = reader.option("ledger", ledger) if ledger is not None else reader
     for option, values in chosen.items():
-        table = table.option(option, ",".join(values)) if values else table
-    table = table.option("ledger", ledger) if ledger is not None and name == "deadletters" else table
-    frame = table.load().persist()
+        reader = reader.option(option, ",".join(values)) if values else reader
+    frame = reader.load().persist()
     try:
-        frame.createOrReplaceTempView(queries.TABLE)
-        return _of_traces(spark) if name == "trace" else _of_letters(spark)
+        frame.createOrReplaceTempView(view)
+        if name == "verify":
+            return verified(spark, by, checks)
+        return {"topics": _of_topics, "trace": _of_traces, "deadletters": _of_letters}[name](spark)
     finally:
         frame.unpersist()
 
