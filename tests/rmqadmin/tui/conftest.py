@@ -66,9 +66,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def world(server: Server, fresh: Callable[[str], str]) -> Iterator[World]:
+    """What a test makes is gone after it: later tests find their rows on the first screenful."""
     topic, group = fresh("a-orders"), fresh("a-billing")
     with AdminClient(server.namesrv_addr) as admin:
         addr = server.broker_addr
+        topics, groups = set(admin.topic_list()), set(admin.all_groups(addr).subscription_group_table)
         admin.create_topic(
             addr, TopicConfig(topic_name=topic, read_queue_nums=QUEUE_COUNT, write_queue_nums=QUEUE_COUNT)
         )
@@ -79,6 +81,11 @@ def world(server: Server, fresh: Callable[[str], str]) -> Iterator[World]:
             admin.update_consumer_offset(addr, group, topic, queue_id, 0)
         made.make_dead_letter(0, 0)
         yield made
+        for name in set(admin.topic_list()) - topics:
+            admin.delete_topic_in_broker(addr, name)
+            admin.delete_topic_in_namesrv(server.namesrv_addr, name)
+        for name in set(admin.all_groups(addr).subscription_group_table) - groups:
+            admin.delete_group(addr, name, clean_offset=True)
 
 
 @pytest.fixture(autouse=True)
