@@ -14,7 +14,7 @@ from rmqserver.config.namesrv_config import NamesrvConfig
 from tests.support.quick import in_one_test
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 GENERATED = {"compatibility.md"}
 WRITTEN = [page for page in PAGES if page.name not in GENERATED]
 

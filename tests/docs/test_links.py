@@ -2,32 +2,16 @@
 names."""
 
 import re
-from collections import Counter
-from functools import cache
 from pathlib import Path
 
+from tests.docs.links import anchors
 from tests.support.quick import in_one_test
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 PACKAGES = ("rmqproto", "rmqclient", "rmqserver", "rmqadmin", "spark_tools")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-
-
-@cache
-def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them: letters, digits, - and _ are kept, the rest is dropped. A
-    repeated heading gets a number."""
-    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    found: Counter[str] = Counter()
-    names = set()
-    for heading in re.findall(r"^#{1,6} +(.+?) *$", text, re.MULTILINE):
-        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-        name = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
-        names.add(f"{name}-{found[name]}" if found[name] else name)
-        found[name] += 1
-    return names
 
 
 def broken(page: Path) -> list[str]:
@@ -56,9 +40,13 @@ def test_what_leads_nowhere_is_found(tmp_path: Path) -> None:
 
 
 def test_every_page_is_reached_from_the_index() -> None:
-    index = ROOT / "docs/README.md"
-    linked = {(index.parent / link.partition("#")[0]).resolve() for link in _LINK.findall(index.read_text())}
-    assert {page for page in PAGES if page.is_relative_to(index.parent)} - linked == {index}
+    english, chinese = ROOT / "docs/README.md", ROOT / "docs/cn/README.md"
+    linked = {
+        (index.parent / link.partition("#")[0]).resolve()
+        for index in (english, chinese)
+        for link in _LINK.findall(index.read_text())
+    }
+    assert {page for page in PAGES if page.is_relative_to(english.parent)} - linked == set()
 
 
 def test_every_page_that_a_program_names_is_there() -> None:

@@ -68,7 +68,8 @@ def test_a_server_starts_as_the_page_says(
 
 
 def test_every_page_that_starts_a_server_is_tried() -> None:
-    pages = ["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+    pages = {"README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))}
+    pages -= {page for page in pages if page.startswith("docs/cn/")}  # have the commands of the English pages
     starting = {page for page in pages for block in blocks(page, "sh", "") if re.search(r"^rmqserver ", block, re.M)}
     assert starting == {*PAGES, OF_SEVERAL_SERVERS, OF_A_CONTROLLER}
 

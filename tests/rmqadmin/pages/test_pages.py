@@ -172,5 +172,6 @@ def test_the_page_of_habits_names_every_command_with_an_o_of_its_own() -> None:
 
 
 def test_every_page_with_commands_is_run_somewhere() -> None:
-    pages = ["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+    pages = {"README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))}
+    pages -= {page for page in pages if page.startswith("docs/cn/")}  # have the commands of the English pages
     assert {page for page in pages if command_lines(page)} == {*PAGES, *ON_TWO_BROKERS, *ELSEWHERE}
