@@ -82,7 +82,7 @@ class Deduplication:
         """A listener that passes to ``listener`` only what it has not consumed yet. A second copy of a message that is
         being consumed right now comes again later. A StorageError of the file also makes the message come again.
         ``thread_count`` is for a ``listener`` that is a plain function."""
-        consume = as_async(listener, thread_count)
+        consume = as_async(listener, anyio.CapacityLimiter(thread_count))
 
         async def once(message: ReceivedMessage) -> ConsumeStatus:
             entry = (message.topic, self._key_of(message))

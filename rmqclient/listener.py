@@ -61,17 +61,16 @@ AsyncListener = Callable[[Any], Awaitable[ConsumeStatus | None]]
 """Of a message, or of several."""
 
 
-def as_async(listener: Listener | BatchListener, thread_count: int) -> AsyncListener:
-    """The listener itself, or a plain function wrapped to run in up to ``thread_count`` threads. A thread cannot be
-    cancelled: when its time is up it is abandoned, but it counts until it returns."""
+def as_async(listener: Listener | BatchListener, threads: anyio.CapacityLimiter) -> AsyncListener:
+    """The listener itself, or a plain function wrapped to run in as many threads as ``threads`` allows. A thread cannot
+    be cancelled: when its time is up it is abandoned, but it counts until it returns."""
     target = getattr(listener, "__call__", listener)  # noqa: B004 - an object's own method is what is looked at
     if inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(target):
         return cast(AsyncListener, listener)
     plain = cast(Callable[[Any], ConsumeStatus | None], listener)
-    limiter = anyio.CapacityLimiter(thread_count)
 
     async def in_thread(consumed: Any) -> ConsumeStatus | None:
-        result = await called_in_thread(plain, consumed, abandon_on_cancel=True, limiter=limiter)
+        result = await called_in_thread(plain, consumed, abandon_on_cancel=True, limiter=threads)
         return cast("ConsumeStatus | None", result)
 
     return in_thread

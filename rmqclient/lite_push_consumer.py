@@ -101,7 +101,7 @@ class LitePushConsumer(GroupMember):
         return {MessageQueue(topic, queue.broker_name, POP_ALL_QUEUES) for queue in readable}
 
     def _open(self) -> PoppedQueues:
-        deliveries = LiteDeliveries(self._call, self._concurrency, self._held.send_back, self._held.let_go)
+        deliveries = LiteDeliveries(self._call, self._held.send_back, self._held.let_go)
         popping = PopRules(
             self.group, self._client, self._held, deliveries, self._rates, INIT_FROM_MAX, self._max_in_flight
         )

@@ -75,7 +75,7 @@ class PopConsumer(GroupMember):
         self._rebalance = Rebalance(self._client, self.subscriptions, self._assignment.ours, self._take)
 
     def _open(self) -> _PoppedAndRetried:
-        deliveries = ConcurrentDeliveries(self._call, self._concurrency, self._send_back)
+        deliveries = ConcurrentDeliveries(self._call, self._send_back)
         popping = PopRules(
             self.group, self._client, self._held, deliveries, self._rates, self._init_mode, self._max_in_flight
         )

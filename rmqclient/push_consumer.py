@@ -99,10 +99,10 @@ class PushConsumer(GroupMember):
         if self._is_orderly:
             leases = None if self._is_broadcasting else QueueLeases(self._client, self.group)
             give_up = failed.drop if self._is_broadcasting else failed.give_up
-            deliveries = OrderlyDeliveries(self._call, self._concurrency, leases, give_up, self._reconsume_limit)
+            deliveries = OrderlyDeliveries(self._call, leases, give_up, self._reconsume_limit)
         else:
             send_back = failed.drop if self._is_broadcasting else failed.send_back
-            deliveries = ConcurrentDeliveries(self._call, self._concurrency, send_back)
+            deliveries = ConcurrentDeliveries(self._call, send_back)
         shared = Pulling(
             self.group,
             self._client,

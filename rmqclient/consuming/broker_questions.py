@@ -32,6 +32,9 @@ from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import ObjectMap
 
+CONCURRENCY_PROPERTIES = "PROP_THREADPOOL_CORE_SIZE", "consumeThreadMin", "consumeThreadMax"
+"""Java's names: its pool stays at the core size, because its queue is never full."""
+
 
 @dataclass(kw_only=True)
 class BrokerQuestions:
@@ -44,7 +47,6 @@ class BrokerQuestions:
     call: ListenerCall
     rates: Rates
     namesrv_addrs: str
-    concurrency: int
     is_orderly: bool
     rebalance_soon: Callable[[], None]
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
@@ -93,7 +95,7 @@ class BrokerQuestions:
                     **running_properties(
                         CONSUME_PASSIVELY, self.started_ms, self.namesrv_addrs, is_orderly=self.is_orderly
                     ),
-                    "PROP_THREADPOOL_CORE_SIZE": str(self.concurrency),
+                    **dict.fromkeys(CONCURRENCY_PROPERTIES, str(self.call.concurrency)),
                 },
                 status_table=self.rates.status_table(now_s),
                 subscription_set=list(self.subscriptions.values()),

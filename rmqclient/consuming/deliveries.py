@@ -1,10 +1,11 @@
-"""Delivery of pulled messages of all queues to the listener, several at once, by a fixed number of workers. Messages
-that were not consumed are sent back (``ConsumeMessageConcurrentlyService``, 5.5.0). Here is also one call of the
+"""Delivery of pulled messages of all queues to the listener, several at once, by a number of workers. Messages that
+were not consumed are sent back (``ConsumeMessageConcurrentlyService``, 5.5.0). Here is also one call of the
 listener: its time limit, its result, statistics and traces."""
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
@@ -20,7 +21,7 @@ from rmqclient.message import ReceivedMessage
 from rmqclient.parking import ParkingLot
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.message.record import StoredMessage
 from rmqproto.trace import CONSUMED_WELL, FAILED, RAISED, TIMED_OUT
 
@@ -76,15 +77,48 @@ SendBack = Callable[[ReceivedMessage, ConsumeStatus], Awaitable[None]]
 """Makes the broker deliver a message again at the time that the listener's status says. RocketMQError if that fails."""
 
 
-class ConcurrentDeliveries:
+class Workers(ABC):
+    """As many tasks as messages may be with the listener at once. That number may change while they run."""
+
+    def __init__(self, call: ListenerCall):
+        self._call = call
+        self._idle = ParkingLot()
+        self._count = 0
+        self._nursery: TaskGroup | None = None
+        call.on_concurrency = self._adjust
+
+    async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async with anyio.create_task_group() as self._nursery:
+            self._adjust()
+            task_status.started()
+
+    @abstractmethod
+    async def _work(self, nursery: TaskGroup) -> None:
+        """One worker. It looks at ``_ends`` before it waits in ``_idle``, and before it takes a message."""
+
+    def _adjust(self) -> None:
+        if self._nursery is None:
+            return
+        while self._count < self._call.concurrency:
+            self._nursery.start_soon(self._work, self._nursery)
+            self._count += 1
+        self._idle.unpark_all()
+
+    def _ends(self) -> bool:
+        """Whether there is a worker too many, which then ends: the one that asks."""
+        if self._count <= self._call.concurrency:
+            return False
+        self._count -= 1
+        return True
+
+
+class ConcurrentDeliveries(Workers):
     """Deliveries in no order. A message that fails is sent back, and comes again."""
 
-    def __init__(self, call: ListenerCall, concurrency: int, send_back: SendBack):
-        self._call = call
-        self._concurrency = concurrency
+    def __init__(self, call: ListenerCall, send_back: SendBack):
+        super().__init__(call)
         self._send_back = send_back
         self._ready: deque[Delivery] = deque()
-        self._idle = ParkingLot()
         self._running = 0
         self._is_draining = False
         self._drained = anyio.Event()
@@ -92,12 +126,6 @@ class ConcurrentDeliveries:
     def offer(self, delivery: Delivery) -> None:
         self._ready.append(delivery)
         self._idle.unpark()
-
-    async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        async with anyio.create_task_group() as nursery:
-            for _ in range(self._concurrency):
-                nursery.start_soon(self._work, nursery)
-            task_status.started()
 
     async def drain(self) -> None:
         self._is_draining = True
@@ -114,7 +142,7 @@ class ConcurrentDeliveries:
 
     async def _work(self, nursery: TaskGroup) -> None:
         taken = 0
-        while True:
+        while not self._ends():
             if self._is_draining or not self._ready:
                 await self._idle.park()
                 continue
@@ -182,14 +210,31 @@ class ListenerCall:
         traces: Traces | None = None,
         batch_max_count: int | None = None,
     ):
-        """``concurrency``: threads for a listener that is a plain function. ``batch_max_count``: the most messages of
-        a list; None for a listener of single messages."""
-        self._listener = as_async(listener, concurrency)
+        """``concurrency``: calls at once. ``batch_max_count``: the most messages of a list; None for a listener of
+        single messages. UsageError for a ``concurrency`` below 1."""
+        self.on_concurrency: Callable[[], None] = lambda: None
+        """Called when ``concurrency`` has changed."""
+
+        self._threads = anyio.CapacityLimiter(1)
+        self.concurrency = concurrency
+        self._listener = as_async(listener, self._threads)
         self._timeout_s = timeout_s
         self._rates = rates
         self._traces = traces
         self._takes_lists = batch_max_count is not None
         self.batch_max_count = batch_max_count or 1
+
+    @property
+    def concurrency(self) -> int:
+        """Whoever delivers calls the listener no more often at once."""
+        return self._concurrency
+
+    @concurrency.setter
+    def concurrency(self, count: int) -> None:
+        if count < 1:
+            raise UsageError(f"concurrency is {count}, and must be 1 or more")
+        self._concurrency = self._threads.total_tokens = count
+        self.on_concurrency()
 
     async def __call__(self, *messages: ReceivedMessage) -> ConsumeStatus:
         """The listener's status; LATER if its time is over. Raises what the listener raises."""
@@ -206,8 +251,7 @@ class ListenerCall:
         finally:
             now_s = anyio.current_time()
             spent_ms = (now_s - started_s) * 1000
-            for message in messages:
-                self._rates.consumed(message.topic, now_s, spent_ms, is_success=status.is_success)
+            self._rates.consumed(messages, now_s, spent_ms, is_success=status.is_success)
             for message, request_id in traced:
                 assert self._traces is not None
                 self._traces.consumed(message, request_id, spent_ms, outcome)

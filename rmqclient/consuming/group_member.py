@@ -26,7 +26,7 @@ from rmqclient.listener import BatchListener, Listener
 from rmqclient.parking import ParkingLot
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.threads import Blocking, called
+from rmqclient.threads import Blocking, called, called_in_loop
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat
@@ -56,7 +56,7 @@ class MemberOptions(TypedDict, total=False):
 
     tls: ssl.SSLContext | None
     concurrency: int
-    """Messages that the listener has at once; in order: queues, or lite topics."""
+    """Messages that the listener has at once; in order: queues, or lite topics. ``set_concurrency`` changes it."""
 
     max_reconsume_times: int
     """A message that failed more often is a dead letter."""
@@ -128,9 +128,8 @@ class GroupMember(Lifetime):
         self.subscriptions = subscriptions_of(group, subscriptions, with_retry=not self._is_broadcasting)
         self._pulled: dict[MessageQueue, DeliveredQueue] = {}
         self._popped: dict[MessageQueue, QueuePopper] = {}
-        self._rates = Rates()
+        self._rates = Rates(self.subscriptions)
         self._traces = Traces.wanted(group, trace)
-        self._concurrency = concurrency
         self._call = ListenerCall(listener, concurrency, consume_timeout_s, self._rates, self._traces, batch_max_count)
         self._changed = ParkingLot()
         questions = BrokerQuestions(
@@ -141,7 +140,6 @@ class GroupMember(Lifetime):
             call=self._call,
             rates=self._rates,
             namesrv_addrs=namesrv_addrs,
-            concurrency=concurrency,
             is_orderly=orderly,
             rebalance_soon=self._rebalance_soon,
         )
@@ -203,6 +201,16 @@ class GroupMember(Lifetime):
     async def _unregister(self) -> None:
         await self._client.unregister(consumer_group=self.group)
 
+    @property
+    def concurrency(self) -> int:
+        """Messages, or in order queues, that the listener may have at once."""
+        return self._call.concurrency
+
+    def set_concurrency(self, count: int) -> None:
+        """Changes it at once, while the consumer runs or before (``updateCorePoolSize`` in Java). Calls of the listener
+        that are too many now go on to their end. UsageError for less than 1."""
+        self._call.concurrency = count
+
     # --- whose queues ------------------------------------------------------------------------------------------------
 
     @property
@@ -261,3 +269,4 @@ class BlockingMember(Blocking[GroupMember]):
     """A consumer that calls its listener: a plain function, in ``concurrency`` threads, or an async one."""
 
     wait_assigned = called(GroupMember.wait_assigned)
+    set_concurrency = called_in_loop(GroupMember.set_concurrency)

@@ -51,17 +51,18 @@ class OrderlyDeliveries:
     def __init__(
         self,
         call: ListenerCall,
-        concurrency: int,
         leases: QueueLeases | None,
         give_up: GiveUp,
         max_reconsume_times: int | None,
     ):
-        """``concurrency``: queues whose messages the listener has at once."""
         self._call = call
         self._leases = leases
         self._give_up = give_up
         self._max_reconsume_times = max_reconsume_times
-        self._places = anyio.Semaphore(concurrency)
+        self._places = anyio.CapacityLimiter(call.concurrency)
+        """A place for each queue whose messages the listener has."""
+
+        call.on_concurrency = self._adjust
         self._lines: dict[MessageQueue, _Line] = {}
         self._is_draining = False
         self._nursery: TaskGroup | None = None
@@ -82,6 +83,9 @@ class OrderlyDeliveries:
         async with anyio.create_task_group() as self._nursery:
             task_status.started()
             await anyio.sleep_forever()
+
+    def _adjust(self) -> None:
+        self._places.total_tokens = self._call.concurrency
 
     async def drain(self) -> None:
         self._is_draining = True

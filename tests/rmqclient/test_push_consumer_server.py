@@ -13,14 +13,14 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.rebalance import STICKY
 from rmqclient.consuming.start import ConsumeFrom
-from rmqclient.listener import NEVER_AGAIN, ConsumeStatus, Listener, later
+from rmqclient.listener import LATER, NEVER_AGAIN, SUCCESS, ConsumeStatus, Listener, later
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.errors import ConnectError, RefusedError
+from rmqproto.errors import ConnectError, RefusedError, UsageError
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
 from tests.support import servers
 from tests.support.processes import free_ports
@@ -83,6 +83,32 @@ async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970
             assert state.cached_msg_count == 1
             assert min(state.last_consume_timestamp, state.last_pull_timestamp) >= sent_ms - 60_000
             may_end.set()
+
+
+async def test_operators_see_how_fast_it_consumes_and_in_how_many_threads(
+    server: Server, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("PushTopic"), fresh("PushGroup")
+    create_topic(server, topic, queue_count=1)
+    collect = Collector(lambda message: LATER if message.body == b"0" and not message.reconsume_times else SUCCESS)
+    async with Producer(server.namesrv_addr, fresh("Producer")) as producer:
+        for number in range(5):
+            await producer.send(Message(topic, b"%d" % number))
+    async with from_first(server, group, topic, collect) as consumer:
+        await until(lambda: len(collect.bodies) >= 5)
+        consumer.set_concurrency(7)
+        with pytest.raises(UsageError, match="concurrency is 0"):
+            consumer.set_concurrency(0)
+        with AdminClient(server.namesrv_addr) as admin:
+            info = await anyio.to_thread.run_sync(
+                admin.consumer_running_info, server.broker_addr, group, consumer.client_id
+            )
+    names = ("PROP_THREADPOOL_CORE_SIZE", "consumeThreadMin", "consumeThreadMax")
+    assert [info.properties[name] for name in names] == ["7", "7", "7"]
+    assert info.status_table.keys() == {topic, f"%RETRY%{group}"}
+    rates = info.status_table[topic]
+    assert rates.consume_failed_msgs == 1
+    assert 0 < rates.consume_failed_tps < rates.consume_ok_tps < rates.pull_tps
 
 
 async def test_a_tag_expression_delivers_its_tags_and_nothing_else(server: Server, fresh: Callable[[str], str]) -> None:

@@ -242,6 +242,25 @@ def test_what_a_listener_does_to_its_thread_is_a_failure_like_any_other(
         assert done.wait(TIMEOUT_S), kept
 
 
+def test_more_threads_while_it_runs(server: Server, topic: str, fresh: Fresh) -> None:
+    all_three, begun = threading.Barrier(4, timeout=TIMEOUT_S), threading.Event()
+
+    def listener(message: ReceivedMessage) -> None:
+        begun.set()
+        all_three.wait()
+
+    with Producer.blocking(server.namesrv_addr, "p") as producer:
+        for _ in range(3):
+            producer.send(Message(topic, b"x"))
+    first = ConsumeFrom.FIRST_OFFSET
+    with PushConsumer.blocking(
+        server.namesrv_addr, fresh("G"), {topic: "*"}, listener, concurrency=1, consume_from=first
+    ) as consumer:
+        assert begun.wait(TIMEOUT_S)
+        consumer.set_concurrency(3)
+        all_three.wait()
+
+
 def run(code: str, *args: str) -> subprocess.CompletedProcess[str]:
     code = "import os, sys\nfrom rmqclient import *\n" + dedent(code)
     return subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=60)

@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
-from rmqclient.consuming.deliveries import AGAIN_AFTER_S, Delivery, ListenerCall, SendBack
+from rmqclient.consuming.deliveries import AGAIN_AFTER_S, Delivery, ListenerCall, SendBack, Workers
 from rmqclient.message import ReceivedMessage
-from rmqclient.parking import ParkingLot
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 
@@ -24,19 +23,17 @@ LetGo = Callable[[Iterable[ReceivedMessage]], Awaitable[None]]
 """Gives back messages that were not tried. It never fails: if the broker cannot be told, they come again later."""
 
 
-class LiteDeliveries:
-    def __init__(self, call: ListenerCall, concurrency: int, send_back: SendBack, let_go: LetGo):
-        """``concurrency``: lite topics whose messages the listener has at once. A message that is not dropped when
-        ``send_back`` returns is a dead letter, and its lite topic continues."""
-        self._call = call
-        self._concurrency = concurrency
+class LiteDeliveries(Workers):
+    def __init__(self, call: ListenerCall, send_back: SendBack, let_go: LetGo):
+        """A worker has one lite topic at a time. A message that is not dropped when ``send_back`` returns is a dead
+        letter, and its lite topic continues."""
+        super().__init__(call)
         self._send_back = send_back
         self._let_go = let_go
         self._lines: dict[MessageQueue, deque[Delivery]] = {}
         self._ready: deque[MessageQueue] = deque()
         self._taken: set[MessageQueue] = set()
         """The queues whose first message the listener has."""
-        self._idle = ParkingLot()
         self._is_draining = False
         self._drained = anyio.Event()
 
@@ -47,12 +44,6 @@ class LiteDeliveries:
             line = self._lines[queue] = deque()
             self._is_ready(queue)
         line.append(delivery)
-
-    async def run(self, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        async with anyio.create_task_group() as nursery:
-            for _ in range(self._concurrency):
-                nursery.start_soon(self._work, nursery)
-            task_status.started()
 
     async def drain(self) -> None:
         self._is_draining = True
@@ -84,7 +75,7 @@ class LiteDeliveries:
         self._idle.unpark()
 
     async def _work(self, nursery: TaskGroup) -> None:
-        while True:
+        while not self._ends():
             if self._is_draining or not self._ready:
                 await self._idle.park()
                 continue

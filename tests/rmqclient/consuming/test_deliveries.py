@@ -15,7 +15,7 @@ from rmqclient.consuming.process_queue import ProcessQueue
 from rmqclient.consuming.rates import Rates
 from rmqclient.listener import LATER, NEVER_AGAIN, SUCCESS, ConsumeStatus, Listener, later
 from rmqclient.message import ReceivedMessage
-from rmqproto.errors import ConnectError
+from rmqproto.errors import ConnectError, UsageError
 from tests.rmqclient.consuming.test_process_queue import TEMPLATE
 
 pytestmark = pytest.mark.trio
@@ -33,9 +33,8 @@ class Fixture:
         self.send_back_fails = 0
         self.settled = 0
         self.queue = ProcessQueue(0)
-        self.deliveries = ConcurrentDeliveries(
-            ListenerCall(listener, concurrency, timeout_s, Rates()), concurrency, self.send_back
-        )
+        self.call = ListenerCall(listener, concurrency, timeout_s, Rates())
+        self.deliveries = ConcurrentDeliveries(self.call, self.send_back)
         messages = [received(number) for number in range(count)]
         self.queue.put([message.stored for message in messages], count)
         for message in messages:
@@ -231,3 +230,40 @@ async def test_a_listener_that_never_waits_lets_others_run() -> None:
             await trio.lowlevel.checkpoint()
             longest = max(longest, since_other)
     assert 0 < longest <= 64
+
+
+async def test_the_number_of_messages_at_once_changes_while_they_run(autojump_clock: MockClock) -> None:
+    running = most = 0
+
+    async def listener(message: ReceivedMessage) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await trio.sleep(1)
+        running -= 1
+
+    fixture = Fixture(listener, concurrency=2, count=60)
+    seen = []
+    async with fixture.running():
+        for concurrency in (5, 1, 4):
+            await trio.sleep(3.5)
+            seen.append(most)
+            fixture.call.concurrency = concurrency
+            await trio.sleep(1)  # until calls that are too many now have ended
+            most = running
+        await trio.sleep(3.5)
+        seen.append(most)
+        while fixture.queue.count:
+            await trio.sleep(0.1)
+        fixture.call.concurrency = 1  # while all wait for messages
+        await wait_all_tasks_blocked()
+        fixture.queue.put([received(60).stored], 61)
+        fixture.deliveries.offer(Delivery(received(60), fixture.queue, fixture.on_settled))
+        await trio.sleep(2)
+    assert seen == [2, 5, 1, 4]
+    assert fixture.queue.committed_offset == 61
+
+
+async def test_no_messages_at_once_is_refused() -> None:
+    with pytest.raises(UsageError, match="concurrency is 0"):
+        Fixture(print, concurrency=0)

@@ -48,9 +48,8 @@ class Queues:
         max_reconsume_times: int | None = None,
     ):
         self.given_up: list[int] = []
-        self.deliveries = OrderlyDeliveries(
-            ListenerCall(listener, 2, 60.0, Rates()), 2, leases, self.give_up, max_reconsume_times
-        )
+        self.call = ListenerCall(listener, 2, 60.0, Rates())
+        self.deliveries = OrderlyDeliveries(self.call, leases, self.give_up, max_reconsume_times)
         self.process_queues = [ProcessQueue(0) for _ in range(queue_count)]
         self.messages = [[received(queue_id, number) for number in range(count)] for queue_id in range(queue_count)]
 
@@ -209,3 +208,30 @@ async def test_without_the_lock_nothing_is_consumed(autojump_clock: MockClock) -
         await trio.sleep(1)
         assert seen == [0, 1, 2]
         nursery.cancel_scope.cancel()
+
+
+async def test_the_number_of_queues_at_once_changes_while_they_run(autojump_clock: MockClock) -> None:
+    running: set[int] = set()
+    most = 0
+
+    async def listener(message: ReceivedMessage) -> None:
+        nonlocal most
+        running.add(message.stored.queue_id)
+        most = max(most, len(running))
+        await trio.sleep(1)
+        running.discard(message.stored.queue_id)
+
+    queues = Queues(listener, queue_count=6, count=20)
+    seen = []
+    async with trio.open_nursery() as nursery:
+        await nursery.start(queues.deliveries.run)
+        queues.offer()
+        for concurrency in (5, 1):
+            await trio.sleep(3.5)
+            seen.append(most)
+            queues.call.concurrency = concurrency
+            await trio.sleep(1)
+            most = len(running)
+        await trio.sleep(3.5)
+        nursery.cancel_scope.cancel()
+    assert [*seen, most] == [2, 5, 1]

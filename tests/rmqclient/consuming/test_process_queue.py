@@ -1,12 +1,10 @@
-"""What a consumer holds of a queue, and how fast it consumes."""
+"""What a consumer holds of a queue."""
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqclient.consuming.process_queue import ProcessQueue
-from rmqclient.consuming.rates import Rates
 from rmqproto.message.record import StoredMessage
 
 HOST = b"\x7f\0\0\1\0\0\0\0"
@@ -69,28 +67,3 @@ def test_everything_before_the_committed_offset_is_settled_and_nothing_more(data
         assert queue.committed_offset <= expected
         committed = queue.committed_offset
         assert queue.count == len(unsettled)
-
-
-def test_rates_are_of_the_last_minute() -> None:
-    rates = Rates()
-    rates.consumed("T", 100.0, 4.0, is_success=True)
-    rates.consumed("T", 100.0, 8.0, is_success=False)
-    rates.pulled("T", 101.0, 30, 2.5)
-    status = rates.status_table(102.0)["T"]
-    assert status.consume_ok_tps == pytest.approx(1 / 60)
-    assert status.consume_failed_tps == pytest.approx(1 / 60)
-    assert status.consume_failed_msgs == 1
-    assert status.consume_rt == pytest.approx(6.0)
-    assert status.pull_tps == pytest.approx(0.5)
-    assert status.pull_rt == pytest.approx(2.5)
-
-
-def test_what_is_older_is_forgotten() -> None:
-    """Otherwise a consumer that stopped consuming would look busy forever."""
-    rates = Rates()
-    rates.consumed("T", 100.0, 4.0, is_success=True)
-    assert rates.status_table(155.0)["T"].consume_ok_tps > 0
-    assert rates.status_table(165.0)["T"].consume_ok_tps == 0
-    for second in range(1000):
-        rates.consumed("T", 200.0 + second, 1.0, is_success=True)
-    assert rates.status_table(1199.0)["T"].consume_ok_tps == pytest.approx(1.0)
