@@ -112,7 +112,8 @@ def main() -> int:
     for page in ENGLISH:
         page.write_text(mended(page))
     wrong = [f"{page.relative_to(ROOT)}: {line}" for page in ENGLISH for line in differences(page)]
-    print(*wrong, sep="\n")
+    if wrong:
+        print(*wrong, sep="\n")
     return bool(wrong)
 
 
