@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rmqproto.bodies.groups import CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_POP
 from rmqproto.codes import version_name
-from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, retry_topic
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, TIMER_TOPIC, is_system_group, retry_topic
 from rmqproto.pop import normal_topic
 from rmqserver.broker.clients.clients import Client, Clients
 from rmqserver.broker.stats.queue_times import store_time_ms
@@ -25,6 +25,7 @@ from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.metrics.exposition import COUNTER, GAUGE, Family, LabelledValue
 from rmqserver.store.disk.cached_reads import one_by_one
 from rmqserver.store.message_store import MessageStore
+from rmqserver.store.timers.timer_store import TimerStore
 
 _STORAGE = {"storage_type": "local", "storage_medium": "disk"}
 _CONSUME_MODES = {CONSUME_ACTIVELY: "pull", CONSUME_PASSIVELY: "push", CONSUME_POP: "pop"}
@@ -52,7 +53,7 @@ class StoreReads(NamedTuple):
 class BrokerFamilies:
     def __init__(
         self, config: BrokerConfig, store: MessageStore, topics: TopicTable, groups: GroupTable,
-        offsets: ConsumerOffsets, clients: Clients, stats: BrokerStats,
+        offsets: ConsumerOffsets, clients: Clients, stats: BrokerStats, timers: TimerStore,
     ):  # fmt: skip
         self._config = config
         self._groups = groups
@@ -61,6 +62,7 @@ class BrokerFamilies:
         self._offsets = offsets
         self._stats = stats
         self._store = store
+        self._timers = timers
         self._topics = topics
 
     def labels(self) -> dict[str, str]:
@@ -90,7 +92,7 @@ class BrokerFamilies:
         yield _gauge("rocketmq_consumer_group_number", "Subscription groups", len(self._groups.all()))
 
     def _storage(self, store_size_bytes: int, kept_since_ms: int | None) -> Iterator[Family]:
-        store, now_ms = self._store, self._clock_ms()
+        store, timers, now_ms = self._store, self._timers, self._clock_ms()
         facts = {
             "rocketmq_storage_size": ("Size of the files of the store, in bytes", store_size_bytes),
             "rocketmq_storage_flush_behind_bytes": (
@@ -102,6 +104,13 @@ class BrokerFamilies:
             "rocketmq_storage_message_reserve_time": (
                 "Age of the oldest message, in ms", 0 if kept_since_ms is None else now_ms - kept_since_ms
             ),
+            "rocketmq_timer_enqueue_lag": (
+                "Timer messages not taken in yet", max(store.max_offset(TIMER_TOPIC, 0) - timers.queue_offset, 0)
+            ),
+            "rocketmq_timer_dequeue_latency": (
+                "How late timer messages are delivered, in ms; up to a second if in time", timers.late_ms(now_ms)
+            ),
+            "rocketmq_timer_dequeue_lag": ("Timer messages that wait for their time", timers.waiting_count),
         }  # fmt: skip
         for name, (help, value) in facts.items():
             yield Family(name, GAUGE, help, [LabelledValue(_STORAGE, value)])

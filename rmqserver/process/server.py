@@ -163,7 +163,7 @@ class _Server:
                 broker = door.broker
                 families = BrokerFamilies(
                     broker.config, broker.store, broker.topics, broker.groups, broker.offsets, broker.clients,
-                    broker.stats,
+                    broker.stats, broker.timer_store,
                 )  # fmt: skip
                 pages.watch(broker, families)
 

@@ -25,6 +25,9 @@ PUT_SLOW_MS = 200
 SEND_WAIT_MAX_MS = 200
 """Apache's brokers refuse a send that has waited longer (``waitTimeMillsInSendQueue``)."""
 
+TIMERS_LATE_S = 10
+"""How late a broker may deliver timer messages. Those of one second are in time for up to two."""
+
 LOG_HELD_MAX_MS = 1000
 """Apache's brokers refuse sends while a put takes longer (``osPageCacheBusyTimeOutMills``)."""
 
@@ -49,6 +52,7 @@ def findings_of_broker(broker: BrokerFacts, namesrv_addrs: Iterable[str]) -> Ite
     if broker.error is None:
         yield from _serving(broker)
         yield from _puts(broker)
+        yield from _timers(broker)
         yield from _clock(broker)
         yield from _disks(broker)
         yield from _settings(broker)
@@ -121,6 +125,15 @@ def _puts(broker: BrokerFacts) -> Iterator[Finding]:
     if broker.put_ms is not None and broker.put_ms > PUT_SLOW_MS:
         what = f"1 % of puts take more than {units.duration(broker.put_ms)}"
         yield _finding(broker, Grade.WARNING, Check.PUTS, what, fix)
+
+
+def _timers(broker: BrokerFacts) -> Iterator[Finding]:
+    late_s = broker.replica.count("timerReadBehind")
+    if broker.is_master and late_s is not None and late_s >= TIMERS_LATE_S:
+        fix = "Many that are due in one second take turns: spread their times (rmqclient: jitter_ms). "
+        fix += f"Or its disk or its load: rmqadmin brokerStatus -b {broker.replica.broker_addr}"
+        what = f"timer messages come {units.duration(late_s * 1000)} late"
+        yield _finding(broker, Grade.WARNING, Check.TIMERS, what, fix)
 
 
 def _clock(broker: BrokerFacts) -> Iterator[Finding]:

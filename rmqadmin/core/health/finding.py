@@ -30,6 +30,7 @@ class Check(StrEnum):
     SERVING = "serving"
     PERMISSION = "permission"
     PUTS = "puts"
+    TIMERS = "timers"
     CLOCK = "clock"
     DISK = "disk"
     FLUSH = "flush"

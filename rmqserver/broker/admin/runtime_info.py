@@ -146,11 +146,9 @@ class RuntimeInfo:
 
     def _timer_keys(self) -> dict[str, str]:
         """How far timers lag, in seconds and in unread messages; how many wait; messages a second."""
-        now_ms, timers = self._clock_ms(), self._timers
-        timers.due(now_ms)
-        behind_ms = max(now_ms - timers.checkpoint().read_time_ms, 0)
+        timers = self._timers
         return {
-            "timerReadBehind": str(behind_ms // 1000),
+            "timerReadBehind": str(timers.late_ms(self._clock_ms()) // 1000),
             "timerOffsetBehind": str(max(self._store.max_offset(TIMER_TOPIC, 0) - timers.queue_offset, 0)),
             "timerCongestNum": str(timers.waiting_count),
             "timerEnqueueTps": repr(self._stats.topic_put_tps(TIMER_TOPIC)),

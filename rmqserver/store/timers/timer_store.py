@@ -251,6 +251,11 @@ class TimerStore:
         """Everything in earlier slots was delivered."""
         return min((time for time, slot in self._due.items() if not slot.is_done), default=self._opened_time + 1)
 
+    def late_ms(self, now_ms: int) -> int:
+        """For how long the first slot that is not delivered has been due; up to a slot if everything is in time."""
+        self.due(now_ms)
+        return max(now_ms - self.read_time * self.precision_ms, 0)
+
     @property
     def next_due_ms(self) -> int | None:
         """When the next slot must be opened; None if none waits."""

@@ -331,6 +331,7 @@ def test_metrics_are_read_off_the_loop(bench: Bench) -> None:
         bench.parts.offsets,
         bench.parts.clients,
         bench.parts.stats,
+        bench.parts.timer_store,
     )
     found = trio.run(read_in_task, families.read())
     assert found.kept_since_ms is not None

@@ -25,6 +25,8 @@ from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
+DISK = "storage_medium=disk storage_type=local"
+
 watched = servers.of_module("--metrics-port", "0")
 
 
@@ -87,7 +89,10 @@ def test_head_has_the_status_and_no_body(watched: Server) -> None:
 
 def test_messages_and_lag_by_their_names_in_rocketmq_5(watched: Server) -> None:
     send = SendHeaderV2(topic="Watched", queue_id=0, born_timestamp=1)
+    waits = SendHeaderV2(topic="Timed", queue_id=0, born_timestamp=1, properties="TIMER_DELAY_SEC\x013600\x02")
     with Wire(watched.broker_addr) as wire:
+        wire.create_topic("Timed", 1)
+        assert wire.ask(RequestCode.SEND_MESSAGE_V2, waits, b"later").code == 0
         wire.create_topic("Watched", 1)
         for _ in range(3):
             assert wire.ask(RequestCode.SEND_MESSAGE_V2, send, b"body").code == 0
@@ -102,7 +107,10 @@ def test_messages_and_lag_by_their_names_in_rocketmq_5(watched: Server) -> None:
     assert found[f"rocketmq_consumer_ready_messages {lag}"] == 2
     assert found[f"rocketmq_consumer_inflight_messages {lag}"] == 0
     assert found[f"rocketmq_consumer_lag_latency {lag}"] >= 0
-    assert found["rocketmq_storage_size storage_medium=disk storage_type=local"] > 0
+    assert found[f"rocketmq_storage_size {DISK}"] > 0
+    timers = [found[f"rocketmq_timer_{name} {DISK}"] for name in ("enqueue_lag", "dequeue_lag", "dequeue_latency")]
+    assert sum(timers[:2]) == 1, "not taken in yet, or it waits"
+    assert timers[2] >= 0
     assert found["rocketmq_broker_permission"] == 6
     assert found["rmqserver_store_writeable"] == 1
 

@@ -33,6 +33,10 @@ NAMESRV = "10.0.0.9:9876"
 QUEUE = MessageQueue("t", "broker-a", 0)
 
 
+LATE = {"timerReadBehind": "75"}
+"""On a slave it says nothing: only a master delivers timers."""
+
+
 def info(**values: str) -> dict[str, str]:
     """A healthy broker's runtime information."""
     return {
@@ -76,6 +80,7 @@ def bad(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
 
 def test_of_a_broker_that_is_well_there_is_nothing_to_say() -> None:
     whole = facts(broker())
+    assert bad(broker_findings(facts(broker(says={"timerReadBehind": "2"}), broker(id=1, says=LATE)))) == []
     assert bad(broker_findings(whole)) == []
     assert bad(cluster_findings(whole)) == []
     assert len(list(broker_findings(whole))) == 5
@@ -104,6 +109,7 @@ def with_users(**config: str) -> BrokerFacts:
         (broker(says={"brokerActive": "false"}), "error", "serving", "does not serve"),
         (broker(says={"unwriteableReason": "disk full"}), "error", "serving", "writes no messages: disk full"),
         (broker(says={"followingProblem": "full"}), "error", "serving", "does not follow its master: full"),
+        (broker(says=LATE), "warning", "timers", "timer messages come 1m15s late"),
         (broker(says={"runtime": runtime_text(5000 + 9000)}), "warning", "clock", "9 s ahead of"),
         (broker(says={"bootTimestamp": str(NOW_MS - 905_000)}), "error", "clock", "14m59s behind"),
         (broker(says={"commitLogDiskRatio": "0.76"}), "warning", "disk", "commit log is 76% full: above 75%"),

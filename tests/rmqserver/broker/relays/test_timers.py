@@ -121,6 +121,17 @@ async def test_is_delivered_at_the_end_of_its_second(bench: Bench, properties: d
 
 
 @pytest.mark.trio
+async def test_how_late_is_told_until_all_is_delivered(bench: Bench) -> None:
+    bench.send(TIMER_DELAY_SEC=2)
+    await bench.settle()
+    late_ms = bench.parts.timer_store.late_ms
+    assert late_ms(START_MS + 2500) == 500, "it waits for its time"
+    assert late_ms(START_MS + 22_000) == 20_000
+    assert await bench.at(START_MS + 22_300) == [b"body"]
+    assert late_ms(START_MS + 22_300) == 300
+
+
+@pytest.mark.trio
 async def test_what_is_delivered(bench: Bench) -> None:
     """As Apache's broker does it: the properties of the waiting message stay, and two times are added."""
     bench.send(TIMER_DELAY_SEC=2, WAIT="true")
