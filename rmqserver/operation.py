@@ -64,6 +64,11 @@ class Peer(Protocol):
     @property
     def closed(self) -> bool: ...
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether it would hear what it is told now."""
+        ...
+
     def notify(self, code: int, header: Header, body: bytes = b"") -> None:
         """Tells it something that wants no answer."""
         ...

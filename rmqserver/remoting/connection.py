@@ -381,6 +381,10 @@ class Connection:
 
     # --- requests of ours --------------------------------------------------------------------------------------------
 
+    @property
+    def is_listening(self) -> bool:
+        return not self.closed
+
     def notify(self, code: int, header: Header, body: bytes = b"") -> None:
         """Sends a oneway request to the client."""
         self._next_opaque += 1

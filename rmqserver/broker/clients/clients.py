@@ -269,9 +269,9 @@ class Clients:
         return self._producers_by_id.get(client_id)
 
     def any_producer(self, group: str) -> Client | None:
-        """One of the group's producers, in turn; None if none is online (``ProducerManager.getAvailableChannel``). Any
-        of them may be asked how a transaction of the group ended."""
-        members = list(self.producers.get(group, {}).values())
+        """One of the group's producers, in turn; None if none listens (``ProducerManager.getAvailableChannel``). Any of
+        them may be asked how a transaction of the group ended."""
+        members = [each for each in self.producers.get(group, {}).values() if each.peer.is_listening]
         if not members:
             return None
         self._turn += 1

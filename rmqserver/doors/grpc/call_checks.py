@@ -34,7 +34,9 @@ INVISIBLE_MAX_MS = 43_200_000
 _LEGAL = re.compile(LEGAL_NAME)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
-SYSTEM_PROPERTIES = props.MARKS_OF_USE - {props.PRODUCER_SEQ} | {
+SYSTEM_PROPERTIES = props.MARKS_OF_USE - {
+    props.PRODUCER_SEQ, props.TRANSACTION_ID, props.TRANSACTION_CHECK_TIMES, props.CHECK_IMMUNITY_TIME_IN_SECONDS,
+} | {
     props.KEYS, props.TAGS, props.UNIQUE_KEY, props.MSG_REGION, props.TRACE_ON, props.CLUSTER, props.ORIGIN_MESSAGE_ID,
     props.MSG_TYPE, props.CORRELATION_ID, props.REPLY_TO_CLIENT, props.TTL, props.PUSH_REPLY_TIME, props.ARRIVE_TIME,
     props.BORN_TIMESTAMP, props.PRIORITY, props.LITE_TOPIC, props.DLQ_ORIGIN_TOPIC, props.DLQ_ORIGIN_MESSAGE_ID,
@@ -80,7 +82,7 @@ def check_message(message: Any, now_ms: int) -> None:
     if len(message.body) > BODY_SIZE_MAX_BYTES:
         raise CallRefused(Code.MESSAGE_BODY_TOO_LARGE, f"message body cannot exceed the max {BODY_SIZE_MAX_BYTES}")
     _check_names(system)
-    _check_user_properties(message.user_properties)
+    _check_user_properties(message.user_properties, system)
     _check_times(system, now_ms)
     if system.HasField("lite_topic"):
         check_lite_topic(system.lite_topic)
@@ -157,11 +159,12 @@ def _check_text(code: Code, what: str, text: str) -> None:
         raise CallRefused(code, f"{what} cannot contain control character")
 
 
-def _check_user_properties(properties: Any) -> None:
+def _check_user_properties(properties: Any, system: Any) -> None:
+    """Tag and keys count as the user's."""
     if len(properties) > USER_PROPERTIES_MAX:
         text = f"too many user properties, max is {USER_PROPERTIES_MAX}"
         raise CallRefused(Code.MESSAGE_PROPERTIES_TOO_LARGE, text)
-    size = 0
+    size = sum(len(text.encode()) for text in (system.tag, *system.keys))
     for name, value in properties.items():
         if name in SYSTEM_PROPERTIES:
             raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property is used by system: {name}")

@@ -210,6 +210,8 @@ class GrpcCall:
 
     # --- as a peer of operations -------------------------------------------------------------------------------------
 
+    is_listening = False
+
     def notify(self, code: int, header: Any, body: bytes = b"") -> None:
         """A call is told nothing beside its answer."""
 

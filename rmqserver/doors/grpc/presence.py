@@ -95,6 +95,10 @@ class GrpcPeer:
 
     # --- as a peer of operations -------------------------------------------------------------------------------------
 
+    @property
+    def is_listening(self) -> bool:
+        return self._telemetry is not None and not self._telemetry.closed
+
     def notify(self, code: int, header: Header, body: bytes = b"") -> None:
         """Passes on the check of a transaction, and which lite topic another client took over; other notices are for
         clients that share queues among themselves."""
@@ -166,7 +170,7 @@ class GrpcPeer:
             self._questions.clear()
 
     def _tell(self, command: Any) -> bool:
-        if self._telemetry is None or self._telemetry.closed:
+        if self._telemetry is None or not self.is_listening:
             return False
         self._telemetry.send(command)
         return True

@@ -10,9 +10,10 @@ import msgspec
 
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.filters.subscription import SQL92, TAG
+from rmqproto.filters.subscription import EVERYTHING, SQL92, TAG, TagFilter, parse_tags
 from rmqproto.headers.lite import PopLiteHeader
 from rmqproto.headers.popping import PopHeader
+from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import Handle
@@ -110,14 +111,17 @@ class ReceiveCalls:
     # --- what was popped ---------------------------------------------------------------------------------------------
 
     def _popped(self, call: GrpcCall, request: Any, header: PopHeader, code: ResponseCode, popped: Popped) -> None:
-        self._deliver(call, request, code, [(*each, "") for each in self._receipts(header, popped)])
+        tags = parse_tags(header.exp) if header.exp_type == TAG else EVERYTHING
+        self._deliver(call, request, code, [(*each, "") for each in self._receipts(header, popped)], tags)
 
     def _lite_popped(
         self, call: GrpcCall, request: Any, header: PopLiteHeader, code: ResponseCode, popped: LitePopped
     ) -> None:
         self._deliver(call, request, code, lite_receipts(header, popped, self._broker_name))
 
-    def _deliver(self, call: GrpcCall, request: Any, code: ResponseCode, found: Found) -> None:
+    def _deliver(
+        self, call: GrpcCall, request: Any, code: ResponseCode, found: Found, tags: TagFilter = EVERYTHING
+    ) -> None:
         group, topic = request.group.name, request.message_queue.topic.name
         if call.closed or (found and call.has_client_left()):  # the next poll is to get them soon
             self._give_back(call, group, topic, [each[1:] for each in found])
@@ -128,6 +132,9 @@ class ReceiveCalls:
         messages, delivered, attempts_max = [], [], self._clients.attempts_max(group)
         client = self._clients.find(call) if request.auto_renew else None
         for record, receipt, lite_topic in found:
+            if not tags.matches(record.properties.get(props.TAGS)):  # another tag with the same hash
+                self._settling.later(partial(self._settling.ack_quietly, call, group, topic, receipt, lite_topic))
+                continue
             if record.reconsume_times >= attempts_max:
                 self._settling.later(partial(self._settling.bury, call, group, topic, receipt, lite_topic))
                 continue

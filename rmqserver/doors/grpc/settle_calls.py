@@ -189,7 +189,7 @@ class SettleCalls:
 
         def when_stored(outcome: Outcome) -> None:
             if outcome.code == ResponseCode.SUCCESS:
-                self.later(partial(self._ack_quietly, call, group, topic, receipt, lite_topic))
+                self.later(partial(self.ack_quietly, call, group, topic, receipt, lite_topic))
             self._burials.done(key, outcome)
 
         def then(returned: Returned | None) -> None:
@@ -208,8 +208,9 @@ class SettleCalls:
 
         self._reads.read(partial(self._send_backs.load, header, call), then, guarded)
 
-    def _ack_quietly(self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str) -> None:
-        with contextlib.suppress(CallRefused):  # its time is over: it comes again, and becomes a dead letter again
+    def ack_quietly(self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str) -> None:
+        """Acknowledges in place of its consumer a message that it is not to see."""
+        with contextlib.suppress(CallRefused):  # its time is over: it comes again, and has the same end
             self._ack(call, group, topic, receipt, lite_topic)
 
     def give_back(self, group: str, topic: str, receipt: Receipt, peer: Peer, lite_topic: str) -> None:

@@ -23,7 +23,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _IDENTITY, _GZIP = value("Encoding", "IDENTITY"), value("Encoding", "GZIP")
 _MD5 = value("DigestType", "MD5")
 _TRANSACTION = value("MessageType", "TRANSACTION")
-_HIDDEN = SYSTEM_PROPERTIES | {props.SHARDING_KEY, props.TRACE_CONTEXT}
+_HIDDEN = SYSTEM_PROPERTIES | {props.SHARDING_KEY}
 """Properties that are not the user's."""
 
 
@@ -99,7 +99,7 @@ def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
     system = message.system_properties
     if props.TAGS in properties:
         system.tag = properties[props.TAGS]
-    system.keys.extend(properties.get(props.KEYS, "").split())
+    system.keys.extend(key for key in properties.get(props.KEYS, "").split(" ") if key)
     system.message_id = properties.get(props.UNIQUE_KEY) or record.message_id
     system.body_digest.type = _MD5
     system.body_digest.checksum = hashlib.md5(body, usedforsecurity=False).hexdigest().upper()

@@ -49,7 +49,7 @@ class Caller:
     def __init__(self) -> None:
         self.address, self.local_addr = "192.0.2.1:5", "127.0.0.1:8081"
         self.born_host, self.local_host = host_bytes("192.0.2.1", 5), host_bytes("127.0.0.1", 8081)
-        self.closed = False
+        self.closed, self.is_listening = False, True
         self.told: list[int] = []
 
     def notify(self, code: int, header: Header, body: bytes = b"") -> None:

@@ -19,7 +19,9 @@ from tests.support.clock import Clock
 
 
 class Peer:
-    """Stands for a connection; only its identity matters here."""
+    """Stands for a connection; only its identity matters here, and whether it listens."""
+
+    is_listening = True
 
 
 def connection() -> Any:
@@ -112,6 +114,8 @@ def test_producers_of_a_group_are_asked_in_turn() -> None:
         clients.register_producer("G", f"c{number}", where, "JAVA", 1)
     asked = [clients.any_producer("G") for _ in range(6)]
     assert sorted(client.client_id for client in asked if client) == ["c0", "c0", "c1", "c1", "c2", "c2"]
+    some[0].is_listening = False
+    assert {client.client_id for _ in range(3) if (client := clients.any_producer("G"))} == {"c1", "c2"}
     for where in some:
         clients.peer_gone(where)
     assert clients.any_producer("G") is None

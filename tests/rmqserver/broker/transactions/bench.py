@@ -37,6 +37,8 @@ class Asked(NamedTuple):
 class Asker:
     """Stands for a connection to a producer."""
 
+    is_listening = True
+
     def __init__(self) -> None:
         self.asked: list[Asked] = []
 

@@ -87,6 +87,16 @@ def test_filters_choose(client: GrpcClient, topic_and_group: TopicAndGroup) -> N
     assert [each.body for each in receive(client, topic, group, filter_expression=by_sql)] == [b"A"]
 
 
+def test_a_tag_with_the_hash_of_another_is_passed_over(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group()
+    for tag in ("BB", "Aa"):
+        send(client, topic, tag.encode(), tag=tag)
+    wanted = {"type": value("FilterType", "TAG"), "expression": "Aa"}
+    assert [each.body for each in receive(client, topic, group, filter_expression=wanted)] == [b"Aa"]
+    send(client, topic, b"again", tag="Aa")
+    assert [each.body for each in receive(client, topic, group, filter_expression=wanted)] == [b"again"]
+
+
 def test_a_changed_time_gives_a_new_handle(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
     topic, group = topic_and_group()
     send(client, topic, b"one")

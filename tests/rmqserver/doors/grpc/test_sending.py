@@ -144,9 +144,30 @@ def test_what_is_not_the_users_stays_hidden(client: GrpcClient, topic_and_group:
     topic, group = topic_and_group("FIFO")
     send(client, topic, b"x", message_group="g", trace_context="trace")
     (got,) = receive(client, topic, group)
-    assert not got.user_properties
+    assert got.user_properties == {props.TRACE_CONTEXT: "trace"}
     assert (got.system_properties.message_group, got.system_properties.trace_context) == ("g", "trace")
-    assert props.SHARDING_KEY not in got.user_properties
+
+
+def test_the_user_sets_what_the_proxy_lets_through(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group()
+    given = {
+        props.TRACE_CONTEXT: "t", props.TRANSACTION_ID: "i", props.TRANSACTION_CHECK_TIMES: "3",
+        props.CHECK_IMMUNITY_TIME_IN_SECONDS: "3", "имя": "日本", "a": "b=c",
+    }  # fmt: skip
+    keys = ["ключ", "a\u00a0b", "c\u3000d"]
+    assert send(client, topic, b"x", user_properties=given, keys=keys).status.code == Code.OK
+    (got,) = receive(client, topic, group)
+    assert (dict(got.user_properties), list(got.system_properties.keys)) == (given, keys)
+
+
+@pytest.mark.parametrize("more", [{"keys": ["k" * 16_384]}, {"tag": "t" * 16_384}])
+def test_tag_and_keys_count_as_properties(
+    client: GrpcClient, topic_and_group: TopicAndGroup, more: dict[str, Any]
+) -> None:
+    topic, _ = topic_and_group()
+    assert send(client, topic, b"x", **more).status.code == Code.OK
+    refused = send(client, topic, b"x", user_properties={"n": ""}, **more)
+    assert refused.status.code == Code.MESSAGE_PROPERTIES_TOO_LARGE
 
 
 @pytest.mark.parametrize("field", ["message_id", "trace_context", "born_host"])
