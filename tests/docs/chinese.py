@@ -75,7 +75,7 @@ def _facts(page: Path, text: str) -> dict[str, set[object]]:
     shape = [len(re.findall(r"(?<!\\)\|", line)) for line in lines if line.startswith("|")]
     return {
         "level, code blocks, items and cells": {
-            (text.index(" "), lines.count("~~~"), len(re.findall(r"^ *(?:-|\d+\.) ", text, re.MULTILINE)), *shape)
+            (text.index(" "), lines.count("~~~"), len(re.findall(r"^ *(?:-|\d\.) ", text, re.MULTILINE)), *shape)
         },
         "code words": {" ".join(word.split()) for word in _CODE.findall(text)}
         | set(re.findall(r"^ {4}\S.*", text, re.MULTILINE)),
