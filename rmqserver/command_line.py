@@ -84,10 +84,13 @@ class Options:
     test_requests: str | None = None
     """``on`` or ``off``."""
     replicas: int | None = None
-    """For a standalone: the number of brokers, each a process."""
+    """For a standalone: the number of brokers of a set, each a process."""
+    brokers: int | None = None
+    """For a standalone: the number of masters of one cluster, each a process."""
     etcd: str | None = None
     """For one of several controllers: URLs, separated by commas."""
     ready_file: str | None = None
+    log_level: str = "info"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +224,7 @@ def settings_of(options: Options) -> dict[str, str]:
 
 def defaults_of(options: Options) -> Mapping[str, str]:
     """Defaults that differ from Apache's. Who writes a ``broker.conf``, or starts a broker alone, has Apache's."""
-    is_standalone = options.has_namesrv and (options.has_broker or options.replicas is not None)
+    is_standalone = options.has_namesrv and options.has_broker
     return STANDALONE_DEFAULTS if is_standalone and options.config is None else {}
 
 

@@ -1,5 +1,5 @@
-"""``standalone --replicas``: a set of brokers on one machine, for trying a client. Nameserver and controller are in
-this process; each broker is a separate process, so that it can be killed."""
+"""``standalone --replicas`` and ``--brokers``: several brokers on one machine, each a process, so that it can be killed
+and has a core of its own. The nameserver and, for replicas, a controller are in this process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import trio
 
 from rmqproto.errors import RocketMQError, UsageError
-from rmqproto.hosts import PORT_MAX
+from rmqproto.hosts import PORT_MAX, is_port, not_a_port
+from rmqserver.advertise import Advertise, join
 from rmqserver.auth.auth_settings import AUTH_KEYS
 from rmqserver.command_line import Options, ServerPlan, absolute, defaults_of, plan, settings_of
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.tls.settings import TLS_KEYS
 
@@ -27,53 +32,117 @@ PORTS_APART = 10
 """Distance between the ports of brokers: each also uses one port above its own, and one two below."""
 
 AGAIN_S = 3.0
-"""Time until a killed broker is started again, as a service manager would do."""
+"""Time until a broker that has ended is started again, as a service manager would do."""
 
 STOP_TIMEOUT_S = 30.0
 
-_SET = {
+_REPLICAS = {
     "brokerName": "broker-a",
     "allAckInSyncStateSet": "true",
     "checkSyncStateSetPeriod": "500",
 }
-"""Defaults of the set beside those of a standalone: no message that was acknowledged is lost with the master."""
+"""Defaults of a set beside those of a standalone: no message that was acknowledged is lost with the master."""
+
+_BROKERS = {"autoCreateTopicOnAllBrokers": "true"}
+
+_OWN_PORTS = ("grpcServerPort", "haListenPort", "metricsPromExporterPort")
+"""Other ports of a broker than its first. If one is given, it is the first broker's."""
+
+_OWN_KEYS = ("brokerName", "storePathRootDir", "storePathCommitLog")
+"""What no two brokers may share."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSetPlan:
-    replica_count: int
-    port: int
-    """The first broker's port; 0: each takes any free one."""
+    ports: tuple[int, ...]
+    """The port of each broker; 0: it takes any free one."""
     arguments: tuple[str, ...]
     """Added to the command lines of all brokers."""
+    own_arguments: tuple[tuple[str, ...], ...]
+    """Added to the command line of each."""
+    store_names: tuple[str, ...]
+    """The directory of each broker's store, below the root."""
     root: str | None
     """Directory of the stores. None: a temporary one."""
+    is_each_peers_own: bool
+    """Whether a peer is told the address on which it reached the nameserver: the brokers, too, listen on all."""
 
 
 def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:
-    """UsageError for options that a set of brokers cannot have."""
-    count = options.replicas
-    assert count is not None
-    refused = {
-        "--seed": options.seed, "--fault": options.faults, "--test-requests": options.test_requests,
-        "--metrics-port": options.metrics_port, "--advertise": options.advertise,
-    }  # fmt: skip
+    """UsageError for options that several brokers cannot have."""
+    if options.replicas is not None and options.brokers is not None:
+        raise UsageError("--replicas and --brokers exclude each other: copies of one broker, or several masters")
+    given = settings_of(options)
+    _refuse(options, given)
+    alone = dataclasses.replace(
+        options, has_broker=False, port=options.namesrv_port, config=None, settings=(), metrics_port=None
+    )
+    planned = plan(alone)
+    count, shared, controller = options.brokers or 0, _BROKERS, None
+    if options.replicas is not None:
+        count, controller = options.replicas, ControllerConfig()
+        controller.load({**({"listenPort": "0"} if options.namesrv_port == 0 else {}), "bindAddress": planned.listen})
+        copies = "2" if count > 2 else "1"  # one may be lost, and the others continue
+        shared = {**_REPLICAS, "minInSyncReplicas": copies}
+    root = absolute(options.data) if options.data else None
+    ports = _ports("--port", str(10911 if options.port is None else options.port), count)
+    if options.brokers is None:
+        names = [f"broker-{number}" for number in range(1, count + 1)]
+        own: list[list[str]] = [[] for _ in names]
+    else:
+        _refuse_single_store(root)
+        names = [f"broker-{chr(ord('a') + each)}" for each in range(count)]
+        own = _own_arguments(options, planned, given, names, has_usual_ports=ports[0] != 0)
+    made = LocalSetPlan(
+        ports=tuple(ports),
+        arguments=tuple(_shared_arguments(options, given, shared)),
+        own_arguments=tuple(map(tuple, own)),
+        store_names=tuple(names),
+        root=root,
+        is_each_peers_own=options.brokers is not None
+        and Advertise(
+            planned.listen, 0, planned.advertise[0] if planned.advertise else given.get("brokerIP1")
+        ).is_each_peers_own,
+    )
+    return dataclasses.replace(planned, controller=controller), made
+
+
+def _refuse(options: Options, given: Mapping[str, str]) -> None:
+    flag = "--replicas" if options.brokers is None else "--brokers"
+    refused: dict[str, object] = {"--seed": options.seed}
+    if options.brokers is None:
+        refused |= {
+            "--fault": options.faults, "--test-requests": options.test_requests,
+            "--metrics-port": options.metrics_port, "--advertise": options.advertise,
+        }  # fmt: skip
+    else:
+        set_keys = {text.partition("=")[0].strip() for text in options.settings}
+        refused |= {f"--set {key}": key in set_keys for key in _OWN_KEYS}
     for name, value in refused.items():
         if value:
-            raise UsageError(f"{name} and --replicas exclude each other: {name} is for a single broker")
-    given = settings_of(options)
+            raise UsageError(f"{name} and {flag} exclude each other: {name} is for a single broker")
     if guards := sorted(given.keys() & (TLS_KEYS | AUTH_KEYS)):
         raise UsageError(
-            f"{guards[0]} and --replicas: this set is for tests, without TLS and users",
-            hint="start nameserver, controller and brokers one by one (docs/controller.md)",
+            f"{guards[0]} and {flag}: these brokers are without TLS and users",
+            hint="start nameserver, controller and brokers one by one (docs/controller.md)"
+            if options.brokers is None
+            else "start nameserver and brokers one by one, each with a brokerName of its own (docs/brokers.md)",
         )
-    alone = dataclasses.replace(options, has_broker=False, port=options.namesrv_port, config=None, settings=())
-    planned, controller = plan(alone), ControllerConfig()
-    ports = {"listenPort": "0"} if options.namesrv_port == 0 else {}
-    controller.load({**ports, "bindAddress": planned.listen})
-    copies = "2" if count > 2 else "1"  # one may be lost, and the others continue
-    usual = {**defaults_of(options), **_SET, "minInSyncReplicas": copies}
-    passed = [f"--set={key}={value}" for key, value in usual.items() if key not in given]
+
+
+def _refuse_single_store(root: str | None) -> None:
+    """UsageError for the store of a broker that was alone: nobody would serve its messages."""
+    if root is not None and Path(root, "commitlog").exists():
+        raise UsageError(
+            f"--data {root} holds the store of one broker, and --brokers keeps each in a directory of its own",
+            hint=f"to go on with its messages, move all that is in it to {root}/broker-a; or name another directory",
+        )
+
+
+def _shared_arguments(options: Options, given: Mapping[str, str], shared: Mapping[str, str]) -> list[str]:
+    usual = {**defaults_of(options), **shared}
+    passed = ["--log-level", options.log_level]
+    passed += [f"--set={key}={value}" for key, value in usual.items() if key not in given]
     passed += [f"--set={each}" for each in options.settings]
     passed += ["--allow-unknown"] if options.allow_unknown else []
     for flag, value in (("--listen", options.listen), ("--config", options.config), ("--flush", options.flush)):
@@ -81,25 +150,66 @@ def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:
             passed += [flag, value]
     if options.data is None and options.flush is None and "flushDiskType" not in given:
         passed += ["--flush", "async"]
-    port = 10911 if options.port is None else options.port
-    last = port and port + PORTS_APART * (count - 1) + 1
-    if last > PORT_MAX:
-        raise UsageError(
-            f"--port {port} and --replicas {count}: the last broker would listen on {last}, past {PORT_MAX}"
-        )
-    made = LocalSetPlan(
-        replica_count=count,
-        port=port,
-        arguments=tuple(passed),
-        root=absolute(options.data) if options.data else None,
-    )
-    return dataclasses.replace(planned, controller=controller), made
+    if options.brokers is not None:
+        has_test_requests = options.test_requests or ("on" if options.data is None else "off")
+        passed += ["--test-requests", has_test_requests, *(f"--fault={rule}" for rule in options.faults)]
+    return passed
+
+
+def _own_arguments(
+    options: Options, planned: ServerPlan, given: Mapping[str, str], names: list[str], *, has_usual_ports: bool
+) -> list[list[str]]:
+    """Whatever names a port names that of the first broker."""
+    own = [[f"--set=brokerName={name}"] for name in names]
+
+    def add(what: str, first: str, argument: str) -> None:
+        for arguments, port in zip(own, _ports(what, first, len(own)), strict=True):
+            arguments.append(argument.format(port))
+
+    for key in _OWN_PORTS:
+        if key in given:
+            add(key, given[key], f"--set={key}={{}}")
+    if options.metrics_port is not None:
+        add("--metrics-port", str(options.metrics_port), "--metrics-port={}")
+    if planned.advertise is not None:
+        host, port = planned.advertise
+        if port is None:
+            for arguments in own:
+                arguments.append(f"--advertise={host}")
+        else:
+            add("--advertise", str(port), f"--advertise={join(host, 0)[:-1]}{{}}")
+    if has_usual_ports and "grpcServerPort" not in given:
+        own[0] += _usual_grpc_port(planned.listen)
+    return own
+
+
+def _usual_grpc_port(listen: str) -> list[str]:
+    """The port that examples of clients of gRPC name is the first broker's, if it is free."""
+    from rmqserver.doors.grpc.hello import is_installed
+    from rmqserver.remoting.listening import open_listener
+
+    port = BrokerConfig().grpc_server_port
+    with suppress(UsageError):
+        if is_installed():
+            open_listener(listen, port, 1, hint="").close()
+            return [f"--set=grpcServerPort={port}"]
+    return []
+
+
+def _ports(what: str, first: str, count: int) -> list[int]:
+    """One for each broker; all 0 if the first is."""
+    if first != "0" and not is_port(first):
+        raise UsageError(f"{what} {first}: {not_a_port(first)}")
+    ports = [int(first) and int(first) + PORTS_APART * number for number in range(count)]
+    if ports[-1] + 1 > PORT_MAX:
+        raise UsageError(f"{what} {first}: the last of {count} brokers would use {ports[-1] + 1}, past {PORT_MAX}")
+    return ports
 
 
 class LocalSet:
     """``run`` it as a task, ``stop`` it at the end."""
 
-    def __init__(self, plan: LocalSetPlan, root: str, namesrv_addr: str, controller_addr: str):
+    def __init__(self, plan: LocalSetPlan, root: str, namesrv_addr: str, controller_addr: str | None):
         self._plan = plan
         self._root = root
         self._namesrv_addr = namesrv_addr
@@ -110,7 +220,7 @@ class LocalSet:
         """The ready line of each broker, by number."""
 
     async def run(self) -> RocketMQError:
-        """Keeps the brokers running. Returns if one does not start, or ends by itself."""
+        """Keeps the brokers running. Returns if one does not start."""
         failure: list[RocketMQError] = []
 
         async def keep(number: int) -> None:
@@ -118,7 +228,7 @@ class LocalSet:
             nursery.cancel_scope.cancel()
 
         async with trio.open_nursery() as nursery:
-            for number in range(1, self._plan.replica_count + 1):
+            for number in range(len(self._plan.store_names)):
                 nursery.start_soon(keep, number)
         return failure[0]
 
@@ -131,25 +241,27 @@ class LocalSet:
             status = await _ended(process)
             if self._is_stopping:
                 await trio.sleep_forever()
-            if status >= 0 or ready is None:
-                return RocketMQError(
-                    f"broker {number} of the set has ended with status {status}", hint="its log is above"
-                )
-            log.warning(
-                "event=broker-killed number=%d signal=%s again_s=%g", number, signal.Signals(-status).name, AGAIN_S
-            )
+            assert process.stdout is not None
+            process.stdout.close()
+            name = self._plan.store_names[number]
+            if number not in self.brokers:
+                return RocketMQError(f"{name} has ended with status {status}", hint="its log is above")
+            how = signal.Signals(-status).name if status < 0 else f"status {status}"
+            log.warning("event=broker-ended name=%s how=%r again_s=%g", name, how, AGAIN_S)
             await trio.sleep(AGAIN_S)
             if self._is_stopping:
                 await trio.sleep_forever()
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
-        port = self._plan.port and self._plan.port + PORTS_APART * (number - 1)
-        if number in self.brokers:
+        port, store = self._plan.ports[number], f"{self._root}/{self._plan.store_names[number]}"
+        if not port and number in self.brokers:
             port = int(self.brokers[number]["broker_addr"].rpartition(":")[2])
         command = [
-            "broker", "--namesrv", self._namesrv_addr, "--port", str(port), "--data", f"{self._root}/broker-{number}",
-            *self._plan.arguments, "--set=enableControllerMode=true", f"--set=controllerAddr={self._controller_addr}",
+            "broker", "--namesrv", self._namesrv_addr, "--port", str(port), "--data", store, *self._plan.arguments,
+            *self._plan.own_arguments[number],
         ]  # fmt: skip
+        if self._controller_addr is not None:
+            command += ["--set=enableControllerMode=true", f"--set=controllerAddr={self._controller_addr}"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RMQSERVER_")}
         self._processes[number] = process = subprocess.Popen(
             [sys.executable, "-m", "rmqserver.with_parent", *command],
@@ -183,14 +295,15 @@ class LocalSet:
             for process in self._processes.values():
                 await _ended(process)
 
-    def close(self) -> None:
-        """Ends the brokers that are left."""
+    def close(self) -> bool:
+        """Ends the brokers that are left. False if one says that something is not on the device."""
         for process in self._processes.values():
             if process.poll() is None:
                 process.kill()
             process.wait()
             assert process.stdout is not None
             process.stdout.close()
+        return all(process.returncode <= 0 for process in self._processes.values())
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> int:

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.hosts import PORT_MAX
@@ -16,7 +17,7 @@ from rmqserver.version import VERSION
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-REPLICAS_MAX = 9
+BROKERS_MAX = 9
 
 _DESCRIPTION = f"""\
 A RocketMQ nameserver, broker and controller. One JSON line on standard output tells when it serves; SIGTERM, SIGINT
@@ -28,6 +29,7 @@ examples:
   rmqserver standalone                         nameserver on 9876, broker on 10911, a temporary store
   rmqserver standalone --data ./store          keep the messages; flush each before it is acknowledged
   rmqserver standalone --namesrv-port 0 --port 0 --ready-file ready.json      any free ports, for tests
+  rmqserver standalone --brokers 2             two brokers of one cluster, each with a core and a store of its own
   rmqserver standalone --replicas 3            three brokers, of which one takes over when the master is killed
   rmqserver broker --namesrv "ns1:9876;ns2:9876" --config broker.conf --set brokerName=broker-b
   rmqserver controller --data ./controller     elects the masters of brokers with enableControllerMode=true
@@ -43,13 +45,12 @@ def run(argv: Sequence[str] | None = None) -> int:
     command = args.pop("command")
     if command == "completion":
         return _complete(args["shell"], parser, installs=args["install"])
-    log_level = args.pop("log_level")
 
     from rmqserver import logs
     from rmqserver.command_line import Options, plan
     from rmqserver.process.server import serve  # 150 ms, most of it trio
 
-    logs.set_up(log_level)
+    logs.set_up(args["log_level"])
     try:
         options = Options(
             has_namesrv=command in ("standalone", "namesrv"),
@@ -57,7 +58,7 @@ def run(argv: Sequence[str] | None = None) -> int:
             has_controller=command == "controller",
             **args,
         )
-        if options.replicas is None:
+        if options.replicas is None and options.brokers is None:
             return serve(plan(options), started_s)
         from rmqserver.local_set import plan_local_set
 
@@ -106,10 +107,17 @@ def _parser() -> EnvironmentParser:
     )
     standalone.add_argument(
         "--replicas",
-        type=_replicas,
+        type=partial(_broker_count, at_least=2),
         metavar="N",
         help="run a set of N brokers under a controller (port 9878), to test clients: each is a process, and one of "
         "them is the master; each further broker's port is ten higher (docs/controller.md)",
+    )
+    standalone.add_argument(
+        "--brokers",
+        type=partial(_broker_count, at_least=1),
+        metavar="N",
+        help="run N brokers of one cluster to use more cores: each is a process with a name and a store, DIR/broker-a, "
+        "DIR/broker-b, ...; each further broker's ports are ten higher (docs/brokers.md)",
     )
     for command in (standalone, broker):
         _add_port(command, "--port", "the broker's port (default 10911)")
@@ -143,10 +151,10 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
-def _replicas(text: str) -> int:
+def _broker_count(text: str, at_least: int) -> int:
     count = _number(text)
-    if count is None or not 2 <= count <= REPLICAS_MAX:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of brokers from 2 to {REPLICAS_MAX}")
+    if count is None or not at_least <= count <= BROKERS_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of brokers from {at_least} to {BROKERS_MAX}")
     return count
 
 

@@ -121,6 +121,7 @@ class BrokerConfig(Settings):
 
     # Topics and groups.
     auto_create_topic_enable: bool = setting("autoCreateTopicEnable")
+    auto_create_topic_on_all_brokers: bool = setting("autoCreateTopicOnAllBrokers")
     auto_create_subscription_group: bool = setting("autoCreateSubscriptionGroup")
     default_topic_queue_nums: int = setting("defaultTopicQueueNums", between(1, QUEUE_NUMS_MAX))
     cluster_topic_enable: bool = setting("clusterTopicEnable")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import trio
 
@@ -61,13 +61,6 @@ from rmqserver.remoting.service import Handler, Service
 log = logging.getLogger(__name__)
 
 
-class OwnBroker(NamedTuple):
-    """The broker in this process: the address that it registers, and its port."""
-
-    addr: str
-    port: int
-
-
 class Nameserver(Service):
     """Request handlers over the two tables. ``run`` expires brokers."""
 
@@ -87,7 +80,8 @@ class Nameserver(Service):
             self.routes.on_min_id_changed = self._tell_min_id
         self._clock_s = clock_s
         self._started_s = clock_s()
-        self._own_broker: OwnBroker | None = None
+        self._own_ports: dict[str, int] = {}
+        """By the address that a broker of this machine registers."""
         super().__init__("namesrv", self._handlers())
         self.idle_max_s = config.server_channel_max_idle_time_s
         self.limits = config
@@ -146,18 +140,19 @@ class Nameserver(Service):
         for addr in change.told_addrs:
             self._notices.post(addr, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header)
 
-    def tell_each_peers_own(self, broker: OwnBroker) -> None:
-        """Sets the broker of this process, which listens on every address of the machine: each client that asks for it
-        is told the address on which it has reached the nameserver."""
-        self._own_broker = broker
+    def tell_each_peers_own(self, addr: str, port: int) -> None:
+        """Adds a broker of this process or of a child: it registers ``addr``, and listens on every address of the
+        machine. Each client that asks for it is told the address on which it has reached the nameserver."""
+        self._own_ports[addr] = port
 
     def _as_reached(self, brokers: Iterable[BrokerData], connection: Connection) -> None:
-        own = self._own_broker
-        if own is not None:
-            addr = join(connection.local_addr.rpartition(":")[0], own.port)
+        """A broker asks for clients of its own, so it is told what is registered."""
+        if self._own_ports and not self.routes.is_registrant(connection):
+            host = connection.local_addr.rpartition(":")[0]
             for broker in brokers:
                 broker.broker_addrs = {
-                    broker_id: addr if each == own.addr else each for broker_id, each in broker.broker_addrs.items()
+                    broker_id: join(host, self._own_ports[addr]) if addr in self._own_ports else addr
+                    for broker_id, addr in broker.broker_addrs.items()
                 }
 
     # --- routes ------------------------------------------------------------------------------------------------------

@@ -276,6 +276,10 @@ class RouteTable:
         if live is not None:
             live.last_update_s = self._clock_s()
 
+    def is_registrant(self, peer: Registrant) -> bool:
+        """Whether a broker registered by this connection."""
+        return any(live.peer is peer for live in self._live.values())
+
     def connection_closed(self, peer: Registrant) -> None:
         """Forgets the brokers whose last registration came by this connection."""
         for key, live in list(self._live.items()):

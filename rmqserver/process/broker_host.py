@@ -140,9 +140,7 @@ class BrokerHost:
         self._listen_grpc(is_usual_wanted=self._namesrv is not None and asked_port != 0)
         self.addr = self._entrance.advertised_addr()
         if self._namesrv is not None and self._advertise.is_each_peers_own:
-            from rmqserver.namesrv.nameserver import OwnBroker
-
-            self._namesrv.nameserver.tell_each_peers_own(OwnBroker(self.addr, self._advertise.port))
+            self._namesrv.nameserver.tell_each_peers_own(self.addr, self._advertise.port)
 
     def _listen_grpc(self, *, is_usual_wanted: bool) -> None:
         """Opens a port for clients of gRPC beside the broker's own, which takes them as well, if a setting names one;

@@ -130,11 +130,12 @@ class _Server:
             self._store_dir = plan.store_dir or self._make_temporary_store()
             self._broker = BrokerHost(plan.broker, plan, self._store_dir, entrance, loop, self._namesrv)
             self._broker.open()
+        if self._set_plan is not None:
+            self._store_dir = self._set_plan.root or self._make_temporary_store()
         if plan.controller is not None:
             from rmqserver.process.controller_host import ControllerHost
 
             if self._set_plan is not None:
-                self._store_dir = self._set_plan.root or self._make_temporary_store()
                 plan.controller.record({"controllerStorePath": f"{self._store_dir}/controller"})
             self._controller = ControllerHost(plan.controller, plan, entrance, loop)
             self._controller.open()
@@ -212,11 +213,10 @@ class _Server:
             nursery.start_soon(self._watch_pages.run)
 
     def _start_set(self, nursery: trio.Nursery, plan: LocalSetPlan) -> None:
-        """The set is ready when all of its brokers are."""
+        """Ready when all of its brokers are."""
         from rmqserver.process.set_host import SetHost
 
         assert self._namesrv is not None
-        assert self._controller is not None
         assert self._store_dir is not None
         self._set = hosted = SetHost(plan, self._store_dir, self._namesrv, self._controller)
 
@@ -235,7 +235,7 @@ class _Server:
                 "controller_addr": self._controller.addr if self._controller is not None else None,
                 "metrics_addr": self._metrics_addr,
                 "store_dir": self._store_dir,
-                "brokers": self._set.facts() if self._set is not None else None,
+                **(self._set.facts() if self._set is not None else {}),
                 "ready_ms": round((time.perf_counter() - self._started_s) * 1000),
             },
             self._plan.ready_file,
@@ -254,11 +254,9 @@ class _Server:
     def _close(self) -> bool:
         """False if something that should be on the device is not."""
         self._loop.stop_listening()
-        if self._set is not None:
-            self._set.close()
-        is_all_kept = True
+        is_all_kept = self._set is None or self._set.close()
         if self._broker is not None:
-            is_all_kept = self._broker.close()
+            is_all_kept = self._broker.close() and is_all_kept
         if self._controller is not None:
             self._controller.close()
         if self._namesrv is not None:

@@ -1,4 +1,4 @@
-"""``standalone --replicas``: the broker processes of the set, and when all of them are ready."""
+"""``standalone --replicas`` and ``--brokers``: the broker processes, and when all of them are ready."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LOOK_EVERY_S = 0.02
 class SetHost:
     """``run`` is a task; ``stop`` and ``close`` it at the end."""
 
-    def __init__(self, plan: LocalSetPlan, store_dir: str, namesrv: NamesrvHost, controller: ControllerHost):
-        self._replica_count = plan.replica_count
+    def __init__(self, plan: LocalSetPlan, root: str, namesrv: NamesrvHost, controller: ControllerHost | None):
+        self._plan = plan
         self._namesrv = namesrv.nameserver
-        self._controller = controller.controller
-        self._set = LocalSet(plan, store_dir, namesrv.addr, controller.addr)
+        self._controller = controller.controller if controller is not None else None
+        self._set = LocalSet(plan, root, namesrv.addr, controller.addr if controller is not None else None)
         self.stop, self.close = self._set.stop, self._set.close
 
     async def run(self, fail: Fail) -> None:
@@ -31,23 +31,44 @@ class SetHost:
         await fail(failure)
 
     async def ready(self) -> str:
-        """The master's address, once all brokers are in sync and the nameserver knows them."""
-        while (addr := self._master_addr()) is None:
+        """The address of the master or of the first broker, once the nameserver knows all brokers, and replicas are in
+        sync."""
+        look = self._master_addr if self._controller is not None else self._first_addr
+        while (addr := look()) is None:
             await trio.sleep(LOOK_EVERY_S)
         return addr
 
+    def _first_addr(self) -> str | None:
+        names = self._plan.store_names
+        known = self._namesrv.routes.cluster_info().broker_addr_table
+        if len(self._set.brokers) < len(names) or not known.keys() >= set(names):
+            return None
+        addrs: list[str] = [self._set.brokers[number]["broker_addr"] for number in range(len(names))]
+        if self._plan.is_each_peers_own:
+            for addr in addrs:
+                self._namesrv.tell_each_peers_own(addr, int(addr.rpartition(":")[2]))
+        return addrs[0]
+
     def _master_addr(self) -> str | None:
+        assert self._controller is not None
+        count = len(self._plan.store_names)
         known = self._namesrv.routes.cluster_info().broker_addr_table
         for name, each in self._controller.sets.items():
-            is_in_sync = each.master_broker_id is not None and len(each.sync_state_set) == self._replica_count
+            is_in_sync = each.master_broker_id is not None and len(each.sync_state_set) == count
             addrs = known[name].broker_addrs if name in known else {}
-            if is_in_sync and len(addrs) == self._replica_count and addrs.get(MASTER_ID) == each.master_address:
+            if is_in_sync and len(addrs) == count and addrs.get(MASTER_ID) == each.master_address:
                 return each.master_address
         return None
 
-    def facts(self) -> list[dict[str, Any]]:
-        """The facts of each broker for the ready line."""
-        return [
-            {key: each[key] for key in ("broker_addr", "pid", "store_dir")}
-            for _, each in sorted(self._set.brokers.items())
-        ]
+    def facts(self) -> dict[str, Any]:
+        """What the ready line tells of the brokers, in their order."""
+        brokers = [ready for _, ready in sorted(self._set.brokers.items())]
+        return {
+            "broker_addrs": [each["broker_addr"] for each in brokers],
+            "store_dirs": [each["store_dir"] for each in brokers],
+            "grpc_addr": brokers[0].get("grpc_addr"),
+            "brokers": [
+                {key: each[key] for key in ("broker_addr", "pid", "store_dir", "metrics_addr") if key in each}
+                for each in brokers
+            ],
+        }

@@ -1,9 +1,10 @@
-"""``standalone --replicas``: one command starts a set of brokers, and ends it."""
+"""``standalone --replicas`` and ``--brokers``: one command starts several brokers, and ends them."""
 
 import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -14,8 +15,9 @@ from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
 from rmqserver.command_line import Options
-from rmqserver.local_set import AGAIN_S, LocalSet, LocalSetPlan, plan_local_set
+from rmqserver.local_set import AGAIN_S, LocalSet, plan_local_set
 from tests.support.broker_set import is_settled
+from tests.support.processes import is_gone
 from tests.support.servers import SMALL, Server, until
 
 
@@ -25,14 +27,6 @@ def started(directory: Path, count: int, *args: str) -> Server:
         "standalone", "--replicas", str(count), "--namesrv-port", "0", "--port", "0", "--data", directory / "store",
         *SMALL, *args, log_file=directory / "log",
     )  # fmt: skip
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
 
 
 def send(admin: AdminClient, addr: str) -> bool:
@@ -75,7 +69,7 @@ def test_another_takes_over_and_the_one_that_was_killed_comes_back(tmp_path: Pat
         until(lambda: any(send(admin, addr) for addr in others))
         until(lambda: in_sync() == all_of_them)
         assert server.stop() == 0
-        assert "event=broker-killed" in server.log_file.read_text()
+        assert "event=broker-ended" in server.log_file.read_text()
 
 
 @pytest.mark.slow
@@ -87,7 +81,7 @@ def test_no_broker_outlives_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_broker_that_cannot_start_ends_the_command(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"mappedFileSizeCommitLog=x[^$]*broker [12] of the set has ended"):
+    with pytest.raises(RuntimeError, match=r"mappedFileSizeCommitLog=x[^$]*broker-[12] has ended"):
         started(tmp_path, 2, "--set", "mappedFileSizeCommitLog=x")
 
 
@@ -104,14 +98,15 @@ async def test_a_set_that_stops_does_not_start_a_broker_again(
         return process
 
     monkeypatch.setattr(LocalSet, "_start", start)
-    brokers = LocalSet(LocalSetPlan(replica_count=1, port=0, arguments=(), root=None), "root", "namesrv", "controller")
+    _, plan = plan_local_set(Options(has_namesrv=True, has_broker=True, brokers=1, port=0))
+    brokers = LocalSet(plan, "root", "namesrv", None)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(brokers.run)
-            while 1 not in brokers.brokers:
+            while 0 not in brokers.brokers:
                 await trio.lowlevel.checkpoint()
             started[0].kill()
-            while "event=broker-killed" not in caplog.text:
+            while "event=broker-ended" not in caplog.text:
                 await trio.lowlevel.checkpoint()
             await brokers.stop()
             mock_clock.jump(2 * AGAIN_S)
@@ -125,12 +120,44 @@ async def test_a_set_that_stops_does_not_start_a_broker_again(
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"seed": "seed.yaml"}, "--seed and --replicas"),
-        ({"metrics_port": 1}, "--metrics-port and --replicas"),
-        ({"port": 65_530}, "--port 65530 and --replicas 2: the last broker would listen on 655"),
-        ({"settings": ["authenticationEnabled=true"]}, "authenticationEnabled and --replicas"),
+        ({"replicas": 2, "seed": "seed.yaml"}, "--seed and --replicas"),
+        ({"replicas": 2, "metrics_port": 1}, "--metrics-port and --replicas"),
+        ({"replicas": 2, "port": 65_530}, "--port 65530: the last of 2 brokers would use 65541, past 65535"),
+        ({"replicas": 2, "settings": ["authenticationEnabled=true"]}, "authenticationEnabled and --replicas"),
+        ({"replicas": 2, "brokers": 2}, "--replicas and --brokers"),
+        ({"brokers": 2, "seed": "seed.yaml"}, "--seed and --brokers"),
+        ({"brokers": 2, "settings": ["brokerName=b"]}, "--set brokerName and --brokers"),
+        ({"brokers": 2, "settings": ["authenticationEnabled=true"]}, "authenticationEnabled and --brokers"),
+        ({"brokers": 2, "advertise": "host:65530"}, "--advertise 65530: the last"),
+        ({"brokers": 2, "settings": ["grpcServerPort=x"]}, "grpcServerPort x: "),
     ],
 )
-def test_what_a_set_cannot_have(options: dict[str, object], what: str) -> None:
+def test_what_several_brokers_cannot_have(options: dict[str, Any], what: str) -> None:
     with pytest.raises(UsageError, match=what):
-        plan_local_set(Options(has_namesrv=True, has_broker=True, replicas=2, **options))
+        plan_local_set(Options(has_namesrv=True, has_broker=True, **options))
+
+
+def test_a_port_is_the_first_brokers_and_others_are_ten_higher() -> None:
+    given = Options(
+        has_namesrv=True, has_broker=True, brokers=2, port=5000, metrics_port=6000, advertise="[::1]:4000",
+        settings=["haListenPort=7000", "grpcServerPort=0"],
+    )  # fmt: skip
+    _, plan = plan_local_set(given)
+    assert plan.ports == (5000, 5010)
+    assert plan.own_arguments == (
+        (
+            "--set=brokerName=broker-a", "--set=grpcServerPort=0", "--set=haListenPort=7000", "--metrics-port=6000",
+            "--advertise=[::1]:4000",
+        ),
+        (
+            "--set=brokerName=broker-b", "--set=grpcServerPort=0", "--set=haListenPort=7010", "--metrics-port=6010",
+            "--advertise=[::1]:4010",
+        ),
+    )  # fmt: skip
+
+
+def test_the_store_of_a_broker_that_was_alone_is_not_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    with pytest.raises(UsageError, match="holds the store of one broker") as refused:
+        plan_local_set(Options(has_namesrv=True, has_broker=True, brokers=2, data=str(tmp_path)))
+    assert f"{tmp_path}/broker-a" in str(refused.value.hint)

@@ -58,6 +58,14 @@ def end(process: subprocess.Popen[bytes], sig: signal.Signals = signal.SIGTERM) 
         raise
 
 
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 def free_ports() -> tuple[int, int]:
     """A nameserver port and a broker port; the broker's neighbours (port - 2: fast listener, port + 1: HA) are free.
     For servers that restart on the same port: a port from port 0 may belong to another connection by the time of the

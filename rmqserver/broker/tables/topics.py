@@ -46,6 +46,8 @@ class TopicTable(ConfigTable[TopicConfig]):
         super().__init__(files, "topics.json", "topicConfigTable", TopicConfig, clock_ms)
         self._config = config
         self._has_light_queues = config.has_light_queues
+        self.on_automatic: Callable[[TopicConfig], None] = lambda topic: None
+        """Called with a topic that a first send has created."""
         self.system_names = frozenset(names.SYSTEM_TOPICS | {topic.topic_name for topic in self._built_in()})
         """Topics that no tool may delete, and that 305 lists."""
 
@@ -103,6 +105,7 @@ class TopicTable(ConfigTable[TopicConfig]):
             topic_sys_flag=UNIT if unit_mode else 0,
         )
         self.put(created)
+        self.on_automatic(created)
         return created
 
     def create_system(

@@ -11,6 +11,7 @@ from rmqproto.errors import StorageError
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.plain_acl.plain_gate import PlainGate
 from rmqserver.broker.errors import as_refused
+from rmqserver.doors.remoting.automatic_topics import AutomaticTopics
 from rmqserver.doors.remoting.broker_handlers import broker_handlers
 from rmqserver.doors.remoting.forwarding import Forwarding
 from rmqserver.limits.in_flight_gate import InFlightGate
@@ -44,12 +45,15 @@ class BrokerDoor(Service):
         self._auth_gate: AuthGate | None = None
         self._plain_gate: PlainGate | None = None
         self._forwarding: Forwarding | None = None
+        self._automatic_topics: AutomaticTopics | None = None
         if auth.is_authenticating:
             self._auth_gate = AuthGate(auth, broker.auth, config.broker_cluster_name, self.handlers)
             self.use_gate(GatePlace.USERS, self._auth_gate, self._auth_gate.admits_at_sight)
         if broker.slave is not None and broker.set_state is not None:
             self._forwarding = Forwarding(config, broker.loop, nameservers, broker.set_state, broker.slave)
             self.use_gate(GatePlace.FORWARDING, self._forwarding, self._forwarding.admits_at_sight)
+        if broker.slave is None and nameservers is not None and config.auto_create_topic_on_all_brokers:
+            self._automatic_topics = AutomaticTopics(broker, nameservers)
         self._in_flight_gate, self._rate_gate = InFlightGate(config), RateGate(config, auth.authentication_whitelist)
         broker.on_settings_changed.append(self._use_limits)
         self._use_limits()
@@ -77,6 +81,8 @@ class BrokerDoor(Service):
                 nursery.start_soon(self._plain_gate.watch)
             if self._forwarding is not None:
                 nursery.start_soon(self._forwarding.run)
+            if self._automatic_topics is not None:
+                nursery.start_soon(self._automatic_topics.run)
 
     def as_refused(self, error: Exception) -> Refused | None:
         if isinstance(error, StorageError) and self._seldom.is_due(str(error)):
