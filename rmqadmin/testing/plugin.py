@@ -36,5 +36,5 @@ def rocketmq(rocketmq_server: ServerProcess, request: pytest.FixtureRequest) -> 
     """RocketMQ for one test: its own topics and groups on the session's broker (docs/testing.md)."""
     from rmqadmin.testing.rocketmq import RocketMQ
 
-    with RocketMQ(rocketmq_server.namesrv_addr, rocketmq_server.broker_addr, request.node.name) as of_test:
+    with RocketMQ(rocketmq_server.namesrv_addr, rocketmq_server.broker_addrs, request.node.name) as of_test:
         yield of_test

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -33,14 +33,15 @@ _numbers = itertools.count(1)
 
 class RocketMQ:
     """The session's broker, as one test sees it. ``namesrv_addr`` is for the clients under test; ``admin`` does
-    everything that has no method here, at ``broker_addr``.
+    everything that has no method here, at ``broker_addr``. With several brokers (``--brokers``) that is the first, to
+    which ``send`` sends; everything else is done at all ``broker_addrs``.
 
     Methods raise what ``AdminClient`` raises. Those that wait raise AssertionError when the time is over.
     """
 
-    def __init__(self, namesrv_addr: str, broker_addr: str, test_name: str):
+    def __init__(self, namesrv_addr: str, broker_addrs: Sequence[str], test_name: str):
         self.namesrv_addr = namesrv_addr
-        self.broker_addr = broker_addr
+        self.broker_addr, *_ = self.broker_addrs = list(broker_addrs)
         self.admin = AdminClient(namesrv_addr)
         self._test_name = re.sub(r"[^a-zA-Z0-9_-]+", "-", test_name)[:_TEST_NAME_LENGTH_MAX].strip("-")
 
@@ -64,7 +65,8 @@ class RocketMQ:
     def group(self) -> str:
         """Creates a consumer group that no other test uses; its name."""
         group = f"{self._test_name}-group-{next(_numbers)}"
-        self.admin.create_group(self.broker_addr, SubscriptionGroupConfig(group_name=group))
+        for addr in self.broker_addrs:
+            self.admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
         return group
 
     def create_topic(self, topic: str, *, queue_count: int = 1, message_type: str | None = None) -> None:
@@ -76,7 +78,8 @@ class RocketMQ:
             write_queue_nums=queue_count,
             attributes={"+message.type": message_type} if message_type else {},
         )
-        self.admin.create_topic(self.broker_addr, config)
+        for addr in self.broker_addrs:
+            self.admin.create_topic(addr, config)
 
     # --- everything at once ------------------------------------------------------------------------------------------
 
@@ -84,15 +87,18 @@ class RocketMQ:
         """Deletes all topics, groups, offsets and messages, including those of other tests, and makes the objects of
         ``--seed`` again. For tests whose names are fixed by the code under test. To clients it looks like a broker
         restart."""
-        self.admin.reset_broker(self.broker_addr)
+        for addr in self.broker_addrs:
+            self.admin.reset_broker(addr)
 
     def snapshot(self, name: str) -> None:
         """Saves the complete state under this name, until the session ends. To clients it looks like a restart."""
-        self.admin.save_snapshot(self.broker_addr, name)
+        for addr in self.broker_addrs:
+            self.admin.save_snapshot(addr, name)
 
     def restore(self, name: str) -> None:
         """Restores the state of ``snapshot(name)``. To clients it looks like a restart."""
-        self.admin.restore_snapshot(self.broker_addr, name)
+        for addr in self.broker_addrs:
+            self.admin.restore_snapshot(addr, name)
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
@@ -141,17 +147,23 @@ class RocketMQ:
         return found
 
     def _all_messages(self, topic: str) -> list[ReceivedMessage]:
-        config = self.admin.topic_config(self.broker_addr, topic)
-        return [
-            message
-            for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))
-            for message in self._messages_of(MessageQueue(topic, "", queue_id))
-        ]
+        """RefusedError if the first broker does not have the topic. Another may not have it yet, if it is automatic."""
+        found = []
+        for addr in self.broker_addrs:
+            try:
+                config = self.admin.topic_config(addr, topic)
+            except RefusedError as error:
+                if addr == self.broker_addr or error.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+                continue
+            for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
+                found += self._messages_of(addr, MessageQueue(topic, "", queue_id))
+        return found
 
-    def _messages_of(self, queue: MessageQueue) -> Iterable[ReceivedMessage]:
-        offset = self.admin.min_offset(self.broker_addr, queue.topic, queue.queue_id)
+    def _messages_of(self, addr: str, queue: MessageQueue) -> Iterable[ReceivedMessage]:
+        offset = self.admin.min_offset(addr, queue.topic, queue.queue_id)
         while True:
-            pulled = self.admin.pull_message(self.broker_addr, queue, offset)
+            pulled = self.admin.pull_message(addr, queue, offset)
             for stored in pulled.messages:
                 yield ReceivedMessage(stored, queue.broker_name)
             if pulled.status is not PullStatus.FOUND:
@@ -164,18 +176,20 @@ class RocketMQ:
     def faults(self, *rules: str) -> Iterator[None]:
         """Makes requests fail by the given rules inside the context (docs/testing.md), including requests of this
         object: ``with rocketmq.faults("SEND_MESSAGE:error=SYSTEM_BUSY:count=2"):``."""
-        self.admin.set_faults(self.broker_addr, rules)
         try:
+            for addr in self.broker_addrs:
+                self.admin.set_faults(addr, rules)
             yield
         finally:
-            self.admin.set_faults(self.broker_addr, ())
+            for addr in self.broker_addrs:
+                self.admin.set_faults(addr, ())
 
     # --- consumers ---------------------------------------------------------------------------------------------------
 
     def lag(self, group: str, topic: str) -> int:
         """How many messages of a topic the group has not committed yet."""
-        offsets = self.admin.consume_stats(self.broker_addr, group, topic).offset_table.values()
-        return sum(map(lag_of, offsets))
+        stats = [self.admin.consume_stats(addr, group, topic) for addr in self.broker_addrs]
+        return sum(lag_of(offset) for each in stats for offset in each.offset_table.values())
 
     def wait_consumed(self, group: str, topic: str, *, timeout_s: float = WAIT_TIMEOUT_S) -> None:
         """Waits until the group has committed all messages of a topic."""

@@ -68,6 +68,11 @@ class ServerProcess:
         return str(self._ready["broker_addr"])
 
     @property
+    def broker_addrs(self) -> list[str]:
+        """All of them, with ``--brokers``."""
+        return self._ready.get("broker_addrs") or [self.broker_addr]
+
+    @property
     def pid(self) -> int:
         return self._process.pid
 

@@ -8,6 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.testing.rocketmq import RocketMQ
+from rmqadmin.testing.server_process import ServerProcess
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RefusedError
+
 pytest_plugins = ["pytester"]
 
 PLUGIN = "rmqadmin.testing.plugin"
@@ -113,3 +119,29 @@ def test_the_installation_names_it_to_pytest() -> None:
     """The entry point has the module's name, so that ``-p`` with that name does not load it a second time."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["pytest11"] == {PLUGIN: PLUGIN}
+
+
+@pytest.mark.slow
+def test_several_brokers_are_one_to_a_test(tmp_path: Path) -> None:
+    with (
+        ServerProcess(["--brokers", "2"], tmp_path / "log") as server,
+        RocketMQ(server.namesrv_addr, server.broker_addrs, "a test") as rocketmq,
+    ):
+        topic, group = rocketmq.topic(), rocketmq.group()
+        second = rocketmq.broker_addrs[1]
+
+        def send_to_second(body: bytes) -> None:
+            rocketmq.admin.send_message(second, MessageQueue(topic, "", 0), Message(topic, body))
+
+        rocketmq.send(topic, "first")
+        send_to_second(b"second")
+        assert [message.body for message in rocketmq.messages(topic)] == [b"first", b"second"]
+        assert rocketmq.lag(group, topic) == 2
+        with rocketmq.faults("SEND_MESSAGE:error=SYSTEM_BUSY"), pytest.raises(RefusedError):
+            send_to_second(b"refused")
+        rocketmq.snapshot("both")
+        send_to_second(b"after")
+        rocketmq.restore("both")
+        assert [message.body for message in rocketmq.messages(topic)] == [b"first", b"second"]
+        rocketmq.reset()
+        assert topic not in rocketmq.admin.topic_list()
