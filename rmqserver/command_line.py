@@ -341,6 +341,11 @@ def _store_dir(options: Options, given: Mapping[str, str]) -> str | None:
             f"storePathCommitLog={commit_log}: the commit log is kept in commitlog/ below the store",
             hint="set storePathRootDir alone, or give --data",
         )
+    if store_dir and not Path(store_dir, "commitlog").exists() and Path(store_dir, "broker-a/commitlog").exists():
+        raise UsageError(
+            f"{store_dir} holds the stores of several brokers, broker-a among them",
+            hint="give --brokers as before, or name one of them (docs/brokers.md)",
+        )
     return absolute(store_dir) if store_dir else None
 
 

@@ -148,7 +148,7 @@ class RocketMQ:
 
     def _all_messages(self, topic: str) -> list[ReceivedMessage]:
         """RefusedError if the first broker does not have the topic. Another may not have it yet, if it is automatic."""
-        found = []
+        found: list[ReceivedMessage] = []
         for addr in self.broker_addrs:
             try:
                 config = self.admin.topic_config(addr, topic)

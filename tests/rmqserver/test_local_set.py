@@ -14,6 +14,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
+from rmqserver import command_line
 from rmqserver.command_line import Options
 from rmqserver.local_set import AGAIN_S, LocalSet, plan_local_set
 from tests.support.broker_set import is_settled
@@ -156,7 +157,11 @@ def test_a_port_is_the_first_brokers_and_others_are_ten_higher() -> None:
     )  # fmt: skip
 
 
-def test_the_store_of_a_broker_that_was_alone_is_not_forgotten(tmp_path: Path) -> None:
+def test_no_store_is_forgotten_when_there_are_more_brokers_or_fewer(tmp_path: Path) -> None:
+    (tmp_path / "broker-a" / "commitlog").mkdir(parents=True)
+    plan_local_set(Options(has_namesrv=True, has_broker=True, brokers=2, data=str(tmp_path)))
+    with pytest.raises(UsageError, match="holds the stores of several brokers"):
+        command_line.plan(Options(has_namesrv=True, has_broker=True, data=str(tmp_path)))
     (tmp_path / "commitlog").mkdir()
     with pytest.raises(UsageError, match="holds the store of one broker") as refused:
         plan_local_set(Options(has_namesrv=True, has_broker=True, brokers=2, data=str(tmp_path)))
