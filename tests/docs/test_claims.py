@@ -99,7 +99,8 @@ def test_the_page_of_the_fixture_has_all_that_it_can_do() -> None:
     page = (ROOT / "docs/testing.md").read_text()
     table = page.partition("| on `rocketmq` |")[2].partition("\n\n")[0]
     named = {name for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)", cell)}
-    can = {name for name in dir(RocketMQ) if not name.startswith("_")} | {"namesrv_addr", "broker_addr", "broker_addrs", "admin"}
+    attributes = {"namesrv_addr", "broker_addr", "broker_addrs", "admin"}
+    can = {name for name in dir(RocketMQ) if not name.startswith("_")} | attributes
     assert named == can
 
 
