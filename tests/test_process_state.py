@@ -40,6 +40,7 @@ def test_more_modules_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(before.changes()) == []
 
 
+@pytest.mark.slow
 def test_a_run_fails_where_a_file_takes_modules_away(pytester: pytest.Pytester) -> None:
     """Inner runs of pytest in this process did so. Tests in other files failed, and only in some orders."""
     pytester.makeconftest("from tests.conftest import as_found, own_files\n")

@@ -166,6 +166,7 @@ FLUSH_TRIED_AGAIN = StoreParts(flusher=FlushTriedAgain)
 NO_MARK_OF_A_FAILED_FLUSH = StoreParts(failed_flush=NoMarkOfAFailedFlush)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parts", first_is_quick([NO_MARK_OF_A_FAILED_FLUSH, FLUSH_TRIED_AGAIN]), ids=["no mark", "again"]
 )

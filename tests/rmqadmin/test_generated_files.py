@@ -131,6 +131,7 @@ def test_names_are_those_of_the_cluster_that_the_command_will_ask() -> None:
     assert complete("rmqadmin", "topicRoute", "-t", "", RMQADMIN_NAMESRV="h:1", NAMESRV_ADDR=there) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_names_are_those_of_the_context_that_the_command_will_ask() -> None:
     store, there = ContextStore(), "10.0.0.1:9876;10.0.0.2:9876"
@@ -153,6 +154,7 @@ def test_names_are_those_of_the_context_that_the_command_will_ask() -> None:
     assert complete("rmqadmin", "topicRoute", "-t", "") == ["Third"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 def test_contexts_are_offered_by_name() -> None:
     store = ContextStore()
@@ -200,6 +202,7 @@ def test_fish_offers_names_behind_a_command_in_any_case_and_no_error_without_con
     assert fish("rmqadmin --context ") == ["live"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("way", ["eval", "fpath"])
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")

@@ -33,6 +33,7 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
 PLAIN = ["topicList", "-n", "127.0.0.1:1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "words"),
     [

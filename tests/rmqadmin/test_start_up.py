@@ -167,6 +167,7 @@ def test_a_full_disk_behind_the_output_is_no_defect(words: list[str]) -> None:
     assert done.returncode == ExitCode.REFUSED
 
 
+@pytest.mark.slow
 def test_a_closed_standard_output_is_an_error_where_something_is_written() -> None:
     """As in ``ls >&-``: what was asked for is lost."""
     command = f"exec {shlex.quote(sys.executable)} -m rmqadmin"
@@ -188,6 +189,7 @@ def test_a_check_whose_output_is_lost_is_unknown(server: Server) -> None:
     )
 
 
+@pytest.mark.slow
 def test_closed_or_full_streams_that_are_not_needed_change_nothing() -> None:
     command = f"exec {shlex.quote(sys.executable)} -m rmqadmin explain"
     for streams in ("<&-", "2>&-", "2>/dev/full", "<&- 2>&-"):

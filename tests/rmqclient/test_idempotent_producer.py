@@ -200,6 +200,7 @@ async def test_no_message_gets_so_far_ahead_that_the_broker_forgets_the_oldest_u
     await line.room()
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_killed_while_many_sends_are_under_way_has_each_once(tmp_path: Path) -> None:
     """The broker's log was written but not synced, and tells everything."""
     sent = Sent()

@@ -69,6 +69,7 @@ def test_a_second_attempt_finds_what_the_first_sent_and_the_audit_agrees(server:
         assert audit(read_fences(cluster, [topic]), cluster, "job", everything).missing == 100
 
 
+@pytest.mark.slow
 def test_how_large_a_message_may_be_is_the_brokers_decision(server: Server, topic: str) -> None:
     """The largest that a request carries, too, with the longest properties: the broker reads that frame and refuses the
     message, instead of closing the connection. The bodies cannot be compressed, else they would be."""

@@ -55,6 +55,7 @@ def test_it_is_printed_and_installed(
     assert f"hint: rmqserver completion {shell} prints it" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["eval", "fpath"])
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
 def test_zsh_completes_after_eval_and_from_fpath(tmp_path: Path, way: str) -> None:

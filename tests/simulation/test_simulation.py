@@ -58,6 +58,7 @@ def test_nothing_is_lost_and_all_is_well_again() -> None:
     assert acknowledged > 10 * QUICK_SEEDS
 
 
+@pytest.mark.slow
 def test_nor_with_three_controllers_behind_one_etcd() -> None:
     acknowledged = decided = 0
     for seed in range(QUICK_SEEDS_OF_A_QUORUM):
@@ -127,6 +128,7 @@ def _acknowledged_without_one(run: Simulation, *, leaves: bool = False) -> int:
     return seen[1] - seen[0]
 
 
+@pytest.mark.slow
 def test_nor_does_one_that_would_join() -> None:
     """A slave follows its master, and the controller does not hear it."""
     told = 0
@@ -154,6 +156,7 @@ def handovers_lose(of: Product | None) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_handover_loses_nothing_even_if_only_the_master_was_asked() -> None:
     assert not handovers_lose(None)
     assert handovers_lose(Product(hands_over_to_one_that_is_behind))

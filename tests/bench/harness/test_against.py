@@ -41,6 +41,7 @@ def test_the_table_shows_every_ratio(capsys: pytest.CaptureFixture[str]) -> None
     assert rest == ["100", "100", "1.000", "0.90-1.10", "1.100", "1.000", "2.00", "ok"]
 
 
+@pytest.mark.slow
 def test_the_other_checkout_runs_its_own_code(tmp_path: Path) -> None:
     """It runs neither this installed checkout's code nor the working directory's."""
     for package in ("rmqproto", "rmqserver"):

@@ -196,6 +196,7 @@ def test_mqadmins_way_to_ask_for_help_works(run: Rmqadmin) -> None:
     assert run("dlq", "help").out == run("dlq", "--help").out
 
 
+@pytest.mark.slow
 def test_without_arguments_the_commands_are_listed(run: Rmqadmin) -> None:
     """Those of every day on one screen; the rest behind --all."""
     ran = run()

@@ -42,6 +42,7 @@ class SetClient(FixedClient):
         return info if broker_addr == "c:1" else {**info, "brokerActive": str(broker_addr == "a:1").lower()}
 
 
+@pytest.mark.slow
 def test_a_slave_is_not_wrong_because_it_does_not_do_the_duties_of_a_master() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
@@ -67,6 +68,7 @@ def test_values_of_a_broker_filtered_by_an_expression(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_values_are_told_with_their_units_and_sorted_as_numbers(world: World) -> None:
     """Times used to be milliseconds since 1970, and a column of numbers and text could not be sorted."""
 
@@ -105,6 +107,7 @@ def test_down_to_the_topics_of_a_broker(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_a_broker_without_users_says_so(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
@@ -115,6 +118,7 @@ def test_a_broker_without_users_says_so(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_a_broker_that_does_not_know_users_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Apache's brokers up to 5.3.0 answer like this."""
 
@@ -150,6 +154,7 @@ def test_a_refusal_to_list_users_is_no_empty_list(monkeypatch: pytest.MonkeyPatc
     drive(FixedClient, test, interval_s=2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "provider", first_is_quick(["", "org.apache.rocketmq.auth.authentication.provider.LocalAuthentication"])
 )
@@ -176,6 +181,7 @@ def test_a_broker_that_keeps_no_users_and_one_that_fails_to_say(monkeypatch: pyt
     drive(FixedClient, test, interval_s=2.0)
 
 
+@pytest.mark.slow
 def test_write_permission_is_taken_from_all_routes_and_given_back(tmp_path: Path) -> None:
     """On a broker of its own, whose topics stay as they are: a name server gives the permission back when it is told of
     other topics than before, and a broker may tell it so at any moment after a test has made one."""

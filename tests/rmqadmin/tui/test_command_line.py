@@ -149,6 +149,7 @@ def test_lines_that_need_more_than_what_is_selected() -> None:
     assert line_for(info("updateTopic"), queue, {}) == "updateTopic -t t -c …"
 
 
+@pytest.mark.slow
 def test_every_screen_tells_what_its_row_is_about() -> None:
     queue = {"TOPIC": "flights", "BROKER": "broker-a", "QUEUE": "0"}
     broker = {"HOST:PORT": "192.0.2.10:10911", "BROKER": "broker-a", "CLUSTER": "C"}
@@ -397,6 +398,7 @@ def test_the_palette_runs_the_commands_of_the_selected_row(world: World) -> None
     drive(world.make_client, test, reach=reach(world))
 
 
+@pytest.mark.slow
 def test_who_types_before_the_palette_knows_its_commands_finds_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands take a second to load at first. Each typed letter ended the search for the one before and the
     loading with it, so the palette stayed empty."""

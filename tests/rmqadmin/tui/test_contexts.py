@@ -132,6 +132,7 @@ def test_another_context_takes_its_place_and_back(
     drive(world.make_client, test, open_context=opens)
 
 
+@pytest.mark.slow
 def test_a_filter_stays_with_its_cluster(world: World, opens: Callable[[str], DashboardSettings]) -> None:
     """The list of the other cluster used to be empty, "0 topics, filter ..."."""
 
@@ -152,6 +153,7 @@ def test_a_filter_stays_with_its_cluster(world: World, opens: Callable[[str], Da
     drive(world.make_client, test, open_context=opens)
 
 
+@pytest.mark.slow
 def test_a_minus_sign_is_the_one_before(
     world: World, opens: Callable[[str], DashboardSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +175,7 @@ def test_a_minus_sign_is_the_one_before(
     drive(world.make_client, test, open_context=opens)
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_opened_changes_nothing(world: World, opens: Callable[[str], DashboardSettings]) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")
@@ -186,6 +189,7 @@ def test_one_that_cannot_be_opened_changes_nothing(world: World, opens: Callable
     drive(world.make_client, test, open_context=opens)
 
 
+@pytest.mark.slow
 def test_screens_of_the_old_servers_are_closed_before_the_new_memory_is_made(
     world: World, opens: Callable[[str], DashboardSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +214,7 @@ def test_screens_of_the_old_servers_are_closed_before_the_new_memory_is_made(
     drive(world.make_client, test, open_context=opens)
 
 
+@pytest.mark.slow
 def test_a_place_that_was_asked_for_before_is_not_opened_in_another_context(
     world: World, opens: Callable[[str], DashboardSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +239,7 @@ def test_a_place_that_was_asked_for_before_is_not_opened_in_another_context(
     drive(world.make_client, test, open_context=opens)
 
 
+@pytest.mark.slow
 def test_the_last_of_two_contexts_that_were_asked_for_is_shown(
     world: World, opens: Callable[[str], DashboardSettings]
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
@@ -54,6 +56,7 @@ def test_key_and_body_that_look_like_markup_are_shown_literally(world: World) ->
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_markup_in_json_is_shown_literally(world: World) -> None:
     world.send(b'{"[/red]": "[b]x[/b]", "n": 12345678901234567890.10}', keys="j", queue_id=2)
     world.make_dead_letter(2, 1)
@@ -84,6 +87,7 @@ def test_reading_dead_letters_moves_no_offset(world: World) -> None:
     assert MessageQueue(dlq, "broker-a", 0) in world.admin.topic_stats(world.server.broker_addr, dlq).offset_table
 
 
+@pytest.mark.slow
 def test_older_windows(world: World, fresh: Callable[[str], str]) -> None:
     """A queue longer than a window is shown window by window, and the screen always shows the total."""
     for number in range(205):

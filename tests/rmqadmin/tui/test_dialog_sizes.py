@@ -19,6 +19,7 @@ QUEUE_COUNT = 16
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", first_size_is_quick(SIZES), ids=str)
 def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world: World, size: tuple[int, int]) -> None:
     topic = f"{world.topic}-wide"
@@ -60,6 +61,7 @@ def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world
     drive(world.make_client, test, size=size)
 
 
+@pytest.mark.slow
 def test_a_text_has_the_focus_only_while_it_scrolls_and_shows_it(world: World) -> None:
     """``shift+tab`` used to go from the first field to a text, which showed nothing of that."""
 
@@ -80,6 +82,7 @@ def test_a_text_has_the_focus_only_while_it_scrolls_and_shows_it(world: World) -
     drive(world.make_client, test, size=SIZES[0])
 
 
+@pytest.mark.slow
 def test_what_may_be_entered_is_said_of_the_field_with_the_focus() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")
@@ -92,6 +95,7 @@ def test_what_may_be_entered_is_said_of_the_field_with_the_focus() -> None:
     drive(FixedClient, test, size=SIZES[0], now_ms=NOW_MS)
 
 
+@pytest.mark.slow
 def test_what_comes_for_a_dialog_that_is_closed_is_dropped(world: World) -> None:
     """A preview, a layout and a new focus used to end the dashboard, because their widgets were gone."""
 

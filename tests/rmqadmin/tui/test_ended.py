@@ -78,6 +78,7 @@ def test_a_signal_ends_the_dashboard_and_leaves_the_terminal_as_it_was(opened: O
     assert settings_of(program) == before
 
 
+@pytest.mark.slow
 def test_a_dashboard_that_does_not_leave_by_itself_is_ended_all_the_same(opened: Opened) -> None:
     program = opened("tui", program=("-c", HANGS))
     before = settings_of(program)
@@ -105,6 +106,7 @@ def test_a_signal_before_the_first_frame_is_no_defect(opened: Opened) -> None:
     assert program.exitstatus == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", first_is_quick([["tui"], ["shell"]]), ids=lambda args: args[0])
 def test_without_its_terminal_a_program_ends_even_if_sighup_is_ignored(opened: Opened, args: list[str]) -> None:
     """A dashboard used to go on for ever, at up to half of a processor."""
@@ -136,6 +138,7 @@ def test_a_signal_at_a_prompt_leaves_the_terminal_as_it_was(
     assert settings_of(program) == before
 
 
+@pytest.mark.slow
 def test_an_odd_size_in_a_variable_is_not_the_terminals(opened: Opened) -> None:
     program = opened("tui", COLUMNS="99999999", LINES="-3")
     program.expect("cannot connect")

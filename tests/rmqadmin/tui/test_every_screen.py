@@ -28,6 +28,7 @@ def status(driver: Driver) -> str:
     return " ".join(driver.text.splitlines()[-3:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", first_is_quick("ctgd"))
 def test_interval_and_age_are_always_shown(world: World, key: str) -> None:
     async def test(driver: Driver) -> None:
@@ -44,6 +45,7 @@ def test_interval_and_age_are_always_shown(world: World, key: str) -> None:
     drive(world.make_client, test, interval_s=2.0)
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")
@@ -96,6 +98,7 @@ def test_an_error_is_read_to_its_end_at_80_columns() -> None:
     drive(refuses, test, interval_s=2.0, size=(80, 24))
 
 
+@pytest.mark.slow
 def test_the_filter_is_named_and_kept_on_the_way_back() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t", "slash")
@@ -118,6 +121,7 @@ def test_the_filter_is_named_and_kept_on_the_way_back() -> None:
     drive(FixedClient, test)
 
 
+@pytest.mark.slow
 def test_each_of_two_tables_has_a_filter_of_its_own() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("g")
@@ -186,6 +190,7 @@ def test_the_sheet_of_keys_can_be_read_to_its_end_at_80_columns() -> None:
     drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
 
 
+@pytest.mark.slow
 def test_what_is_typed_into_a_line_is_no_key_and_the_line_says_how_to_leave_it() -> None:
     """The search used to offer / for a filter, which went into the question, and showed no way out of it."""
 
@@ -230,6 +235,7 @@ def last_line(driver: Driver) -> str:
     return re.sub(" +", " ", driver.text.splitlines()[-1].strip())
 
 
+@pytest.mark.slow
 def test_keys_of_the_user_take_the_place_of_ours() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
@@ -242,6 +248,7 @@ def test_keys_of_the_user_take_the_place_of_ours() -> None:
     drive(FixedClient, test, keys={"filter": "ctrl+g"})
 
 
+@pytest.mark.slow
 def test_keys_of_the_user_are_not_those_of_the_table() -> None:
     """ctrl+f, which the manual gives as an example, moved the table by a page, and a capital letter sorted it."""
 
@@ -266,6 +273,7 @@ def test_a_key_of_the_user_for_an_action_that_is_not_there_is_told(said: list[st
     drive(FixedClient, test, keys=keys)
 
 
+@pytest.mark.slow
 def test_enter_is_not_offered_where_nothing_is_behind_a_row() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
@@ -278,6 +286,7 @@ def test_enter_is_not_offered_where_nothing_is_behind_a_row() -> None:
     drive(FixedClient, test)
 
 
+@pytest.mark.slow
 def test_groups_sorted_by_lag_ask_also_for_those_out_of_view(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The group that is furthest behind is the last by name, below the end of the screen."""
     with servers.standalone(tmp_path_factory.mktemp("sorted")) as server, AdminClient(server.namesrv_addr) as admin:
@@ -301,6 +310,7 @@ def test_groups_sorted_by_lag_ask_also_for_those_out_of_view(tmp_path_factory: p
         drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_a_click_opens_a_place_and_presses_a_key() -> None:
     async def test(driver: Driver) -> None:
         await driver.until_shown("g Groups")
@@ -314,6 +324,7 @@ def test_a_click_opens_a_place_and_presses_a_key() -> None:
     drive(FixedClient, test)
 
 
+@pytest.mark.slow
 def test_a_place_counts_what_is_wrong_there_on_every_screen() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")
@@ -322,6 +333,7 @@ def test_a_place_counts_what_is_wrong_there_on_every_screen() -> None:
     drive(FixedClient, test)
 
 
+@pytest.mark.slow
 def test_the_name_of_a_row_is_copied_or_the_whole_row() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("g")
@@ -337,6 +349,7 @@ def test_the_name_of_a_row_is_copied_or_the_whole_row() -> None:
     drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
 
 
+@pytest.mark.slow
 def test_of_a_message_the_id_is_copied() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("d")

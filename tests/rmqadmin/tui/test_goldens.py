@@ -382,6 +382,7 @@ def test_every_text_can_be_read_in_every_theme(steps: Steps) -> None:
     drive(make_client, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
 
 
+@pytest.mark.slow
 def test_read_only(sizes: Sizes) -> None:
     async def test(driver: Driver) -> None:
         await topics(driver)

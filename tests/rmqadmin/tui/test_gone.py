@@ -83,6 +83,7 @@ def status(driver: Driver) -> str:
     return " ".join(driver.text.splitlines()[-3:-1])
 
 
+@pytest.mark.slow
 def test_a_broker_that_dies_stays_in_the_list_and_sums_say_that_they_lack_it(pair: Pair) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")
@@ -119,6 +120,7 @@ def test_a_broker_that_dies_stays_in_the_list_and_sums_say_that_they_lack_it(pai
     drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
 
 
+@pytest.mark.slow
 def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(pair: Pair) -> None:
     """Both brokers have the group GROUP. Each also has a group that consumes only there, one on the broker that stays
     and one on the lost one."""
@@ -157,6 +159,7 @@ def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(
     drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
 
 
+@pytest.mark.slow
 def test_the_queues_of_a_lost_broker_stay_as_they_were_and_the_totals_leave_them_out(pair: Pair) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("g")
@@ -198,6 +201,7 @@ def test_a_broker_that_comes_back_is_not_gone_any_more_and_one_that_does_not_can
     drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", first_size_is_quick([(80, 24), (120, 40), (200, 60)]), ids=str)
 def test_without_anybody_to_ask_nothing_is_known(size: tuple[int, int]) -> None:
     """The screens used to say "0 groups" and "lag 0 · 0 s old"."""

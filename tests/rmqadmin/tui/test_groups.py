@@ -76,6 +76,7 @@ def test_an_offset_past_the_end_of_its_queue_takes_nothing_from_the_lag_of_other
     assert (in_list, on_pulse, queues.offsets.lag_count) == (3, 3, 3)
 
 
+@pytest.mark.slow
 def test_a_queue_of_which_nothing_was_consumed_has_no_age(world: World) -> None:
     """Brokers report 0 for it, which used to be shown as 20,780 days ago."""
 
@@ -117,6 +118,7 @@ def test_queues_of_nobody_and_of_two_are_marked(world: World) -> None:
         drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_a_member_that_does_not_answer_is_unknown_and_so_are_its_queues(world: World) -> None:
     """A queue whose owner is unknown is not reported as unowned."""
 
@@ -133,6 +135,7 @@ def test_a_member_that_does_not_answer_is_unknown_and_so_are_its_queues(world: W
         drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_unequal_subscriptions_are_marked(world: World) -> None:
     """The classic mistake: members of one group that subscribe to different things take each other's messages."""
 
@@ -170,6 +173,7 @@ def test_a_reset_is_previewed_confirmed_and_can_be_undone(world: World, state_ho
     assert len(list(state_home.rglob(f"*{world.group}*.json"))) == 1
 
 
+@pytest.mark.slow
 def test_a_dashboard_that_ends_during_a_reset_names_the_undo_file(
     world: World, state_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ from tests.support.servers import until
 WIDE = (200, 40)
 
 
+@pytest.mark.slow
 def test_the_place_leads_there_and_back_to_the_cluster() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("colon")
@@ -101,6 +102,7 @@ class Forgotten(FixedSetClient):
         return found
 
 
+@pytest.mark.slow
 def test_the_pulse_tells_of_a_slave_that_was_lost_before_it_began() -> None:
     async def test(driver: Driver) -> None:
         await driver.until(lambda: bool(lines_of(driver, "broker-a", "2 of 3 are in sync, without broker-a/3")))

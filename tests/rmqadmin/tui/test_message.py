@@ -72,6 +72,7 @@ def test_a_long_line_is_wrapped_and_unwrapped(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "end"),
     first_is_quick(
@@ -101,6 +102,7 @@ def message_of(body: bytes) -> MessageScreen:
     return MessageScreen(FoundMessage(stored, BROKER, "192.0.2.10:10911", stored.properties))
 
 
+@pytest.mark.slow
 def test_arrows_go_from_tab_to_tab_and_a_key_into_one() -> None:
     """An arrow used to move the focus into the tab, so the next one scrolled there."""
 
@@ -123,6 +125,7 @@ def test_arrows_go_from_tab_to_tab_and_a_key_into_one() -> None:
     drive(FixedClient, test, size=(120, 30), now_ms=NOW_MS)
 
 
+@pytest.mark.slow
 def test_a_body_is_copied_and_saved_as_it_is(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = b"[/red] \xff\x00"
     world.send(body, keys="raw", queue_id=1)
@@ -144,6 +147,7 @@ def test_a_body_is_copied_and_saved_as_it_is(world: World, tmp_path: Path, monke
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_a_body_is_shown_in_the_users_pager(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     pager = tmp_path / "pager"
@@ -203,6 +207,7 @@ def test_from_a_message_to_a_group_and_a_client_and_back(world: World) -> None:
         drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_why_it_is_not_known_what_a_group_did_is_said_in_words(world: World) -> None:
     """It used to be shown as mqadmin prints it: "CODE:206 DESC:the consumer group[...] not online"."""
 
@@ -236,6 +241,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]
         yield running
 
 
+@pytest.mark.slow
 def test_what_producer_and_consumers_traced_of_a_message(traced: servers.Server) -> None:
     """The producer's records come from `sendMessage -m true`; the test writes the consumers' records as Java does."""
     sent = ["sendMessage", "-n", traced.namesrv_addr, "-t", "Traced", "-p", "x", "-k", "traced-key", "-m", "true"]
@@ -286,6 +292,7 @@ def test_a_message_that_nobody_traced(traced: servers.Server) -> None:
     drive(clients_of(traced.namesrv_addr), test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_the_times_of_a_message_are_there_however_long_its_topic_is() -> None:
     """At 80 columns a long topic used to fill all four lines."""
     topic = "payments-" + "x" * 100 + "-tail"
@@ -301,6 +308,7 @@ def test_the_times_of_a_message_are_there_however_long_its_topic_is() -> None:
     drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
 
 
+@pytest.mark.slow
 def test_the_history_beside_a_message_is_wrapped_at_the_width_that_it_gets(world: World) -> None:
     """If the pane came with a resize, the history used to be wrapped at one cell, a letter a line, until it was read
     again."""

@@ -20,6 +20,7 @@ from tests.rmqadmin.tui.test_groups import at_group, line_of, queue_line
 WIDE = (200, 40)
 
 
+@pytest.mark.slow
 def test_from_the_groups_to_the_plot_of_one_and_of_a_queue(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("g")
@@ -52,6 +53,7 @@ def test_the_plot_of_brokers_and_topics(key: str, row: str, title: str) -> None:
     drive(FixedClient, test, size=WIDE, now_ms=NOW_MS)
 
 
+@pytest.mark.slow
 def test_a_plot_fits_its_own_size() -> None:
     """It was drawn when the screen changed its size. Sometimes the plot got its own new size later, and kept the old
     bars until the next sample."""
@@ -68,6 +70,7 @@ def test_a_plot_fits_its_own_size() -> None:
     drive(FixedClient, test, size=WIDE, now_ms=NOW_MS)
 
 
+@pytest.mark.slow
 def test_the_plot_of_what_a_line_of_the_pulse_is_about() -> None:
     async def test(driver: Driver) -> None:
         for table, key, title in (("brokers", "broker-b/0", "disk  -"), ("worst", GROUP, "lag time")):
@@ -88,6 +91,7 @@ def has_cursor(driver: Driver, table: str, key: str) -> bool:
     return found.cursor_key == key
 
 
+@pytest.mark.slow
 def test_queues_that_stand_still_while_members_are_online(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqadmin.tui.screens.group.SAMPLE_DEFAULT_S", 0.0)
     owned = [MessageQueue(world.topic, BROKER, 1)]
@@ -116,6 +120,7 @@ class Deleting(FixedClient):
         return super().broker_config(broker_addr, with_own_defaults=with_own_defaults) | {"fileReservedTime": "1"}
 
 
+@pytest.mark.slow
 def test_what_was_deleted_before_the_group_consumed_it_and_what_will_be() -> None:
     async def test(driver: Driver) -> None:
         await driver.until(lambda: bool(line_of(driver, GROUP, "may be deleted at any time now")))

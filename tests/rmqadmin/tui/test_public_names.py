@@ -74,6 +74,7 @@ def our_nodes() -> list[type]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_private_of_textual_is_replaced() -> None:
     """No app, screen or widget of ours has a private attribute of a name that the class of Textual below it has."""
     nodes = our_nodes()

@@ -104,6 +104,7 @@ def line_of(driver: Driver, *words: str) -> str:
     return next((line for line in driver.lines if all(word in line for word in words)), "")
 
 
+@pytest.mark.slow
 def test_from_all_is_well_to_what_is_wrong_and_to_its_cause(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_MIN_S", FAST_S)
 
@@ -149,6 +150,7 @@ async def to_the_causes(driver: Driver) -> None:
         await driver.until(lambda: driver.app.screen is pulse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unseen_min_s", first_is_quick([FAST_S, 3600.0]), ids=["while it is silent", "when it answers again"]
 )
@@ -264,6 +266,7 @@ def test_tab_goes_to_the_next_part() -> None:
     drive(FixedClient, test, size=(80, 24), interval_s=FAST_S)
 
 
+@pytest.mark.slow
 def test_the_newest_change_is_in_view_however_many_there_are() -> None:
     """The log used to keep the line of its first row, like a table that is being read. At 80 x 24, changes after the
     first five came in above the visible part."""

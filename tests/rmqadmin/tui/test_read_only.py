@@ -83,6 +83,7 @@ def test_what_refreshes_can_change_nothing_in_any_mode(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World) -> None:
     async def line(driver: Driver, text: str) -> None:
         await driver.press("colon")

@@ -13,6 +13,7 @@ from tests.rmqadmin.tui.opened import Driver, drive
 from tests.support.quick import first_is_quick
 
 
+@pytest.mark.slow
 def test_tables_are_sorted_as_they_were_left() -> None:
     async def sort(driver: Driver) -> None:
         await driver.press("t")
@@ -43,6 +44,7 @@ def test_what_another_dashboard_remembers_is_kept_and_what_cannot_be_read_is_for
     assert set(read_remembered().orders) == {"topics"}
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_written_it_says_so(state_home: Path, said: list[str]) -> None:
     state_home.write_text("a file where the directory should be")
 
@@ -87,6 +89,7 @@ def test_an_interval_that_nobody_can_choose_is_forgotten() -> None:
     assert read_remembered().interval_s == 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     first_is_quick([b'{"orders": [', b'{"theme": "\xff"}', b'{"a":' + b"[" * 100_000]),

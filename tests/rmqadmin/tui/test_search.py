@@ -50,6 +50,7 @@ def test_search(world: World, wanted: Callable[[FoundMessage], str]) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", first_is_quick(["x", "tag:x"]), ids=["index", "scan"])
 def test_an_unknown_topic_is_said(world: World, wanted: str) -> None:
     async def test(driver: Driver) -> None:
@@ -85,6 +86,7 @@ def status(driver: Driver) -> str:
     return driver.text.splitlines()[-2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wanted", "keys"),
     first_is_quick([
@@ -119,6 +121,7 @@ def test_scans_say_how_much_they_scanned_and_why_they_stopped(world: World, want
     drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_a_window_of_time_limits_what_is_scanned_and_what_the_index_gives(world: World) -> None:
     async def test(driver: Driver) -> None:
         await asked(driver, world.topic, "tag:A", "-3h..1h")
@@ -135,6 +138,7 @@ def test_a_window_of_time_limits_what_is_scanned_and_what_the_index_gives(world:
     drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_a_scan_that_stops_early_goes_on_where_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "MATCHES_MAX", 2)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pytest
+
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.screens.base import SORT_ASKED_AGAIN_MAX
 from rmqadmin.tui.sources import groups
@@ -99,6 +101,7 @@ def test_the_clients_of_a_listed_group_are_asked_every_ten_seconds_though_there_
     assert asked == [name] * 3
 
 
+@pytest.mark.slow
 def test_topics_out_of_view_are_asked_for_less_often_when_all_are_known() -> None:
     """Each refresh asks only for rows in view, unless rows are sorted by their numbers."""
     asked = ManyTopics.asked
@@ -126,6 +129,7 @@ def test_topics_out_of_view_are_asked_for_less_often_when_all_are_known() -> Non
     drive(ManyTopics, test, now_ms=NOW_MS)
 
 
+@pytest.mark.slow
 def test_a_screen_that_is_not_shown_asks_nothing() -> None:
     asked = ManyTopics.asked
 

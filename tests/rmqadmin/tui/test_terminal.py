@@ -102,6 +102,7 @@ def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) 
     assert not re.findall(r"url\(\s*[\"']?https?:", picture), "a picture loads nothing from anywhere"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", first_size_is_quick([(80, 24), (120, 40), (200, 60)]), ids=str)
 def test_at_every_size_a_reset_can_be_carried_out(world: World, tmp_path: Path, size: tuple[int, int]) -> None:
     """It works down to 80 x 24, where the fixed keys are still shown."""
@@ -143,6 +144,7 @@ def test_an_example_in_the_help_opens_it(world: World, tmp_path: Path, example: 
     assert program.exitstatus == 0, program.before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [["-n", "nonsense:x"], ["--access-key", "half-a-pair"]], ids=["address", "pair"])
 def test_what_is_wrong_with_the_options_is_said_before_the_first_frame(
     world: World, tmp_path: Path, wrong: list[str]
@@ -162,6 +164,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_defect_ends_it_with_a_status_that_says_so(world: World, tmp_path: Path) -> None:
     """The status used to be 0, because Textual prints the exception and returns. That hid that the dashboard did not
     start on Python 3.12."""

@@ -19,6 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return themes_dir()
 
 
+@pytest.mark.slow
 def test_a_theme_of_ones_own_is_chosen_and_kept_and_a_bad_one_is_told(folder: Path, said: list[str]) -> None:
     (folder / "mine.toml").write_text('primary = "#102030"\nbackground = "white"\ndark = false\n')
     (folder / "broken.toml").write_text("primary = ")

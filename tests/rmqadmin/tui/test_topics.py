@@ -38,6 +38,7 @@ def test_topics_show_marks_queues_and_how_much_they_hold(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_down_from_a_topic_to_a_message_and_back_with_cursor_and_filter(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t", "slash")
@@ -58,6 +59,7 @@ def test_down_from_a_topic_to_a_message_and_back_with_cursor_and_filter(world: W
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_queues_that_consumers_do_not_read_are_marked_and_shown(world: World) -> None:
     """The dashboard showed a raw refusal 29 in place of their messages."""
     addr = world.server.broker_addr
@@ -143,6 +145,7 @@ def test_a_permission_is_previewed_confirmed_by_name_and_changed(world: World, s
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_another_name_changes_nothing(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_topic(driver, world)
@@ -160,6 +163,7 @@ def test_another_name_changes_nothing(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_a_name_can_be_typed_only_under_the_preview_of_what_will_be_done(world: World) -> None:
     """If a mark changed while the name was there, the change would be carried out without having been shown."""
 

@@ -71,6 +71,7 @@ def test_ctrl_c_names_the_key_that_quits() -> None:
     drive(FixedClient, test)
 
 
+@pytest.mark.slow
 def test_escape_leaves_the_search_and_its_key_goes_to_the_question() -> None:
     """After two of them, a key was text; and what was typed at the next visit were keys."""
 

@@ -209,6 +209,7 @@ def test_marked_ones_are_exported_as_msg_export_does(world: World, tmp_path: Pat
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_a_wide_terminal_shows_what_is_in_the_message_under_the_cursor(world: World) -> None:
     make_letters(world, 1)
 
@@ -293,6 +294,7 @@ def test_from_the_shell_a_redrive_is_written_down(world: World, tmp_path: Path, 
     assert change["action"].startswith(f"redrive of 1 dead letter to {retry_topic(world.group)}, job ")
 
 
+@pytest.mark.slow
 def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +329,7 @@ def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
     drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_letters_that_were_redriven_before_are_marked_as_such_and_left_out_of_all(world: World) -> None:
     """Only the dialog of the next redrive used to show this."""
     make_letters(world, 2)
@@ -359,6 +362,7 @@ def keys_of(screen: MessagesScreen, key: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_it_is_told_when_not_all_that_match_could_be_marked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result of one pull is not cut: here 32 messages."""
     monkeypatch.setattr("rmqadmin.tui.sources.messages.WINDOW_COUNT", 2)

@@ -224,6 +224,7 @@ def _fields(path: Path) -> tuple[int, ...]:
     return tuple(int.from_bytes(data[at : at + 8], "big", signed=True) for at in range(0, 56, 8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other_count", [1, 3, 7])
 def test_every_timer_comes_once_under_the_timercheck_of_another_store(tmp_path: Path, other_count: int) -> None:
     clock, other_clock = Clock(timers.START_MS + 300), Clock(timers.START_MS + 300)

@@ -107,6 +107,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield addr
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_is_there_and_messages_are_taken_again(server: str, tmp_path: Path) -> None:
     """It used to refuse messages until somebody had started it again."""
     sent: dict[int, bytes] = {}

@@ -125,6 +125,7 @@ def test_a_signal_stops_it_cleanly(start_standalone: StartStandalone, sig: signa
     assert "event=stopped" in server.log_tail()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_it_starts_ends_it_without_a_traceback(sig: signal.Signals) -> None:
     """Some moments are in the imports, some in the start of the broker, some when it is ready. What Python itself does
@@ -226,6 +227,7 @@ def test_settings_and_key_values_of_the_nameserver_are_kept(tmp_path: Path) -> N
         assert wire.ask(RequestCode.GET_KV_CONFIG, ask).ext == {"value": "v"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["closed", "full", "a pipe that nobody reads"])
 def test_a_server_whose_ready_line_cannot_be_written_serves(target: str, tmp_path: Path) -> None:
     """It ended with a traceback. Its clients need no such line."""

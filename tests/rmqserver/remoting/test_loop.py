@@ -321,6 +321,7 @@ def test_a_peer_that_never_reads_is_closed_at_the_limit(monkeypatch: pytest.Monk
         assert service.closed == [service.last]
 
 
+@pytest.mark.slow
 def test_many_large_answers_are_made_only_as_fast_as_the_peer_reads_them() -> None:
     """64 KiB of small requests asked for 700 answers of 1 MiB. All of them used to be made in one round, before any was
     sent."""

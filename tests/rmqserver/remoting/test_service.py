@@ -183,6 +183,7 @@ def test_raw_ext_fields_are_not_decoded_for_a_gate_that_does_not_want_them(
     assert door.seen == [(GROUP, ConsumerGroupHeader(consumer_group="g"), {})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["gate", "handler", "fields"])
 def test_a_flood_of_refusals_leaves_nothing_to_the_garbage_collector(sent: Sent, where: str) -> None:
     """Each refusal used to leave its frames in a cycle. The collector took 0.3 s for those of 10,000, while everybody

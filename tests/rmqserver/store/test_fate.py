@@ -149,6 +149,7 @@ def check_live_and_replayed(sys_flags: list[int], host: bytes, each: Send) -> li
     return answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", first_is_quick(HOSTS.values()), ids=HOSTS)
 @pytest.mark.parametrize("each", SENDS.values(), ids=SENDS)
 def test_live_and_replayed_agree_for_every_sys_flag(host: bytes, each: Send) -> None:

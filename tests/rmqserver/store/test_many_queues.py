@@ -179,6 +179,7 @@ def test_removed_queues_are_made_again(how: str) -> None:
     assert all(bodies(store, topic) == [b"0", b"1"] for topic in TOPICS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["closed", "killed"])
 def test_a_start_that_makes_queues_again_may_be_killed_at_any_moment(how: str) -> None:
     """The newest message's queue was restored and others were not, and an old mark used to vouch for all of them."""

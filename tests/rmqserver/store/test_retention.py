@@ -117,6 +117,7 @@ def many_queues(make_store: MakeStore, clock: Clock) -> tuple[MessageStore, Coun
     return make_store(disk=disk, options=dataclasses.replace(OPTIONS, delete_file_batch_max=1 << 30)), disk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks_before", first_is_quick([True, False]))
 def test_many_queues_are_cleaned_in_portions_and_most_are_not_even_opened(
     many_queues: tuple[MessageStore, CountingDisk], tmp_path: Path, looks_before: bool

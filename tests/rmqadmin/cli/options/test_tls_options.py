@@ -186,6 +186,7 @@ def test_a_variable_says_yes_or_no(monkeypatch: pytest.MonkeyPatch) -> None:
         CommonOptions().settings().setting("tls")
 
 
+@pytest.mark.slow
 def test_a_load_is_made_over_tls(
     run: Rmqadmin, secured: Server, authority: Authority, own: Signed, fresh: Callable[[str], str]
 ) -> None:

@@ -88,6 +88,7 @@ print("rates", rates, input("who? "))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 140])
 def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
     child = pexpect.spawn(

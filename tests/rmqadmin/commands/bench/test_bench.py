@@ -149,6 +149,7 @@ def test_the_systems_own_topics_are_refused(rmqadmin: Rmqadmin) -> None:
         assert (ran.status, f"{name} is not a topic for a load" in ran.err) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["send", "consume", "latency"])
 def test_ctrl_c_ends_with_the_figures_so_far(terminal: Terminal, topic: str, command: str) -> None:
     """They used to come after 5 seconds, averaged over these, with the answers under way as errors, and status 0."""

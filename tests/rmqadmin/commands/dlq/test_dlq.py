@@ -342,6 +342,7 @@ def test_a_letter_that_does_not_say_where_it_came_from_stays_where_it_is(rmqadmi
     assert "nothing in it says which topic it was first sent to" in failure
 
 
+@pytest.mark.slow
 def test_at_a_terminal_of_80_columns(dead: Dead, tmp_path: Path) -> None:
     """The program shows the plan and asks for the group's name, and no line is longer than the terminal."""
     env = {

@@ -372,6 +372,7 @@ def test_standard_input_and_a_file_of_the_same_content_are_one_source(
     assert store.bodies(copy) == [b"one", b"two"]
 
 
+@pytest.mark.slow
 def test_a_finished_import_is_not_repeated_by_accident(
     rmqadmin: Rmqadmin, store: Store, tmp_path: Path, terminal: Terminal
 ) -> None:

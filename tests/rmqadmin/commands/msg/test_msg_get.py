@@ -52,6 +52,7 @@ def is_found(rmqadmin: Rmqadmin, handle: str | None, topic: str | None = None) -
     return ran.status == 0 and (topic is None or ran.items[0]["topic"] == topic)
 
 
+@pytest.mark.slow
 def test_every_id_and_place_leads_to_the_message(rmqadmin: Rmqadmin, sent: Sent) -> None:
     result = sent.send(b"one", keys=["GET-ONE", "GET-TWO"])
     until(lambda: rmqadmin("msg", "get", "GET-ONE").status == 0)
@@ -126,6 +127,7 @@ def test_a_person_sees_how_it_was_found_and_the_body_as_its_kind_suggests(rmqadm
     assert kinds == list(ids)
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_named_and_nothing_at_all_is_not_found(rmqadmin: Rmqadmin, sent: Sent) -> None:
     there = sent.send(b"there").offset_message_id
     ran = rmqadmin("-o", "name", "msg", "get", "no-such-key", there, "A" * 32)

@@ -92,6 +92,7 @@ def root(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Path:
     return fill(tmp_path_factory.mktemp("damaged") / "store", is_closed=request.param)
 
 
+@pytest.mark.slow
 def test_every_damage_is_shown(root: Path) -> None:
     look_at_many(root, 1, QUICK_COUNT)
 

@@ -38,6 +38,7 @@ def test_a_record_is_taken_that_an_interpreter_of_the_tree_takes(seed: int, foun
         assert matches_values(*values) is wanted, (text, raw)
 
 
+@pytest.mark.slow
 @given(raw_properties, st.sampled_from(NAMES))
 @example(b"a\x011", "a")  # the first property, and without an end
 @example(b"b\x011\x02a\x012", "a")

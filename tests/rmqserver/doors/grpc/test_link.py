@@ -135,6 +135,7 @@ def test_headers_without_end_are_refused(typed_server: Server, client: GrpcClien
     assert _route(client) == Code.OK
 
 
+@pytest.mark.slow
 def test_a_peer_that_does_not_read_is_ended(
     client: GrpcClient, topic_and_group: TopicAndGroup, connect: Connect
 ) -> None:

@@ -38,6 +38,7 @@ def stamps(directory: Path) -> dict[str, tuple[int, int, bytes]]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_is_touched_and_the_end_is_that_of_a_real_start(unpacked: Path, tmp_path: Path) -> None:
     real = shutil.copytree(unpacked, tmp_path / "store")
     store = MessageStore(real, SIZES, clock_ms=Clock(), background=False)

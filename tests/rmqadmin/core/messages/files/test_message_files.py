@@ -62,6 +62,7 @@ def test_what_is_written_is_read(batches: list[list[FoundMessage]], format: File
     assert list(read_untrusted(file, format)) == [exported(one) for batch in batches for one in batch]
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(messages(born_ms_max=1 << 50), max_size=3), max_size=4))
 def test_what_is_written_as_parquet_is_read(batches: list[list[FoundMessage]]) -> None:
     file = file_of(batches, FileFormat.PARQUET)
