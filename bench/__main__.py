@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.broker import (
+    brokers,
     cold,
     delivery,
     grpc,
@@ -47,6 +48,7 @@ PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "idle": lambda load, extent: idle.take(extent),
     "long-polls": lambda load, extent: long_polls.take(extent),
     "neighbours": neighbours.take,
+    "brokers": brokers.take,
     "cold": lambda load, extent: cold.take(extent),
     "guarded": guarded.take,
     "tls": tls.take,
