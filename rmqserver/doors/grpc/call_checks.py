@@ -84,21 +84,22 @@ def check_message(message: Any, now_ms: int) -> None:
     _check_names(system)
     _check_user_properties(message.user_properties, system)
     _check_times(system, now_ms)
-    if system.HasField("lite_topic"):
+    if system.lite_topic:
         check_lite_topic(system.lite_topic)
     if system.priority < 0:
         raise CallRefused(Code.BAD_REQUEST, "The priority must be greater than or equal to 0.")
 
 
 def _check_names(system: Any) -> None:
-    if system.HasField("tag"):
+    """An empty one is none."""
+    if system.tag:
         _check_text(Code.ILLEGAL_MESSAGE_TAG, "tag", system.tag)
         if "|" in system.tag:
             raise CallRefused(Code.ILLEGAL_MESSAGE_TAG, "tag cannot contain '|'")
     for key in system.keys:
         if key:
             _check_text(Code.ILLEGAL_MESSAGE_KEY, "key", key)
-    if system.HasField("message_group"):
+    if system.message_group:
         group, size = system.message_group, MESSAGE_GROUP_SIZE_MAX_BYTES
         _check_text(Code.ILLEGAL_MESSAGE_GROUP, "message group", group)
         if len(group.encode()) > size:

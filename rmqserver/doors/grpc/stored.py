@@ -34,11 +34,11 @@ def type_of(message: Any) -> Type:
         return Type.TRANSACTION
     if system.HasField("delivery_timestamp"):
         return Type.DELAY
-    if system.HasField("message_group") or props.SHARDING_KEY in message.user_properties:
+    if system.message_group or props.SHARDING_KEY in message.user_properties:
         return Type.FIFO
     if system.HasField("priority"):
         return Type.PRIORITY
-    return Type.LITE if system.HasField("lite_topic") else Type.NORMAL
+    return Type.LITE if system.lite_topic else Type.NORMAL
 
 
 def _type_of_stored(properties: dict[str, str]) -> Type:
@@ -59,7 +59,7 @@ def properties_of(message: Any, kind: Type, peer_address: str) -> dict[str, str]
     found = dict(message.user_properties)
     found[props.UNIQUE_KEY] = system.message_id
     found[props.PRODUCER_GROUP] = message.topic.name
-    if system.HasField("tag"):
+    if system.tag:
         found[props.TAGS] = system.tag
     if keys := " ".join(system.keys):
         found[props.KEYS] = keys
@@ -69,11 +69,11 @@ def properties_of(message: Any, kind: Type, peer_address: str) -> dict[str, str]
             found[props.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(system.orphaned_transaction_recovery_duration.seconds)
     if system.HasField("delivery_timestamp"):
         found[props.TIMER_DELIVER_MS] = str(ms_of(system.delivery_timestamp))
-    if system.HasField("message_group"):
+    if system.message_group:
         found[props.SHARDING_KEY] = system.message_group
     if system.HasField("priority"):
         found[props.PRIORITY] = str(system.priority)
-    if system.HasField("lite_topic"):
+    if system.lite_topic:
         found[props.LITE_TOPIC] = system.lite_topic
     if system.HasField("trace_context"):
         found[props.TRACE_CONTEXT] = system.trace_context

@@ -160,6 +160,14 @@ def test_the_user_sets_what_the_proxy_lets_through(client: GrpcClient, topic_and
     assert (dict(got.user_properties), list(got.system_properties.keys)) == (given, keys)
 
 
+def test_an_empty_tag_group_or_lite_topic_is_none(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, group = topic_and_group()
+    assert send(client, topic, b"x", tag="", message_group="", lite_topic="").status.code == Code.OK
+    (got,) = receive(client, topic, group)
+    assert got.system_properties.message_type == value("MessageType", "NORMAL")
+    assert not got.system_properties.HasField("tag")
+
+
 @pytest.mark.parametrize("more", [{"keys": ["k" * 16_384]}, {"tag": "t" * 16_384}])
 def test_tag_and_keys_count_as_properties(
     client: GrpcClient, topic_and_group: TopicAndGroup, more: dict[str, Any]
