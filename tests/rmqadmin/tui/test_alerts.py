@@ -16,6 +16,7 @@ from tests.rmqadmin.tui.test_groups import line_of
 FAST_S = 0.1
 
 
+@pytest.mark.slow
 def test_an_alert_is_seen_and_heard_and_over(
     world: World, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

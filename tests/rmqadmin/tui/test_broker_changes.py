@@ -14,6 +14,7 @@ from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 SMALL = (80, 24)
 
 
+@pytest.mark.slow
 def test_a_property_is_changed_and_read_back(world: World) -> None:
     addr, key = world.server.broker_addr, "transactionCheckMax"
     before = world.admin.broker_config(addr)[key]
@@ -57,6 +58,7 @@ def test_a_grant_and_its_end_have_a_way_back(world: World) -> None:
     world.admin.delete_user(addr, user)
 
 
+@pytest.mark.slow
 def test_a_grant_of_several_resources_says_how_each_is_taken_back(world: World) -> None:
     addr, user = world.server.broker_addr, f"s-{world.group}"
     resources = [f"Topic:{world.topic}", f"Group:{world.group}"]

@@ -22,6 +22,7 @@ def bare(tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.slow
 def test_every_empty_table_says_that_there_is_nothing(bare: Server) -> None:
     async def test(driver: Driver) -> None:
         for key, words in (
@@ -90,6 +91,7 @@ def test_a_key_that_needs_a_row_tells_why_there_is_none(bare: Server, said: list
     drive(clients_of(bare.namesrv_addr), test)
 
 
+@pytest.mark.slow
 def test_what_nobody_has_told_is_unknown_and_not_nothing() -> None:
     nobody = f"127.0.0.1:{free_ports()[0]}"
 

@@ -132,6 +132,7 @@ class Leaving(FixedSetClient):
         return found
 
 
+@pytest.mark.slow
 def test_a_change_of_a_set_leads_from_the_pulse_to_masters(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line named no broker and led nowhere."""
     monkeypatch.setattr(Leaving, "leaves", [])
@@ -165,6 +166,7 @@ class Deaf(FixedSetClient):
         raise RefusedError(ResponseCode.NO_PERMISSION, "no", address=broker_addr)
 
 
+@pytest.mark.slow
 def test_nothing_is_said_to_be_well_while_no_broker_answers() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c", "5")

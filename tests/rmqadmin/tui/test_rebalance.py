@@ -21,6 +21,7 @@ from tests.rmqadmin.tui.test_groups import at_group, every_queue, line_of, queue
 WIDE = (200, 40)
 
 
+@pytest.mark.slow
 def test_a_member_leaves_and_the_other_takes_its_queues(world: World) -> None:
     one = ScriptedMember(world.server, world.group, world.topic, client_id="one", owns=queues(world, 0, 1))
     two = ScriptedMember(world.server, world.group, world.topic, client_id="two", owns=queues(world, 2, 3))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
@@ -67,6 +69,7 @@ def test_a_message_is_sent_to_the_queue_that_the_preview_shows(world: World, tmp
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_a_message_is_delayed(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")
@@ -84,6 +87,7 @@ def test_a_message_is_delayed(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_by_a_read_only_dashboard(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")

@@ -26,6 +26,7 @@ def config_of(world: World, topic: str) -> TopicConfig | None:
     return read_topic(world.admin, world.server.broker_addr, topic)
 
 
+@pytest.mark.slow
 def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> None:
     topic = f"{world.topic}-made"
 

@@ -51,6 +51,7 @@ def record(world: World, path: Path) -> None:
     writer.close()
 
 
+@pytest.mark.slow
 def test_the_same_screens_step_by_step(world: World, tmp_path: Path) -> None:
     path = tmp_path / "recording"
     record(world, path)
