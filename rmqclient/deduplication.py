@@ -307,8 +307,8 @@ class Deduplication:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[Connection]:
-        """One that nobody else uses meanwhile. After an error it is rolled back, or closed with all idle ones if that
-        fails: the database may have started again."""
+        """One that nobody else uses meanwhile. After an error it is rolled back, or closed with all idle ones if it
+        does not answer any more: the database may have started again."""
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -316,9 +316,7 @@ class Deduplication:
         try:
             yield connection
         except BaseException:
-            try:
-                connection.rollback()
-            except Exception:  # as each driver says that a connection is gone
+            if not self._is_usable(connection):
                 with contextlib.suppress(Exception):
                     connection.close()
                 self._close_idle()
@@ -329,6 +327,15 @@ class Deduplication:
                 self._idle.append(connection)
                 if self._is_closed:
                     self._close_idle()
+
+    def _is_usable(self, connection: Connection) -> bool:
+        """Rolls back. Some drivers only do that if they know of a transaction, and so say nothing of a connection that
+        is gone."""
+        try:
+            connection.rollback()
+            return self._has_table(connection)
+        except Exception:  # as each driver says that it is gone
+            return False
 
     def _close_idle(self) -> None:
         while self._idle:

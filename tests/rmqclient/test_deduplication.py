@@ -271,10 +271,6 @@ def test_a_database_that_is_gone_makes_messages_come_again_and_is_connected_anew
                 raise sqlite3.OperationalError("gone")
             return super().cursor(*args)
 
-        def rollback(self) -> None:
-            self.cursor()
-            super().rollback()
-
     def connect() -> Breakable:
         opened.append(sqlite3.connect(file, check_same_thread=False, factory=Breakable))
         return opened[-1]
