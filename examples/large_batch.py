@@ -12,7 +12,7 @@ COUNT = 20_000
 messages = [Message("Readings", b"sensor %d" % number, keys=[f"reading-{number}"]) for number in range(COUNT)]
 with Producer.blocking(NAMESRV_ADDR, "sensors") as producer:
     began_s = time.monotonic()
-    results = [producer.send_batch(batch) for batch in producer.split(messages)]
+    results = [producer.send_batch(batch, timeout_s=60) for batch in producer.split(messages)]
     took_s = time.monotonic() - began_s
 stored = sum(len(result.message_id.split(",")) for result in results)
 print(stored, "messages in", len(results), "batches")
