@@ -58,11 +58,16 @@ func tagged(tag string) func(*rmq.Message) {
 	return func(made *rmq.Message) { made.SetTag(tag) }
 }
 
-func receive(count int, expression *rmq.FilterExpression) {
-	consumer, err := rmq.NewSimpleConsumer(config(), rmq.WithSimpleAwaitDuration(10*time.Second),
+func consumer(expression *rmq.FilterExpression) rmq.SimpleConsumer {
+	made, err := rmq.NewSimpleConsumer(config(), rmq.WithSimpleAwaitDuration(10*time.Second),
 		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: expression}))
 	must(err)
-	must(consumer.Start())
+	must(made.Start())
+	return made
+}
+
+func receive(count int, expression *rmq.FilterExpression) {
+	consumer := consumer(expression)
 	for count > 0 {
 		messages, err := consumer.Receive(context.TODO(), 16, 15*time.Second)
 		if err != nil {
@@ -132,6 +137,36 @@ func check() {
 	must(running.GracefulStop())
 }
 
+// Sends numbers until it is killed; says which of them were taken.
+func sendOn() {
+	running := producer()
+	for number := 0; ; number++ {
+		if _, err := running.Send(context.TODO(), message(fmt.Sprint(number))); err != nil {
+			fmt.Println("failed", number, err)
+		} else {
+			fmt.Println("sent", number)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func receiveOn() {
+	consumer := consumer(rmq.SUB_ALL)
+	for {
+		messages, err := consumer.Receive(context.TODO(), 16, 15*time.Second)
+		if err != nil {
+			fmt.Println("failed", err)
+			time.Sleep(100 * time.Millisecond)
+		}
+		for _, each := range messages {
+			told(each)
+			if err := consumer.Ack(context.TODO(), each); err != nil {
+				fmt.Println("failed", err)
+			}
+		}
+	}
+}
+
 func main() {
 	endpoints, topic, group = os.Args[1], os.Args[3], os.Args[4]
 	os.Setenv("mq.consoleAppender.enabled", "false")
@@ -167,6 +202,10 @@ func main() {
 	case "check":
 		check()
 		receive(1, all)
+	case "send-on":
+		sendOn()
+	case "receive-on":
+		receiveOn()
 	default:
 		must(fmt.Errorf("no scene %s", os.Args[2]))
 	}

@@ -31,11 +31,16 @@ async function send(bodies, fields) {
   await running.shutdown();
 }
 
-async function receive(count, expression = FilterExpression.SUB_ALL) {
-  const consumer = new SimpleConsumer({
+async function simpleConsumer(expression) {
+  const made = new SimpleConsumer({
     ...common, consumerGroup: group, subscriptions: new Map([[topic, expression]]), awaitDuration: 10000,
   });
-  await consumer.startup();
+  await made.startup();
+  return made;
+}
+
+async function receive(count, expression = FilterExpression.SUB_ALL) {
+  const consumer = await simpleConsumer(expression);
   while (count > 0) {
     for (const message of await consumer.receive(16, 15000)) {
       told(message);
@@ -87,6 +92,31 @@ async function check() {
   await running.shutdown();
 }
 
+// Sends numbers until it is killed; says which of them were taken.
+async function sendOn() {
+  const running = await producer();
+  for (let number = 0; ; number++) {
+    await running.send({ topic, body: Buffer.from(String(number)) })
+      .then(() => console.log('sent', number), error => console.log('failed', number, String(error)));
+    await pause(20);
+  }
+}
+
+async function receiveOn() {
+  const consumer = await simpleConsumer(FilterExpression.SUB_ALL);
+  for (;;) {
+    try {
+      for (const message of await consumer.receive(16, 15000)) {
+        told(message);
+        await consumer.ack(message);
+      }
+    } catch (error) {
+      console.log('failed', String(error));
+      await pause(100);
+    }
+  }
+}
+
 const SCENES = {
   simple: async () => { await send(['one', 'two', 'three'], { tag: 'A' }); await receive(3); },
   tags: async () => { await send(['a'], { tag: 'A' }); await send(['b'], { tag: 'B' }); await receive(1, 'B'); },
@@ -101,6 +131,8 @@ const SCENES = {
   delay: async () => { await send(['late'], { deliveryTimestamp: new Date(Date.now() + 2000) }); await receive(1); },
   transaction: async () => { await transaction(); await receive(1); },
   check: async () => { await check(); await receive(1); },
+  'send-on': sendOn,
+  'receive-on': receiveOn,
 };
 
 SCENES[scene]().then(() => process.exit(0), error => {
