@@ -20,7 +20,6 @@ from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.request_reply import OpenRequests, is_reply, reply_to
 from rmqclient.sending import (
     COMPRESS_FROM_BYTES,
-    COMPRESS_LEVEL,
     MESSAGE_SIZE_MAX_BYTES,
     STORED_CODES,
     Compression,
@@ -50,6 +49,7 @@ from rmqproto.errors import (
 )
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.sending import RecallHeader
+from rmqproto.message.compression import LEVEL, check_compression
 from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
 from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
@@ -107,7 +107,8 @@ class Producer(Lifetime):
         retry_another_broker_when_not_stored: bool = False,
         send_latency_fault_enable: bool = False,
         compress_from_bytes: int = COMPRESS_FROM_BYTES,
-        compress_level: int = COMPRESS_LEVEL,
+        compress_type: str = "zlib",
+        compress_level: int = LEVEL,
     ):
         """``trace``: writes a record of every send to RMQ_SYS_TRACE_TOPIC, or to the topic named. ``instance_name``:
         the second half of the client id. ``idempotent``: rmqserver stores a message once, however often it is sent. A
@@ -118,17 +119,19 @@ class Producer(Lifetime):
         ``retry_times``: further attempts of a send whose queue is free, each on another broker if there is one.
         ``retry_another_broker_when_not_stored``: also after an answer that is not SEND_OK, though the message may then
         be stored twice. ``send_latency_fault_enable``: brokers that were slow or failed are avoided for a while.
-        ``compress_from_bytes``, ``compress_level``: which bodies zlib compresses, and how (0 to 9).
+        ``compress_from_bytes``, ``compress_type``, ``compress_level``: which bodies are compressed, by zlib, lz4 or
+        zstd (the latter two with the extra ``compression``), and how well (0 to 9; LZ4 has no levels).
 
-        UsageError for invalid addresses or an invalid group."""
+        UsageError for invalid addresses, an invalid group, and a compression that is not to be had."""
         if problem := group_problem(group):
             raise UsageError(problem)
+        check_compression(compress_type, compress_level)
         self.group = group
         self._timeout_s = timeout_s
         self._body_max_bytes = min(max_message_size_bytes, BODY_SIZE_MAX_BYTES)
         self._attempts = 1 + max(0, retry_times)
         self._retries_not_stored = retry_another_broker_when_not_stored
-        self._compression = Compression(compress_from_bytes, compress_level)
+        self._compression = Compression(compress_from_bytes, compress_type, compress_level)
         self._turns = QueuesInTurn(avoids_slow_brokers=send_latency_fault_enable, clock_s=anyio.current_time)
         self._traces = Traces.wanted(group, trace)
         self._lines = SequenceLines() if idempotent else None

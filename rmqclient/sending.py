@@ -10,7 +10,6 @@ import dataclasses
 import math
 import random
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,10 +22,10 @@ from rmqproto.headers.base import from_ext, to_ext
 from rmqproto.headers.sending import SendAnswer, SendHeaderV2
 from rmqproto.java.java_hash import java_hash, jump_hash
 from rmqproto.message import properties as props
+from rmqproto.message.compression import LEVEL, compressed
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.message.producer_sequence import ProducerSequence
 from rmqproto.message.record import BatchItem, encode_batch
-from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_ZLIB
 from rmqproto.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, lite_topic_problem, topic_problem
 from rmqproto.wire.command import Command
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
@@ -42,8 +41,6 @@ MESSAGE_SIZE_MAX_BYTES = 4 * 1024 * 1024
 """Apache's default for producers and brokers (``maxMessageSize``)."""
 
 COMPRESS_FROM_BYTES = 4096
-COMPRESS_LEVEL = 5
-COMPRESSED_ZLIB = COMPRESSED | COMPRESSION_ZLIB
 
 DEFAULT_TOPIC_QUEUE_NUMS = 4
 """Queues of a topic that the broker creates because of a send."""
@@ -70,10 +67,11 @@ _unique_ids = UniqueIds()
 
 
 class Compression(NamedTuple):
-    """Bodies from ``from_bytes`` on are compressed by zlib, at ``level`` 0 to 9."""
+    """Which bodies are compressed, and how (``rmqproto.message.compression``)."""
 
     from_bytes: int = COMPRESS_FROM_BYTES
-    level: int = COMPRESS_LEVEL
+    kind: str = "zlib"
+    level: int = LEVEL
 
 
 COMPRESSION = Compression()
@@ -124,8 +122,8 @@ class SendRequests:
             message = _retry_counts_to_header(message, ext)
         properties, unique_key = message_properties(message)
         if len(body) >= self._compression.from_bytes:
-            body = zlib.compress(body, self._compression.level)
-            sys_flag |= COMPRESSED_ZLIB
+            body, bits = compressed(body, self._compression.kind, self._compression.level)
+            sys_flag |= bits
         if sys_flag:
             ext[_SYS_FLAG] = str(sys_flag)
         if message.flag:

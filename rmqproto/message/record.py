@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-import zlib
 from zlib import crc32
 
 import msgspec
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
+from rmqproto.message.compression import beginning_untrusted
 from rmqproto.message.message_id import offset_id
 from rmqproto.message.sys_flag import (
     BORN_HOST_V6,
     COMPRESSED,
-    COMPRESSION_LZ4,
-    COMPRESSION_TYPE_MASK,
-    COMPRESSION_ZSTD,
     HOST_V4_SIZE,
     HOST_V6_SIZE,
     HOSTS_V6,
@@ -97,7 +94,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
 
     def plain_body(self, size_max_bytes: int = PLAIN_BODY_MAX_BYTES) -> bytes:
         """The body, decompressed if the record says so. ProtocolError if that fails, gives more than so many bytes, or
-        needs LZ4 or Zstandard."""
+        needs a library that is missing."""
         if not self.sys_flag & COMPRESSED:
             return self.body
         plain, is_whole = self._inflated(size_max_bytes)
@@ -114,16 +111,10 @@ class StoredMessage(msgspec.Struct, frozen=True):
         return self._inflated(size_max_bytes)[0]
 
     def _inflated(self, size_max_bytes: int) -> tuple[bytes, bool]:
-        """Up to ``size_max_bytes`` of a compressed body, and whether that is all of it."""
-        kind = self.sys_flag & COMPRESSION_TYPE_MASK
-        if kind in (COMPRESSION_LZ4, COMPRESSION_ZSTD):
-            name = "LZ4" if kind == COMPRESSION_LZ4 else "Zstandard"
-            raise ProtocolError(f"message {self.message_id} is compressed with {name}, which is not supported here")
-        inflate = zlib.decompressobj()
         try:
-            return inflate.decompress(self.body, size_max_bytes), inflate.eof
-        except zlib.error as error:
-            raise ProtocolError(f"message {self.message_id}: compressed body is damaged: {error}") from None
+            return beginning_untrusted(self.body, self.sys_flag, size_max_bytes)
+        except ProtocolError as error:
+            raise ProtocolError(f"message {self.message_id}: {error}", hint=error.hint) from None
 
 
 def host_text(host: bytes) -> str:

@@ -3,15 +3,15 @@ target."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.message import properties as props
+from rmqproto.message.compression import compressed
 from rmqproto.message.message_id import UniqueIds
-from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK, COMPRESSION_ZLIB
+from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
 from rmqproto.wording import counted
 from rmqreplay.ledger.letters import mark_of
@@ -88,9 +88,9 @@ class Redrive:
             return Rejected(place, topic, 0, problem)
         body, compression = original.body, original.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK)
         if len(body) > COMPRESS_OVER_BYTES and not compression:  # it may have come to its broker compressed
-            packed = zlib.compress(body)
+            packed, bits = compressed(body)
             if len(packed) < len(body):
-                body, compression = packed, COMPRESSED | COMPRESSION_ZLIB
+                body, compression = packed, bits
         properties = self._properties(original, redrives, is_parked=is_parked)
         try:
             text = props.render(properties)

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rmqclient.addresses import NO_MAP, AddressMap
-from rmqclient.sending import BUSY_CODES, COMPRESS_LEVEL, COMPRESSED_ZLIB, NEVER_CODES, STORED_CODES
+from rmqclient.sending import BUSY_CODES, NEVER_CODES, STORED_CODES
 from rmqclient.tls import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.codes import ResponseCode as Code
 from rmqproto.errors import ConnectError
 from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.message.compression import compressed
 from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.message.sys_flag import COMPRESSED
 from rmqproto.wire.command import Command
@@ -148,5 +149,5 @@ def compress(message: Outgoing, over_bytes: int) -> Outgoing:
     """The message, with its body compressed if it is longer than ``over_bytes`` (0: never) and not compressed yet."""
     if not over_bytes or len(message.body) < over_bytes or message.sys_flag & COMPRESSED:
         return message
-    packed = zlib.compress(message.body, COMPRESS_LEVEL)
-    return replace(message, body=packed, sys_flag=message.sys_flag | COMPRESSED_ZLIB)
+    packed, bits = compressed(message.body)
+    return replace(message, body=packed, sys_flag=message.sys_flag | bits)

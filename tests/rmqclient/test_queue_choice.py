@@ -21,9 +21,11 @@ from rmqproto.errors import NotConnectedError, UsageError
 from rmqproto.java.java_hash import place_by_hash
 from rmqproto.message import properties as props
 from rmqproto.message.record import BatchItem, encode_batch
+from rmqproto.message.sys_flag import COMPRESSIONS
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.test_producer import Cluster, broker, stored
 from tests.rmqclient.test_push_consumer_server import create_topic
+from tests.support.compressions import KINDS
 from tests.support.servers import Server
 
 anyio = pytest.mark.anyio
@@ -143,6 +145,12 @@ async def test_compression_is_the_applications_choice() -> None:
             await producer.send(Message("T", b"x" * 99))
             await producer.send(Message("T", b"x" * 100))
         assert [header.sys_flag & 1 for header in cluster.sends()] == [0, 1]
+        for kind in KINDS:
+            async with cluster.producer(compress_from_bytes=100, compress_type=kind) as producer:
+                await producer.send(Message("T", b"x" * 100))
+            assert cluster.sends()[-1].sys_flag == COMPRESSIONS[kind]
+    with pytest.raises(UsageError, match="compression 'gzip' is none of"):
+        Producer("127.0.0.1:1", "p", compress_type="gzip")
 
 
 @anyio

@@ -10,6 +10,7 @@ import trio
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import NEVER_AGAIN, SUCCESS, ConsumeStatus, later
+from rmqclient.lite_pull_consumer import LitePullConsumer
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
@@ -21,6 +22,7 @@ from rmqproto.errors import RefusedError
 from rmqproto.filters.subscription import Sql92
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from tests.support import servers
+from tests.support.compressions import KINDS
 
 from ..cluster import BROKER_NAME, Cluster
 from ..events import Outgoing
@@ -243,6 +245,24 @@ def test_python_reads_what_java_sent_and_java_what_python_sent(cluster: Cluster,
     _, read = java.read_all(topic, 2)
     assert (read.body, read.tags, read.keys, read.properties["p"]) == (b"from python" * 1000, "P", "pk", "文")
     assert read.msg_id == sent.message_id
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_java_and_python_read_bodies_of_each_compression(
+    cluster: Cluster, topic: str, java: Witness, kind: str
+) -> None:
+    bodies = {b"compressed" * count for count in (500, 200_000)}  # more than one block of LZ4
+    with Producer.blocking(cluster.namesrv_addr, "p", compress_type=kind) as producer:
+        for body in bodies:
+            producer.send(Message(topic, body))
+    assert {message.body for message in java.read_all(topic, len(bodies))} == bodies
+    with LitePullConsumer.blocking(
+        cluster.namesrv_addr, f"reads{kind}", consume_from=ConsumeFrom.FIRST_OFFSET
+    ) as consumer:
+        consumer.subscribe(topic)
+        found: list[bytes] = []
+        servers.until(lambda: found.extend(one.body for one in consumer.poll()) or len(found) == len(bodies))
+    assert set(found) == bodies
 
 
 def test_admin_calls(cluster: Cluster, topic: str, fresh: Callable[[str], str]) -> None:
