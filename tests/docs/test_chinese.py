@@ -18,7 +18,7 @@ def test_a_page_has_the_code_blocks_of_its_english_page_and_leads_to_chinese_pag
 
 @in_one_test(ENGLISH)
 def test_a_page_says_as_much_as_its_english_page(page: Path) -> None:
-    assert differences(page) == [], page
+    assert differences(page) == [], f"{page}: tests/docs/chinese.py says what to do"
 
 
 @in_one_test(ENGLISH.items())
