@@ -111,8 +111,7 @@ clean:
 	rm -rf $(VENV) man .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The files that an installation of the project depends on.
-PROJECT := pyproject.toml constraints.txt hatch_build.py rmqserver/store/index/_index.c rmqserver/store/append/_dispatch.c \
-	rmqserver/store/append/_crc32.h rmqserver/store/queues/_properties.c rmqproto/wire/_signed_fields.c
+PROJECT := pyproject.toml constraints.txt hatch_build.py $(wildcard rmqserver/core/*.[ch])
 
 # A stamp says that a group is installed as of the files on its right. Old releases of pip do not know groups. The build
 # tools are installed once, because a separate environment for each build would take seconds.

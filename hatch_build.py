@@ -1,4 +1,4 @@
-"""Builds the native modules if there are a C compiler and Python's headers. They are optional. Without them the index
+"""Builds the native core if there are a C compiler and Python's headers. It is optional. Without it the index
 costs three times the CPU. A pull with a filter by properties and a slave's copy of a log cost twice the CPU. The cost
 that users and policies add to a request is a third higher. Everything else is the same.
 
@@ -15,15 +15,18 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = (
-    Path("rmqserver/store/index/_index.c"),
-    Path("rmqserver/store/append/_dispatch.c"),
-    Path("rmqserver/store/queues/_properties.c"),
-    Path("rmqproto/wire/_signed_fields.c"),
-)
+CORE = Path("rmqserver/core")
+"""All C files in it make one module, ``_core``."""
 
+FLAGS = ("-O2", "-g0", "-fPIC", "-fvisibility=hidden", "-shared")
 
 MANUAL = Path("man")
+
+
+def build_command(root: Path, module: Path, *more: str, compiler: str = "") -> list[str]:
+    compiler = compiler or os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    sources = sorted(map(str, (root / CORE).glob("*.c")))
+    return [*shlex.split(compiler), *FLAGS, *more, f"-I{sysconfig.get_path('include')}", *sources, "-o", str(module)]
 
 
 class Hook(BuildHookInterface):  # type: ignore[misc,type-arg]
@@ -34,15 +37,12 @@ class Hook(BuildHookInterface):  # type: ignore[misc,type-arg]
             return
         if (Path(self.root) / MANUAL).is_dir():
             build_data["shared_data"][str(MANUAL)] = "share/man/man1"
-        compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
-        command = [*shlex.split(compiler), "-O2", "-fPIC", "-shared", f"-I{sysconfig.get_path('include')}"]
-        for source in SOURCES:
-            module = source.with_suffix(str(sysconfig.get_config_var("EXT_SUFFIX")))
-            build = [*command, str(source), "-o", str(module)]
-            try:
-                subprocess.run(build, cwd=self.root, check=True, capture_output=True)
-            except (OSError, subprocess.CalledProcessError) as error:
-                self.app.display_warning(f"{source} is not built, and not needed: {error}")
-                continue
-            build_data["artifacts"].append(str(module))
-            build_data["infer_tag"], build_data["pure_python"] = True, False
+        module = (CORE / "_core").with_suffix(str(sysconfig.get_config_var("EXT_SUFFIX")))
+        root = Path(self.root)
+        try:
+            subprocess.run(build_command(root, root / module), check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            self.app.display_warning(f"The native core is not built, and not needed: {error}")
+            return
+        build_data["artifacts"].append(str(module))
+        build_data["infer_tag"], build_data["pure_python"] = True, False

@@ -68,17 +68,19 @@ class Comparison:
 
 def check_checkout(root: Path) -> None:
     """CheckoutError if Python would not import ``rmqserver`` from ``root``, or if only one of the two checkouts has the
-    index in C, which alone makes a difference of a fifth."""
+    native core, which alone makes a difference of a fifth."""
     where = "import rmqserver; print(rmqserver.__path__[0])"
     asked = subprocess.run(
         [sys.executable, "-c", where], cwd=root, env=checkout_env(root), capture_output=True, text=True
     )
     if asked.returncode or Path(asked.stdout.strip()) != root / "rmqserver":
         raise CheckoutError(f"{root} is not a checkout of this project: {root / 'rmqserver'} was not found")
-    natives = {each: any((each / "rmqserver").rglob("_index*.so")) for each in (ROOT, root)}
+    natives = {each: any((each / "rmqserver").rglob("_*.so")) for each in (ROOT, root)}
     if len(set(natives.values())) > 1:
         without = next(each for each, is_there in natives.items() if not is_there)
-        raise CheckoutError(f"the index is in C in one of the two only: build it in {without} (pip install --editable)")
+        raise CheckoutError(
+            f"the native core is in one of the two only: build it in {without} (pip install -e .)"
+        )
 
 
 def take(load: Load, root: Path, wanted: list[Row], extent: Extent) -> list[Comparison]:

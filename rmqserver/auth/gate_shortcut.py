@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from rmqproto.headers.base import ext_names
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.wire.command import HeaderCodec
-from rmqproto.wire.signed_fields import OTHER_FIELDS, Cut, SignedFields, has_signed_fields
 from rmqproto.wire.signing import SigningKey
+from rmqserver.auth.signed_fields import OTHER_FIELDS, Cut, SignedFields, has_signed_fields
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.request_table import SERVED

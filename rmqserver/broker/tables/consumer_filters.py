@@ -15,7 +15,7 @@ from rmqproto.errors import RocketMQError
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqproto.filters.subscription import SQL92, TAG, parse_tags
 from rmqproto.java.java_numbers import Int64
-from rmqserver.store.queues.second_stage import IS_NATIVE
+from rmqserver.core import IS_NATIVE
 
 log = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.message.properties import PROPERTIES_SIZE_MAX_BYTES, MessageKeys, find_bytes, message_keys
 from rmqproto.message.record import MAGIC_BLANK, RECORD_V4, TOPIC_V1_LENGTH_MAX, BatchPart, batch_parts_untrusted
 from rmqproto.message.sys_flag import HOST_V4_SIZE, HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, with_host_bits
+from rmqserver.core import IndexItem
 from rmqserver.store.append.confirmation import Confirmation
 from rmqserver.store.disk.disk import NO_ROOM, File, storage_error
 from rmqserver.store.fate import DUE_TIME, FATE_MASK, INDEXED, QUEUED
@@ -24,7 +25,7 @@ from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.queues.feed import deliver_time_ms
-from rmqserver.store.queues.round import IndexItem, Mark, Round
+from rmqserver.store.queues.round import Mark, Round
 from rmqserver.store.results import Appended, MessageRefused, PutStatus
 from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from zlib import crc32
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.names import SCHEDULE_TOPIC
+from rmqserver.core import IS_NATIVE, IndexItem, plain_records
 from rmqserver.store.append.appender import Appender
 from rmqserver.store.append.confirmation import OFFSET_MAX, Confirmation
 from rmqserver.store.append.copied_blocks import BLOCK_BYTES, CopiedBlocks
@@ -21,12 +21,7 @@ from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.scan import FoundRecord, read_records, records_untrusted
 from rmqserver.store.queues.consume_queues import ConsumeQueues
 from rmqserver.store.queues.feed import QueueFeed
-from rmqserver.store.queues.round import IndexItem, Mark, Round
-
-try:
-    from rmqserver.store.append._dispatch import HAS_CRC32, plain_records
-except ImportError:  # installed without a C compiler
-    plain_records, HAS_CRC32 = None, 0  # type: ignore[assignment]
+from rmqserver.store.queues.round import Mark, Round
 
 PORTION_BYTES = 512 << 10
 """Log bytes dispatched at a time: half a millisecond."""
@@ -34,11 +29,10 @@ PORTION_BYTES = 512 << 10
 KEPT_BYTES = 256 << 20
 """How much of the end of a master's past goes through the page cache, like all that comes after it."""
 
-FEW = 32
-"""Unusual records taken at a time before the C code tries again."""
+UNUSUAL_MAX = 32 if IS_NATIVE else None
+"""Records that are not plain taken at a time before the next is looked at again."""
 
 _ANY_FATES = fates("")
-_CRC32 = None if HAS_CRC32 else crc32
 _log = logging.getLogger(__name__)
 
 
@@ -205,14 +199,13 @@ class LogCopy:
         if not data:
             self._dispatched_offset = log_offset
             return False
-        if plain_records is not None:
-            plain_end, last, store_ms, runs, items = plain_records(
-                data, log_offset, _ANY_FATES, QUEUED, self._indexed, self._marks, SCHEDULE_TOPIC.encode(), _CRC32
-            )
-            if last >= 0:
-                self._show(plain_end, last, store_ms, self._queue_feed.take_runs(runs), items)
-                return True
-        records = records_untrusted(data, log_offset, True, None if plain_records is None else FEW)
+        plain_end, last, store_ms, runs, items = plain_records(
+            data, log_offset, _ANY_FATES, QUEUED, self._indexed, self._marks, SCHEDULE_TOPIC.encode()
+        )
+        if last >= 0:
+            self._show(plain_end, last, store_ms, self._queue_feed.take_runs(runs), items)
+            return True
+        records = records_untrusted(data, log_offset, True, UNUSUAL_MAX)
         if not records:
             self._note_damage(log_offset, data, end)
             return False

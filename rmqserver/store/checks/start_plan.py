@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rmqproto.wording import counted
+from rmqserver.core import INDEX_UNIT
 from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.checks.findings import words
 from rmqserver.store.checks.found_files import commit_log_of
@@ -15,7 +16,7 @@ from rmqserver.store.checks.looks.log_walk import LogStretch, walk
 from rmqserver.store.checks.looks.queue_check import LostMessages
 from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.overlay import Range
-from rmqserver.store.index.index_file import HEADER, INDEX_UNIT, IndexHeader
+from rmqserver.store.index.index_file import HEADER, IndexHeader
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.options import UNIT_SIZE_BYTES
 

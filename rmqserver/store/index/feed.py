@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from rmqserver.core import IndexItem
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.fate import FATE_MASK, INDEXED
@@ -14,7 +15,7 @@ from rmqserver.store.index.index_file import index_item
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.scan import FoundRecord, is_record, scan_portions
 from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
-from rmqserver.store.queues.round import IndexItem, Round, Sync
+from rmqserver.store.queues.round import Round, Sync
 from rmqserver.store.running_flags import INDEX_ERROR, RunningFlags
 
 BACKLOG_MAX = 4096

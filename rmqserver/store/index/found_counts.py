@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rmqserver.core import INDEX_UNIT
 from rmqserver.store.disk.disk import Disk, File
-from rmqserver.store.index.index_file import HEADER, INDEX_UNIT, SLOT, IndexHeader, file_size_bytes
+from rmqserver.store.index.index_file import HEADER, SLOT, IndexHeader, file_size_bytes
 
 _READ_BYTES = 4 << 20
 

@@ -8,16 +8,15 @@ from collections.abc import Callable
 
 from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import abs_hash, extend_hash
+from rmqserver.core import IndexItem, entries
 from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.index.index_file import (
     NAME_DIGITS,
     IndexFile,
-    entries,
     file_size_bytes,
     is_index_name,
 )
 from rmqserver.store.index.live_file import LiveIndexFile, Snapshot
-from rmqserver.store.queues.round import IndexItem
 
 
 class Index:

@@ -7,28 +7,19 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rmqproto.java.java_hash import SIGN, abs_hash, extend_hash_utf8, extend_hashes_id
 from rmqproto.message.properties import message_keys
+from rmqserver.core import INDEX_UNIT, IndexItem
 from rmqserver.store.disk.disk import File
-from rmqserver.store.queues.consume_queues import NO_TAG, Topic
-from rmqserver.store.queues.round import IndexItem
+from rmqserver.store.queues.consume_queues import Topic
 
 # IndexHeader (5.5.0), 40 bytes, big-endian: begin time i64 | end time i64 | begin log offset i64 | end log offset i64
 # | used slots i32 | number of the next unit i32 (starts at 1, unit 0 is never used)
 HEADER = struct.Struct(">qqqqii")
 # Slots: i32 each, the number of the newest unit of the chain, 0 = none.
-# Unit (IndexFile, 5.5.0), 20 bytes: key hash i32 | log offset i64 | seconds since begin time i32 | previous unit i32
-INDEX_UNIT = struct.Struct(">iqii")
+# Units: INDEX_UNIT
 SLOT = struct.Struct(">i")
 
-_SECONDS_MAX = 0x7FFFFFFF
-
 NAME_DIGITS = 17
-
-
-def seconds_since(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
-    """The time of an entry, as its unit holds it."""
-    return min(max(0, store_timestamp_ms - begin_timestamp_ms) // 1000, _SECONDS_MAX)
 
 
 def is_index_name(name: str) -> bool:
@@ -119,25 +110,3 @@ def index_item(topic: Topic, log_offset: int, store_timestamp_ms: int, propertie
     unique_key, keys, tags = message_keys(properties)
     _, tag_hash = topic.tag(tags)
     return topic.index_prefix_hash, log_offset, store_timestamp_ms, unique_key, keys, tag_hash
-
-
-def entries(items: list[IndexItem]) -> tuple[list[int], list[int]]:
-    """Hashes and log offsets of the messages' entries; those of one message in Apache's order: unique key, keys,
-    tag."""
-    hashes: list[int] = []
-    log_offsets: list[int] = []
-    ids = extend_hashes_id([item[0] for item in items], [item[3] for item in items])
-    for (prefix_hash, log_offset, _, unique_key, keys, tag_hash), id_hash in zip(items, ids, strict=True):
-        if unique_key:
-            hashes.append(id_hash if id_hash < SIGN else abs_hash(id_hash))
-            log_offsets.append(log_offset)
-        if keys:
-            for key in keys.split(b" ") if 0x20 in keys else (keys,):
-                if key:
-                    hashed = extend_hash_utf8(prefix_hash, key)
-                    hashes.append(hashed if hashed < SIGN else abs_hash(hashed))
-                    log_offsets.append(log_offset)
-        if tag_hash != NO_TAG:
-            hashes.append(tag_hash)
-            log_offsets.append(log_offset)
-    return hashes, log_offsets

@@ -6,21 +6,15 @@ from __future__ import annotations
 import mmap
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import repeat
 
+from rmqserver.core import INDEX_UNIT, NO_TAG, IndexItem, index_units, simple
+from rmqserver.core.simple import SLOTS_PER_PAGE_SHIFT
 from rmqserver.store.disk.disk import File
-from rmqserver.store.index.index_file import HEADER, INDEX_UNIT, IndexFile, entries, seconds_since
-from rmqserver.store.queues.round import IndexItem
+from rmqserver.store.index.index_file import HEADER, IndexFile
 
-try:
-    from rmqserver.store.index._index import index_units as index_units
-except ImportError:  # installed without a C compiler
-    index_units = None  # type: ignore[assignment]
-
-_SLOTS_PER_PAGE_SHIFT = 10
-_PAGE_BYTES = 4 << _SLOTS_PER_PAGE_SHIFT
+_PAGE_BYTES = 4 << SLOTS_PER_PAGE_SHIFT
 _LOAD_BYTES = 1 << 20
 UNITS_BEHIND_MAX_BYTES = 1 << 20
 """Units kept in memory before they are written ahead of the next snapshot."""
@@ -79,71 +73,21 @@ class LiveIndexFile(IndexFile):
         return super().unit(number)
 
     def put(self, items: list[IndexItem]) -> int:
-        """Adds the entries of messages in log order; returns how many messages fit. The entries of a message are never
-        spread over two files, unless no file could hold them all."""
-        header, done = self.header, len(items)
-        room = self.unit_count - header.next_unit
-        if self._put_natively(items, room):
-            return done
-        hashes, log_offsets = entries(items)
-        if len(hashes) > room:
-            next_offset = log_offsets[room]
-            end = log_offsets.index(next_offset)
-            if not end and header.next_unit <= 1:
-                end, next_offset = room, next((offset for offset in log_offsets if offset > log_offsets[0]), -1)
-            done = next((position for position, item in enumerate(items) if item[1] == next_offset), done)
-            del hashes[end:], log_offsets[end:]
-        if hashes:
-            if header.next_unit <= 1:
-                header.begin_log_offset = log_offsets[0]
-                header.begin_timestamp_ms = next(item[2] for item in items if item[1] == log_offsets[0])
-            self._chain_up(hashes, log_offsets, self._seconds(items, log_offsets))
-        if done:
-            _, header.end_log_offset, header.end_timestamp_ms, _, _, _ = items[done - 1]
-        return done
-
-    def _put_natively(self, items: list[IndexItem], room: int) -> bool:
-        """Does it in C, except for a file's first entries and unusual messages. False if Python has to do it."""
+        """Adds the entries of messages in log order; returns how many messages fit."""
         header = self.header
-        if index_units is None or header.next_unit <= 1 or not items:
-            return False
-        done = index_units(
-            items, self._slots, self.slot_count, self._dirty, header.next_unit, room, header.begin_timestamp_ms
-        )
-        if done is None:
-            return False
-        units, used_slots = done
+        if header.next_unit <= 1:
+            first = next((item for item in items if item[3] or item[4].strip(b" ") or item[5] != NO_TAG), None)
+            if first is not None:
+                _, header.begin_log_offset, header.begin_timestamp_ms, _, _, _ = first
+        number, room = header.next_unit, self.unit_count - header.next_unit
+        place = self._slots, self.slot_count, self._dirty, number, room, header.begin_timestamp_ms
+        units, used_slots, done = index_units(items, *place) or simple.index_units(items, *place)
         self._behind += units
         header.next_unit += len(units) // INDEX_UNIT.size
         header.used_slot_count += used_slots
-        _, header.end_log_offset, header.end_timestamp_ms, _, _, _ = items[-1]
-        return True
-
-    def _chain_up(self, hashes: list[int], log_offsets: list[int], seconds: Iterable[int]) -> None:
-        """Does each step for all entries: a loop that does all steps for each entry takes a third longer."""
-        header, slots, slot_count = self.header, self._slots, self.slot_count
-        number = header.next_unit
-        taken = [key_hash % slot_count for key_hash in hashes]
-        before: list[int] = []
-        for slot in taken:
-            previous = slots[slot]
-            before.append(previous if 0 < previous < number else 0)
-            slots[slot] = number
-            number += 1
-        for page in {slot >> _SLOTS_PER_PAGE_SHIFT for slot in taken}:
-            self._dirty[page] = 1
-        self._behind += b"".join(map(INDEX_UNIT.pack, hashes, log_offsets, seconds, before))
-        header.next_unit = number
-        header.used_slot_count += before.count(0)
-
-    def _seconds(self, items: list[IndexItem], log_offsets: list[int]) -> Iterable[int]:
-        """The seconds from the file's begin time to each entry."""
-        begin_ms = self.header.begin_timestamp_ms
-        by_time = {at_ms: seconds_since(begin_ms, at_ms) for at_ms in {item[2] for item in items}}
-        if len(set(by_time.values())) == 1:
-            return repeat(by_time.popitem()[1])
-        by_offset = {item[1]: by_time[item[2]] for item in items}
-        return [by_offset[log_offset] for log_offset in log_offsets]
+        if done:
+            _, header.end_log_offset, header.end_timestamp_ms, _, _, _ = items[done - 1]
+        return done
 
     def write_ahead(self) -> None:
         """Writes units once there are many; they count for nothing until the header counts them. OSError."""

@@ -11,6 +11,7 @@ from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_utf8, tag_code
 from rmqproto.message.record import MAGIC_V1, MAGIC_V2, RECORD_V4, TOPIC_V1_LENGTH_MAX, topic_field
 from rmqproto.names import LIGHT_QUEUE_PREFIX
+from rmqserver.core import NO_TAG
 from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.disk.segments import NAME_DIGITS, FileCache, SegmentedFile
@@ -19,9 +20,6 @@ from rmqserver.store.options import UNIT_SIZE_BYTES
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.queues.known_ends import KnownEnds
 from rmqserver.store.results import MessageRefused, PutStatus
-
-NO_TAG = -1
-"""Stands for the hash of a tag's index entry if a message has no tags."""
 
 LOOKED_FOR_MAX = 1000
 """Queues whose last files a start looks for, for a microsecond each: a start takes no longer with more queues."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.message.properties import find_bytes
+from rmqserver.core import CopiedRun
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.fate import DUE_TIME, FATE_MASK, QUEUED
@@ -21,9 +22,6 @@ from rmqserver.store.queues.light import OFFSETS_MARK, light_units_untrusted
 from rmqserver.store.queues.round import Arrival, Mark, Round, Sync
 from rmqserver.store.results import MessageRefused
 from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, RunningFlags
-
-Run = tuple[str, int, int, bytes]
-"""Topic, queue id, first queue offset, and consecutive units of a queue."""
 
 QUEUES_PER_PORTION = 32
 """Consume queues written at a time while the loop is idle, or cleaned in one turn."""
@@ -158,7 +156,7 @@ class QueueFeed:
             marks = self._marks()
         return marks
 
-    def take_runs(self, runs: Iterable[Run]) -> list[Mark]:
+    def take_runs(self, runs: Iterable[CopiedRun]) -> list[Mark]:
         """As ``take``, for records that ``plain_records`` has read."""
         self._touched.clear()
         try:

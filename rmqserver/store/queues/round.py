@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqserver.core import IndexItem
+
 if TYPE_CHECKING:
     from rmqserver.store.disk.checkpoint import Checkpoint
     from rmqserver.store.queues.consume_queue import ConsumeQueue
 
 Mark = tuple["ConsumeQueue", int]
 """A queue and the offset up to which all its messages were written."""
-
-IndexItem = tuple[int, int, int, bytes, bytes, int]
-"""What the index needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS, and the
-hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is one for every message sent."""
 
 
 class Arrival(msgspec.Struct, frozen=True, gc=False):

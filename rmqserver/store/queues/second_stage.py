@@ -3,26 +3,13 @@ whether it is wanted (``MessageFilter.isMatchedByCommitLog``, 5.5.0)."""
 
 from __future__ import annotations
 
-import struct
-from itertools import repeat
-from operator import add, gt
-
 from rmqproto.filters.message_filter import AcceptsRawProperties
-from rmqproto.message.record import MAGIC_V1, RECORD_SIZE_MIN_BYTES
-from rmqproto.message.sys_flag import HOST_V4_SIZE, HOST_V6_SIZE, HOSTS_V6
+from rmqserver.core import take_wanted
 from rmqserver.store.log.commit_log import GAP_MAX_BYTES, SPAN_MAX_BYTES, CommitLog
 from rmqserver.store.options import UNIT_SIZE_BYTES
 from rmqserver.store.queues.consume_queue import UNIT
-from rmqserver.store.queues.walks import UnitWalk, WalkLimits, offsets_struct, sizes_struct
+from rmqserver.store.queues.walks import UnitWalk, WalkLimits, sizes_struct
 from rmqserver.store.results import GetStatus, LogRange, Walk
-
-try:
-    from rmqserver.store.queues._properties import NAMES_MAX, take_wanted
-except ImportError:  # installed without a C compiler
-    NAMES_MAX, take_wanted = 0, None  # type: ignore[assignment]
-
-IS_NATIVE = take_wanted is not None
-"""Whether C code checks the records of filters that are an ``AcceptsValues``."""
 
 PORTION_RECORDS = 64
 SMALL_RECORD_BYTES = 2 << 10
@@ -33,14 +20,6 @@ vain."""
 READ_BYTES_MAX = 4 << 20
 """Bytes that one pull reads at most for its second stage, not counting the record that passes. This limit is ours:
 Apache limits only the units, and 800 units may stand for three gigabytes."""
-
-# A record with IPv4 hosts: 0 size i32 | 4 magic i32 | 36 sysFlag i32 | 84 body length i32 | 88 body.
-_HEAD = struct.Struct(">ii28xi44xi")
-_TOPIC_V1_AT = _HEAD.size + 1
-"""Where the topic of a record with an empty body begins, if its length is one byte."""
-_unpack_head = _HEAD.unpack_from
-_I32 = struct.Struct(">i")
-_HOST_V6_MORE_BYTES = HOST_V6_SIZE - HOST_V4_SIZE
 
 
 class RecordWalk(UnitWalk):
@@ -98,16 +77,13 @@ class RecordWalk(UnitWalk):
     def _take_near(self, units: bytes, log_offset: int, data: bytes) -> int:
         """Returns the number of units looked at; 0, with nothing changed, if ``data`` does not hold exactly these
         records (it is shorter at a file's end)."""
-        by_values, records, count_max = self._accepts_values, self.records, max(1, self._limits.in_memory[0])
-        if take_wanted is None or by_values is None or len(by_values.names) > NAMES_MAX:
-            seen = take_wanted_untrusted(data, units, log_offset, self._accepts, records, count_max)
-        else:
-            seen = take_wanted(data, units, log_offset, *by_values, records, count_max)
+        count_max = max(1, self._limits.in_memory[0])
+        seen = take_wanted(data, units, log_offset, self._accepts, self._accepts_values, self.records, count_max)
         if seen:
             self.seen += seen
             self.last_log_offset, _, _ = UNIT.unpack_from(units, (seen - 1) * UNIT_SIZE_BYTES)
             self.status = GetStatus.NO_MATCHED_MESSAGE
-            self._total = sum(map(len, records))
+            self._total = sum(map(len, self.records))
         return seen
 
     # --- one by one --------------------------------------------------------------------------------------------------
@@ -154,47 +130,5 @@ class RecordWalk(UnitWalk):
 def is_wanted_untrusted(record: bytes, accepts_properties: AcceptsRawProperties) -> bool:
     """Whether the second stage accepts a record. It never accepts a damaged one."""
     found: list[bytes] = []
-    take_wanted_untrusted(record, UNIT.pack(0, len(record), 0), 0, accepts_properties, found, 1)
+    take_wanted(record, UNIT.pack(0, len(record), 0), 0, accepts_properties, None, found, 1)
     return bool(found)
-
-
-def take_wanted_untrusted(
-    data: bytes, units: bytes, base: int, accepts: AcceptsRawProperties, records: list[bytes], count_max: int
-) -> int:
-    """Checks the records of ``units`` in ``data``, the log from ``base`` on, and adds those that the second stage
-    accepts to ``records``, until there are ``count_max``. Returns how many it checked; 0, with nothing added, if the
-    records are not in order in ``data``, or too small to be records. ``take_wanted`` does the same in C."""
-    count = len(units) // UNIT_SIZE_BYTES
-    sizes = sizes_struct(count).unpack(units)
-    starts = [log_offset - base for log_offset in offsets_struct(count).unpack(units)]
-    ends = list(map(add, starts, sizes))
-    if starts[0] < 0 or ends[-1] > len(data) or min(sizes) < RECORD_SIZE_MIN_BYTES or any(map(gt, ends, starts[1:])):
-        return 0
-    heads = map(_unpack_head, repeat(data), starts)
-    for seen, (at, end, (record_size, magic, sys_flag, body_size)) in enumerate(zip(starts, ends, heads, strict=False)):
-        if len(records) >= count_max:
-            return seen
-        if magic == MAGIC_V1 and not sys_flag & HOSTS_V6:  # nearly all records
-            if not 0 <= body_size <= end - at - RECORD_SIZE_MIN_BYTES:
-                continue
-            start = at + _TOPIC_V1_AT + body_size
-            start += data[start - 1] + 2
-        else:
-            start = _unusual_start_untrusted(data, at, end)
-        if record_size == end - at and start <= end and accepts(data[start:end]):
-            records.append(data[at:end])
-    return count
-
-
-def _unusual_start_untrusted(data: bytes, at: int, end: int) -> int:
-    """Where the properties of a record with a long topic or IPv6 hosts begin; a place behind its end if its lengths do
-    not fit."""
-    _, magic, sys_flag, _ = _unpack_head(data, at)
-    body_at = at + _HEAD.size + _HOST_V6_MORE_BYTES * (sys_flag & HOSTS_V6).bit_count()
-    if end < body_at:
-        return end + 1
-    (body_size,) = _I32.unpack_from(data, body_at - _I32.size)
-    topic_at: int = body_at + body_size + (1 if magic == MAGIC_V1 else 2)
-    if body_size < 0 or topic_at > end:
-        return end + 1
-    return topic_at + (data[topic_at - 1] if magic == MAGIC_V1 else data[topic_at - 2] << 8 | data[topic_at - 1]) + 2

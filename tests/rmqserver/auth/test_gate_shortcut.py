@@ -1,7 +1,6 @@
 """The gate's shortcut admits exactly the requests that the full check would admit."""
 
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
-from rmqproto.wire import signed_fields
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import FrameCutter
 from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, sign
+from rmqserver.auth import signed_fields
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
+from rmqserver.core import cut_signed, simple
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Service
 from rmqserver.request_table import SERVED
 
-NATIVE = sys.modules.get("rmqproto.wire._signed_fields")
 ALICE, BOB = Credentials("alice", "alice-secret"), Credentials("bob", "bob-secret")
 SEND, PULL = 310, 11
 BOTH_ON = AuthSettings(is_authenticating=True, is_authorizing=True)
@@ -246,7 +245,7 @@ def test_what_is_kept_is_bounded_and_goes_with_its_connection(monkeypatch: pytes
 
 
 def test_without_c_the_short_way_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signed_fields, "_native", None)
+    monkeypatch.setattr(signed_fields, "cut_signed", simple.cut_signed)
     test_the_second_request_of_a_kind_takes_the_short_way(SEND, BOTH_ON)
     test_a_wrong_signature_is_refused_there_too()
     test_what_was_not_judged_takes_the_full_way()
@@ -292,9 +291,9 @@ def written(members: Members) -> str:
 def all_ways_say_the_same(code: int, frame: bytes) -> None:
     """The full check is that of a connection that has sent nothing before."""
     served = set()
-    for service, native in ((SHARED, NATIVE), (WITHOUT_C, None)):
+    for service, cut in ((SHARED, cut_signed), (WITHOUT_C, simple.cut_signed)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(signed_fields, "_native", native)
+            patch.setattr(signed_fields, "cut_signed", cut)
             peer = Peer()
             for known in (SEND, PULL):
                 service.ask(peer, signed(known))

@@ -8,21 +8,16 @@ import sys
 from array import array
 from collections.abc import Callable, Sequence
 
+from rmqserver.core import INDEX_UNIT, NO_TAG, IndexItem, entries, index_units, seconds_since
 from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.index.found_counts import Counts
 from rmqserver.store.index.index_file import (
     HEADER,
-    INDEX_UNIT,
     SLOT,
     IndexFile,
     IndexHeader,
-    entries,
     file_size_bytes,
-    seconds_since,
 )
-from rmqserver.store.index.live_file import index_units
-from rmqserver.store.queues.consume_queues import NO_TAG
-from rmqserver.store.queues.round import IndexItem
 
 _READ_BYTES = 1 << 20
 _BLOCK_ENTRIES = 20_000
@@ -100,7 +95,7 @@ class CheckedIndexFile:
         """Takes the next messages of the log if the file has exactly their entries. False if they are to be taken one
         by one."""
         found = self.found
-        if index_units is None or not found.first_offset < items[0][1] <= items[-1][1] < found.last_offset:
+        if not found.first_offset < items[0][1] <= items[-1][1] < found.last_offset:
             return False
         if not self._has_tags:
             items = [(*item[:5], NO_TAG) for item in items]
@@ -110,8 +105,8 @@ class CheckedIndexFile:
         )
         if made is None:
             return False
-        units, used_count = made
-        if found.file.pread(len(units), found.units_at + INDEX_UNIT.size * self._number) != units:
+        units, used_count, done = made
+        if done < len(items) or found.file.pread(len(units), found.units_at + INDEX_UNIT.size * self._number) != units:
             for key_hash, _, _, previous in reversed(list(INDEX_UNIT.iter_unpack(units))):
                 self._slots[key_hash % found.slot_count] = previous
             return False

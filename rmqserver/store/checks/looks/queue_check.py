@@ -11,6 +11,7 @@ from typing import NamedTuple
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.message.properties import message_keys
 from rmqproto.names import SCHEDULE_TOPIC
+from rmqserver.core import IndexItem
 from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.looks.log_walk import LogStretch
 from rmqserver.store.disk.disk import Disk
@@ -22,7 +23,6 @@ from rmqserver.store.queues.consume_queue import PRE_BLANK, PRE_BLANK_SIZE, UNIT
 from rmqserver.store.queues.consume_queues import Topic, can_be_directory
 from rmqserver.store.queues.feed import deliver_time_ms
 from rmqserver.store.queues.light import OFFSETS_MARK, light_units_untrusted
-from rmqserver.store.queues.round import IndexItem
 
 RECORDS_PER_SWEEP = 500_000
 """After this many records, the waiting units of all queues are compared: there may be many queues with a few units

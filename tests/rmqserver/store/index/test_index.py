@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_id, extend_hash_utf8, extend_hashes_id, java_hash
+from rmqserver.core import IndexItem, simple
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.index import live_file
 from rmqserver.store.index.index import Index
 from rmqserver.store.index.index_file import file_size_bytes, index_item
 from rmqserver.store.queues.consume_queues import Topic
-from rmqserver.store.queues.round import IndexItem
 
 FOREVER = 1 << 60
 NOW_MS = 1_700_000_000_123
@@ -150,12 +150,12 @@ def test_files_are_the_same_whatever_is_put_at_once(units: int, items: list[Inde
     at_once, singly = files(portions), files([1] * len(items))
     assert at_once == singly
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_file, "index_units", None)
+        patch.setattr(live_file, "index_units", simple.index_units)
         assert files(portions) == singly  # the same without C
 
 
 def test_the_native_part_refuses_what_would_write_beside_its_memory() -> None:
-    index_units = pytest.importorskip("rmqserver.store.index._index").index_units
+    index_units = pytest.importorskip("rmqserver.core._core").index_units
     slots, fits = memoryview(bytearray(4 * 2000)).cast("i"), [item(0, b"KEYS\x01k\x02")]
     assert index_units(fits, slots, 2000, bytearray(2), 1, 9, NOW_MS) is not None
     with pytest.raises(ValueError, match="fewer"):

@@ -16,12 +16,13 @@ from rmqproto.filters.sql92 import compile_sql92_for_records, compile_sql92_for_
 from rmqproto.java.java_hash import tag_code
 from rmqproto.message.properties import parse_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted, encode_record, host_bytes
+from rmqserver.core import IS_NATIVE, simple
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues import second_stage
 from rmqserver.store.queues.consume_queue import UNIT
-from rmqserver.store.queues.second_stage import READ_BYTES_MAX, is_wanted_untrusted, take_wanted_untrusted
+from rmqserver.store.queues.second_stage import READ_BYTES_MAX, is_wanted_untrusted
 from rmqserver.store.results import GetResult, GetStatus
 
 from ..conftest import TINY, MakeStore, put
@@ -195,8 +196,8 @@ def test_records_are_taken_in_c_as_in_python(
     whole: list[bytes], damage: list[tuple[int, int]], shifts: list[int], count_max: int, base: int
 ) -> None:
     """``shifts``: the distances of units from their records."""
-    take_wanted = pytest.importorskip("rmqserver.store.queues._properties").take_wanted
-    names, accepts_values = compile_sql92_for_values(FILTER)
+    take_wanted = pytest.importorskip("rmqserver.core._core").take_wanted
+    by_values = compile_sql92_for_values(FILTER)
     accepts = compile_sql92_for_records(FILTER)
     data = bytearray(b"".join(whole))
     for at, bits in damage:
@@ -204,55 +205,65 @@ def test_records_are_taken_in_c_as_in_python(
     ends = list(accumulate(map(len, whole)))
     shifted = zip(shifts + [0] * len(whole), ends, whole, strict=False)
     units = b"".join(UNIT.pack(base + end - len(each) + by, len(each), 0) for by, end, each in shifted)
-    in_c, in_python = [b"before"], [b"before"]
-    seen = take_wanted(bytes(data), units, base, names, accepts_values, in_c, count_max)
-    assert seen == take_wanted_untrusted(bytes(data), units, base, accepts, in_python, count_max)
-    assert in_c == in_python
+    in_python = [b"before"]
+    seen = simple.take_wanted(bytes(data), units, base, accepts, by_values, in_python, count_max)
+    for values in (by_values, None):
+        in_c = [b"before"]
+        assert take_wanted(bytes(data), units, base, accepts, values, in_c, count_max) == seen
+        assert in_c == in_python
     if not any(shifts) and not damage:
         wanted = [each for each in whole if is_wanted_untrusted(each, accepts)]
         assert in_c[1:] == wanted[: max(count_max - 1, 0)]
 
 
 def test_the_native_part_refuses_what_would_read_beside_its_memory() -> None:
-    native = pytest.importorskip("rmqserver.store.queues._properties")
+    native = pytest.importorskip("rmqserver.core._core")
     data, name, found = bytes(200), b"a\x01", list[bytes]()
 
     def take(*places: tuple[int, int], base: int = 0, **other: Any) -> int:
         units = b"".join(UNIT.pack(*place, 0) for place in places)
-        given = {"data": data, "units": units, "names": (name,), "accepts": bool, "records": found} | other
+        given = {"data": data, "units": units, "by_values": ((name,), bool), "records": found} | other
         seen: int = native.take_wanted(
-            given["data"], given["units"], base, given["names"], given["accepts"], given["records"], 9
+            given["data"], given["units"], base, bool, given["by_values"], given["records"], 9
         )
         return seen
 
     for place in ((-1, 100), (0, 201), (201, 0), (101, 100), (1 << 62, 0x7FFFFFFF), (0, -1), (0, 90), (-1 << 63, 100)):
         assert take(place) == take((0, 100), place) == 0
-        assert take_wanted_untrusted(data, UNIT.pack(*place, 0), 0, bool, found, 9) == 0
+        assert simple.take_wanted(data, UNIT.pack(*place, 0), 0, bool, None, found, 9) == 0
     assert take((50, 100), (149, 51 + 40)) == 0, "they overlap"
     assert take((0, 100), base=1) == take((1, 201), base=1) == 0
     assert (take((0, 100), (100, 100)), take((7, 200), base=7), take(), found) == (2, 1, 0, [])
-    with pytest.raises(ValueError, match="too many names"):
-        take(names=(name,) * (native.NAMES_MAX + 1))
     for units, base in ((bytes(19), 0), (bytes(20), -1)):
         with pytest.raises(ValueError, match="no base, or no whole units"):
             take(units=units, base=base)
-    for odd in ({"data": bytearray(200)}, {"names": [name]}, {"names": ("a",)}, {"records": ()}, {"units": "a"}):
+        with pytest.raises(ValueError, match="no base, or no whole units"):
+            simple.take_wanted(data, units, base, bool, None, found, 9)
+    for odd in (
+        {"data": bytearray(200)}, {"by_values": ([name], bool)}, {"by_values": (("a",), bool)},
+        {"by_values": ((name,),)}, {"by_values": 1}, {"records": ()}, {"units": "a"},
+    ):  # fmt: skip
         with pytest.raises(TypeError):
             take((0, 100), **odd)
     record = encode_record(EMPTY)
     for accepts, error in ((None, TypeError), (lambda value: 1 // 0, ZeroDivisionError)):
         with pytest.raises(error):
-            native.take_wanted(record, UNIT.pack(0, len(record), 0), 0, (name,), accepts, found, 9)
+            native.take_wanted(record, UNIT.pack(0, len(record), 0), 0, bool, ((name,), accepts), found, 9)
+        with pytest.raises(error):
+            native.take_wanted(record, UNIT.pack(0, len(record), 0), 0, accepts, None, found, 9)
+    many = (tuple(b"%d\x01" % number for number in range(33)), None)  # too many to be looked up
+    assert native.take_wanted(record, UNIT.pack(0, len(record), 0), 0, lambda raw: not raw, many, found, 9) == 1
+    assert found == [record]
 
 
 @pytest.mark.parametrize("is_native", [True, False])
 def test_a_filter_by_values_takes_what_one_by_properties_takes(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch, is_native: bool
 ) -> None:
-    if is_native and not second_stage.IS_NATIVE:
+    if is_native and not IS_NATIVE:
         pytest.skip("it was installed without a C compiler")
     if not is_native:
-        monkeypatch.setattr(second_stage, "take_wanted", None)
+        monkeypatch.setattr(second_stage, "take_wanted", simple.take_wanted)
     store = make_store(options=ROOMY)
     put_numbered(store, list(range(9)))
     asked: list[tuple[bytes | None, ...]] = []

@@ -1,4 +1,4 @@
-"""The signed ext fields of JSON headers, in the order in which they are signed (``signing.py``).
+"""The signed ext fields of JSON headers, in the order in which they are signed (``rmqproto/wire/signing.py``).
 
 A client's requests of one code all have the same fields, in the same order. A server that knows their names can cut out
 just these values. It needs no table of names and values, and no sorting. These are most of the cost of checking a
@@ -15,11 +15,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, is_left_out_by_some
-
-try:
-    from rmqproto.wire import _signed_fields as _native
-except ImportError:  # installed without a C compiler
-    _native = None  # type: ignore[assignment]
+from rmqserver.core import cut_signed
 
 OTHER_FIELDS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
@@ -56,14 +52,14 @@ class SignedFields:
         """A function of a header, which is known to decode to an object with an object ``extFields``, and of a body. It
         returns the signed content including the body, the signature, and whether the ``judged`` fields have the same
         values again. It returns None for a header that needs ``read``, which takes three times as long: another access
-        key, other fields or another order, text that is not ASCII, unusual spelling, or a large body. Without the C
-        module it always returns None."""
+        key, other fields or another order, text that is not ASCII, unusual spelling, or a large body. Without the
+        native core it always returns None."""
         known = {name: _as_written(value) for name, value in {**judged, ACCESS_KEY: access_key}.items()}
-        if _native is None or None in known.values() or not {*known} <= {*self._names}:
+        if None in known.values() or not {*known} <= {*self._names}:
             return _leaves_all
         keys = tuple(f'"{name}":"'.encode() for name in self._names)
         order = bytes(map(self._names.index, _in_order_of_signing(self._names)))
-        return partial(_native.cut, keys, order, tuple(map(known.get, self._names)), self._names.index(ACCESS_KEY))
+        return partial(cut_signed, keys, order, tuple(map(known.get, self._names)), self._names.index(ACCESS_KEY))
 
 
 def has_signed_fields(names: Collection[str]) -> bool:

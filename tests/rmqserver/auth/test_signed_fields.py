@@ -3,7 +3,6 @@ general decoder."""
 
 import contextlib
 import json
-import sys
 from typing import Any
 
 import msgspec
@@ -12,21 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.codes import VERSION
-from rmqproto.wire import signed_fields
 from rmqproto.wire.command import Command, decode_ext_untrusted, encode_frame
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import HEAD_SIZE_BYTES
-from rmqproto.wire.signed_fields import OTHER_FIELDS, SignedFields, has_signed_fields
 from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, SigningKey, sign
+from rmqserver.auth import signed_fields
+from rmqserver.auth.signed_fields import OTHER_FIELDS, SignedFields, has_signed_fields
+from rmqserver.core import IS_NATIVE, cut_signed, simple
 
 USER = Credentials("alice", "secret")
 names = st.text("abcXYZ_", min_size=1, max_size=4)
 plain_text = st.text('ab:/ "\\\x01\x02\n{},', max_size=12)
 fields = st.dictionaries(names, plain_text | st.text(max_size=8), max_size=8)
 
-NATIVE: Any = sys.modules.get("rmqproto.wire._signed_fields")
-
-wants_c = pytest.mark.skipif(NATIVE is None, reason="it was installed without a C compiler")
+wants_c = pytest.mark.skipif(not IS_NATIVE, reason="it was installed without a C compiler")
 
 
 def header_of(ext: dict[str, str]) -> bytes:
@@ -62,7 +60,7 @@ def test_it_agrees_with_the_decoder_for_all_about_any_change(ext: dict[str, str]
 
 
 def test_without_c_all_is_left_to_the_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signed_fields, "_native", None)
+    monkeypatch.setattr(signed_fields, "cut_signed", simple.cut_signed)
     ext = {"topic": "T"}
     sign(ext, b"", USER)
     assert SignedFields(ext).cutter(USER.access_key, {})(header_of(ext), b"") is None
@@ -128,7 +126,7 @@ def test_what_is_written_unusually_is_left_to_the_decoder() -> None:
         (b'"code":310,', b'"code":310,"x":{},'), (b'"extFields":{', b'"extFields": {'),
     ):  # fmt: skip
         assert cut(usual.replace(text, other), b"") is None, other
-    large = bytes(NATIVE.BODY_MAX_BYTES)
+    large = bytes(64 << 10)
     assert cut(usual, large) == (b"alicex" + large, b"s=", True)
     assert cut(usual, large + b"x") is None
     for user, judged in (("é", {}), ("alice", {"a": "\x01"}), ("alice", {"a": 'x"'}), ("alice", {"more": "x"})):
@@ -139,21 +137,26 @@ def test_what_is_written_unusually_is_left_to_the_decoder() -> None:
 
 @wants_c
 def test_the_native_part_refuses_what_would_read_beside_its_memory() -> None:
+    cut: Any = cut_signed
     right: list[Any] = [(b'"AccessKey":"', b'"Signature":"'), b"\0\1", (b"u", None), 0, b"{}", b""]
-    assert NATIVE.cut(*right) is None
+    assert cut(*right) is None
     for at, wrong in (
-        (0, ()), (0, (b"x",)), (0, (b"x",) * 65), (0, ("x", b"x")), (1, b"\0"), (1, b"\0\2"), (1, b"\0\xff"),
-        (2, (None, None)), (2, (b"u",)), (2, (b"u", "x")), (3, 2), (3, -1), (3, 1),
+        (0, ()), (0, (b"x",)), (1, b"\0"), (1, b"\0\2"), (1, b"\0\xff"),
+        (2, (None, None)), (2, (b"u",)), (3, 2), (3, -1), (3, 1),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="do not fit each other"):
-            NATIVE.cut(*right[:at], wrong, *right[at + 1 :])
-    for at, of_another_type in ((0, []), (1, "x"), (2, []), (3, "x"), (4, "x"), (4, bytearray(2)), (5, None)):
+            cut(*right[:at], wrong, *right[at + 1 :])
+    with pytest.raises(ValueError, match="64 at most"):
+        cut((b"x",) * 65, *right[1:])
+    for at, of_another_type in (
+        (0, []), (0, ("x", b"x")), (1, "x"), (2, []), (2, (b"u", "x")), (3, "x"), (4, "x"), (4, bytearray(2)), (5, None),
+    ):  # fmt: skip
         with pytest.raises(TypeError):
-            NATIVE.cut(*right[:at], of_another_type, *right[at + 1 :])
+            cut(*right[:at], of_another_type, *right[at + 1 :])
     with pytest.raises(TypeError):
-        NATIVE.cut(*right[:-1])
+        cut(*right[:-1])
     with pytest.raises(OverflowError):
-        NATIVE.cut(*right[:3], 1 << 70, *right[4:])
+        cut(*right[:3], 1 << 70, *right[4:])
 
 
 # --- other fields ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,337 @@
+// The glue layer: takes Python's objects apart, calls the byte layer, and makes objects of what it found. simple.py says
+// what each function does. None releases the GIL; none keeps a pointer into an object behind its return, or uses one that it
+// fetched before a call of Python.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include "bytes.h"
+
+#define NAMES_MAX 32
+#define MARKS_MAX 8
+#define BODY_MAX_BYTES (64 << 10)  // of a signed request: a larger one is not copied
+#define ITEM_PARTS 6  // of an IndexItem
+
+static Text text_of(PyObject *bytes) { return (Text){PyBytes_AS_STRING(bytes), PyBytes_GET_SIZE(bytes)}; }
+
+// Sets the texts of a tuple of bytes, or None where it ``may_lack`` one. -1, with an exception, for anything else.
+static int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack) {
+    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) > max) {
+        PyErr_Format(PyTuple_Check(given) ? PyExc_ValueError : PyExc_TypeError, "a tuple of %zd at most is wanted", max);
+        return -1;
+    }
+    for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(given); number++) {
+        PyObject *text = PyTuple_GET_ITEM(given, number);
+        if (PyBytes_Check(text)) texts[number] = text_of(text);
+        else if (may_lack && Py_IsNone(text)) texts[number] = (Text){NULL, 0};
+        else {
+            PyErr_SetString(PyExc_TypeError, "a tuple of bytes is wanted");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+// --- records of a copied log -------------------------------------------------------------------------------------------
+
+static PyObject *item_of(const Copied *copied) {
+    PyObject *item = PyTuple_New(ITEM_PARTS);  // Py_BuildValue reads its format anew for each record
+    if (!item) return NULL;
+    PyTuple_SET_ITEM(item, 0, PyLong_FromUnsignedLong(copied->prefix_hash));
+    PyTuple_SET_ITEM(item, 1, PyLong_FromLongLong(copied->log_offset));
+    PyTuple_SET_ITEM(item, 2, PyLong_FromLongLong(copied->store_ms));
+    PyTuple_SET_ITEM(item, 3, PyBytes_FromStringAndSize(copied->unique_key.bytes, copied->unique_key.size));
+    PyTuple_SET_ITEM(item, 4, PyBytes_FromStringAndSize(copied->keys.bytes, copied->keys.size));
+    PyTuple_SET_ITEM(item, 5, PyLong_FromLongLong(copied->tag_hash));
+    if (PyErr_Occurred()) Py_CLEAR(item);
+    return item;
+}
+
+static PyObject *items_of(const Found *found) {
+    PyObject *items = PyList_New(0);
+    for (ptrdiff_t number = 0; items && number < found->count; number++) {
+        if (!found->records[number].is_indexed) continue;
+        PyObject *item = item_of(&found->records[number]);
+        if (!item || PyList_Append(items, item)) Py_CLEAR(items);
+        Py_XDECREF(item);
+    }
+    return items;
+}
+
+static PyObject *runs_of(const Found *found) {
+    uint8_t *next[RUNS_MAX];
+    PyObject *runs = PyList_New(0);
+    for (int32_t number = 0; runs && number < found->run_count; number++) {
+        const Run *run = &found->runs[number];
+        if (run->next == run->first) continue;
+        PyObject *units = PyBytes_FromStringAndSize(NULL, (run->next - run->first) * UNIT_SIZE);
+        if (units) next[number] = (uint8_t *)PyBytes_AS_STRING(units);
+        PyObject *made = units ? Py_BuildValue("s#iLN", run->topic.bytes, run->topic.size, (int)run->queue_id,
+                                               (long long)run->first, units) : NULL;
+        if (!made || PyList_Append(runs, made)) Py_CLEAR(runs);
+        Py_XDECREF(made);
+    }
+    for (ptrdiff_t number = 0; runs && number < found->count; number++) {
+        const Copied *copied = &found->records[number];
+        if (copied->run < 0) continue;
+        uint8_t *at = next[copied->run];
+        at = put_big_endian(at, (uint64_t)copied->log_offset, 8);
+        at = put_big_endian(at, (uint32_t)copied->size, 4);
+        next[copied->run] = put_big_endian(at, (uint64_t)copied->tags_code, 8);
+    }
+    return runs;
+}
+
+static PyObject *plain_records_in(Text data, long long base, const Rules *rules) {
+    size_t room = (size_t)data.size / RECORD_SIZE_MIN + 1;
+    Found *found = PyMem_Malloc(sizeof(Found) + room * sizeof(Copied));
+    if (!found) return PyErr_NoMemory();
+    memset(found, 0, sizeof(Found));
+    ptrdiff_t taken = take_plain(data, base, rules, found);
+    PyObject *runs = runs_of(found), *items = runs ? items_of(found) : NULL, *result = NULL;
+    if (items) result = Py_BuildValue("LLLOO", base + taken, (long long)found->last, (long long)found->store_ms, runs, items);
+    Py_XDECREF(runs);
+    Py_XDECREF(items);
+    PyMem_Free(found);
+    return result;
+}
+
+static PyObject *plain_records(PyObject *Py_UNUSED(module), PyObject *args) {
+    Py_buffer data;
+    PyObject *fates, *given_marks, *odd_topic, *result = NULL;
+    long long base;
+    Text marks[MARKS_MAX];
+    Rules rules = {.marks = marks};
+    if (!PyArg_ParseTuple(args, "y*LSiiOS", &data, &base, &fates, &rules.queued, &rules.indexed, &given_marks, &odd_topic))
+        return NULL;
+    if (PyBytes_GET_SIZE(fates) != 256 || base < 0 || base > INT64_MAX - data.len) {
+        PyErr_SetString(PyExc_ValueError, "fates are 256 bytes, and a log offset is not negative");
+    } else if (!take_texts(given_marks, marks, MARKS_MAX, 0)) {
+        rules.fates = (const uint8_t *)PyBytes_AS_STRING(fates);
+        rules.mark_count = PyTuple_GET_SIZE(given_marks);
+        rules.odd_topic = text_of(odd_topic);
+        result = plain_records_in((Text){data.buf, data.len}, base, &rules);
+    }
+    PyBuffer_Release(&data);
+    return result;
+}
+
+// --- index entries -----------------------------------------------------------------------------------------------------
+
+// -1 with an exception.
+static int read_item(PyObject *given, Item *item) {
+    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != ITEM_PARTS || !PyBytes_Check(PyTuple_GET_ITEM(given, 3)) ||
+        !PyBytes_Check(PyTuple_GET_ITEM(given, 4))) {
+        PyErr_SetString(PyExc_TypeError, "an IndexItem is a tuple of three numbers, two bytes objects, and a number");
+        return -1;
+    }
+    // PyArg_ParseTuple reads its format anew for each message.
+    item->prefix_hash = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(given, 0));
+    item->log_offset = PyLong_AsLongLong(PyTuple_GET_ITEM(given, 1));
+    item->store_ms = PyLong_AsLongLong(PyTuple_GET_ITEM(given, 2));
+    item->unique_key = text_of(PyTuple_GET_ITEM(given, 3));
+    item->keys = text_of(PyTuple_GET_ITEM(given, 4));
+    item->tag_hash = PyLong_AsLongLong(PyTuple_GET_ITEM(given, 5));
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *index_units_in(PyObject *items, Entries *entries, Slots slots, int number, long long begin_ms) {
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(items); at++) {
+        Item item;
+        if (read_item(PyList_GET_ITEM(items, at), &item)) return NULL;
+        if (add_entries(entries, &item)) Py_RETURN_NONE;
+    }
+    PyObject *units = PyBytes_FromStringAndSize(NULL, entries->count * UNIT_SIZE);
+    if (!units) return NULL;
+    int32_t used = chain_up(entries, (uint8_t *)PyBytes_AS_STRING(units), slots, number, begin_ms);
+    return Py_BuildValue("Nin", units, (int)used, PyList_GET_SIZE(items));
+}
+
+static PyObject *index_units(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *items, *result = NULL;
+    Py_buffer slots, dirty;
+    int number;
+    unsigned int slot_count;
+    Py_ssize_t room;
+    long long begin_ms;
+    if (!PyArg_ParseTuple(args, "O!w*Iw*inL", &PyList_Type, &items, &slots, &slot_count, &dirty, &number, &room, &begin_ms))
+        return NULL;
+    // A message may have a unique key, a tag, and as many keys as fit 32 KiB of properties. Too many entries go through Python.
+    Py_ssize_t most = 8 * PyList_GET_SIZE(items) + 1;
+    Entries entries = {NULL, 0, room < most ? room : most};
+    if (!slot_count || slots.len / 4 < slot_count || dirty.len < slot_pages(slot_count)) {
+        PyErr_SetString(PyExc_ValueError, "fewer slots than are said, or fewer dirty bytes than their pages");
+    } else if (entries.room <= 0) {
+        result = Py_NewRef(Py_None);
+    } else if (!(entries.all = PyMem_Malloc((size_t)entries.room * sizeof(Entry)))) {
+        PyErr_NoMemory();
+    } else {
+        result = index_units_in(items, &entries, (Slots){slots.buf, dirty.buf, slot_count}, number, begin_ms);
+    }
+    PyMem_Free(entries.all);
+    PyBuffer_Release(&slots);
+    PyBuffer_Release(&dirty);
+    return result;
+}
+
+// --- a filter's second stage -------------------------------------------------------------------------------------------
+
+typedef struct {
+    PyObject *accepts;
+    Text names[NAMES_MAX];
+    Py_ssize_t name_count;  // -1: it takes the properties
+} Filter;
+
+// 1 if the filter accepts the record; -1 with an exception.
+static int is_wanted(const Record *record, const Filter *filter) {
+    Text values[NAMES_MAX];
+    PyObject *objects[NAMES_MAX], *answer = NULL;
+    Py_ssize_t count = filter->name_count, made = 0;
+    if (count < 0) {
+        count = 1;
+        values[0] = record->properties;
+    } else {
+        find_values(record->properties, filter->names, count, values);
+    }
+    for (; made < count; made++) {
+        const Text *value = &values[made];
+        objects[made] = value->bytes ? PyBytes_FromStringAndSize(value->bytes, value->size) : Py_NewRef(Py_None);
+        if (!objects[made]) break;
+    }
+    if (made == count) answer = PyObject_Vectorcall(filter->accepts, objects, (size_t)made, NULL);
+    while (made) Py_DECREF(objects[--made]);
+    if (!answer) return -1;
+    int is_true = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return is_true;
+}
+
+// Whether the records of all units lie in the data, in order, and none is too small.
+static int lie_in(Text units, int64_t base, Py_ssize_t data_size) {
+    int64_t at = 0;
+    for (Py_ssize_t place = 0; place < units.size; place += UNIT_SIZE) {
+        int64_t log_offset = i64_at(units.bytes + place), size = (int32_t)u32_at(units.bytes + place + 8);
+        if (log_offset < base || log_offset - base < at || log_offset - base > data_size) return 0;
+        at = log_offset - base + size;
+        if (size < RECORD_SIZE_MIN || at > data_size) return 0;
+    }
+    return 1;
+}
+
+// ``by_values`` is None or a pair; a filter of too many names is asked by the properties.
+static int read_filter(PyObject *accepts, PyObject *by_values, Filter *filter) {
+    *filter = (Filter){.accepts = accepts, .name_count = -1};
+    if (Py_IsNone(by_values)) return 0;
+    if (!PyTuple_Check(by_values) || PyTuple_GET_SIZE(by_values) != 2 || !PyTuple_Check(PyTuple_GET_ITEM(by_values, 0))) {
+        PyErr_SetString(PyExc_TypeError, "a tuple of names and a function, or None, is wanted");
+        return -1;
+    }
+    PyObject *names = PyTuple_GET_ITEM(by_values, 0);
+    if (PyTuple_GET_SIZE(names) > NAMES_MAX) return 0;
+    filter->accepts = PyTuple_GET_ITEM(by_values, 1);
+    filter->name_count = PyTuple_GET_SIZE(names);
+    return take_texts(names, filter->names, NAMES_MAX, 0);
+}
+
+static PyObject *take_wanted(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given_data, *given_units, *accepts, *by_values, *records;
+    Py_ssize_t count_max, seen = 0;
+    long long base;
+    Filter filter;
+    if (!PyArg_ParseTuple(args, "SSLOOO!n", &given_data, &given_units, &base, &accepts, &by_values, &PyList_Type, &records,
+                          &count_max)) return NULL;
+    if (read_filter(accepts, by_values, &filter)) return NULL;
+    Text data = text_of(given_data), units = text_of(given_units);  // both live as long as this call
+    if (base < 0 || units.size % UNIT_SIZE) {
+        PyErr_SetString(PyExc_ValueError, "no base, or no whole units");
+        return NULL;
+    }
+    if (!lie_in(units, base, data.size)) return PyLong_FromLong(0);
+    for (; seen < units.size / UNIT_SIZE && PyList_GET_SIZE(records) < count_max; seen++) {
+        const char *unit = units.bytes + seen * UNIT_SIZE, *at = data.bytes + (i64_at(unit) - base);
+        Py_ssize_t size = u32_at(unit + 8);
+        Record record;
+        int wanted = read_record(at, size, &record) && record.size == size ? is_wanted(&record, &filter) : 0;
+        if (wanted < 0) return NULL;
+        if (!wanted) continue;
+        PyObject *taken = PyBytes_FromStringAndSize(at, size);
+        int failed = !taken || PyList_Append(records, taken);
+        Py_XDECREF(taken);
+        if (failed) return NULL;
+    }
+    return PyLong_FromSsize_t(seen);
+}
+
+// --- signed fields -----------------------------------------------------------------------------------------------------
+
+typedef struct {
+    Text keys[FIELDS_MAX], known[FIELDS_MAX];
+    const uint8_t *order;
+    Py_ssize_t count, access_key_at;
+} Fields;
+
+// -1 with an exception.
+static int read_fields(PyObject *const *given, Fields *fields) {
+    if (take_texts(given[0], fields->keys, FIELDS_MAX, 0) || take_texts(given[2], fields->known, FIELDS_MAX, 1)) return -1;
+    fields->access_key_at = PyLong_AsSsize_t(given[3]);
+    if (fields->access_key_at == -1 && PyErr_Occurred()) return -1;
+    fields->order = (const uint8_t *)PyBytes_AS_STRING(given[1]);
+    fields->count = PyTuple_GET_SIZE(given[0]);
+    int fit = fields->count && PyBytes_GET_SIZE(given[1]) == fields->count && PyTuple_GET_SIZE(given[2]) == fields->count &&
+              fields->access_key_at >= 0 && fields->access_key_at < fields->count &&
+              fields->known[fields->access_key_at].bytes;
+    for (Py_ssize_t number = 0; fit && number < fields->count; number++) fit = fields->order[number] < fields->count;
+    if (!fit) PyErr_SetString(PyExc_ValueError, "keys, order, known values and place do not fit each other");
+    return fit ? 0 : -1;
+}
+
+static PyObject *cut_signed(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t given_count) {
+    if (given_count != 6 || !PyBytes_Check(given[1]) || !PyLong_Check(given[3]) || !PyBytes_Check(given[4]) ||
+        !PyBytes_Check(given[5])) {
+        PyErr_SetString(PyExc_TypeError, "a tuple, bytes, a tuple, an int, bytes and bytes are wanted");
+        return NULL;
+    }
+    Fields fields;
+    Value values[FIELDS_MAX];
+    if (read_fields(given, &fields)) return NULL;
+    Text body = text_of(given[5]);
+    if (body.size > BODY_MAX_BYTES || !cut_values(text_of(given[4]), fields.keys, fields.count, values) ||
+        !is_spelled(&values[fields.access_key_at], fields.known[fields.access_key_at])) Py_RETURN_NONE;
+
+    int is_as_it_was = 1;
+    Py_ssize_t size = body.size, last = fields.count - 1;
+    for (Py_ssize_t number = 0; number < fields.count; number++)
+        if (fields.known[number].bytes && !is_spelled(&values[number], fields.known[number])) is_as_it_was = 0;
+    for (Py_ssize_t number = 0; number < last; number++) size += values[fields.order[number]].size;
+    const Value *signature = &values[fields.order[last]];
+    PyObject *content = PyBytes_FromStringAndSize(NULL, size), *proof = PyBytes_FromStringAndSize(NULL, signature->size);
+    PyObject *found = content && proof ? PyTuple_New(3) : NULL;
+    if (!found) {
+        Py_XDECREF(content);
+        Py_XDECREF(proof);
+        return NULL;
+    }
+    char *to = PyBytes_AS_STRING(content);
+    for (Py_ssize_t number = 0; number < last; number++) to = put_value(to, &values[fields.order[number]]);
+    memcpy(to, body.bytes, (size_t)body.size);
+    put_value(PyBytes_AS_STRING(proof), signature);
+    PyTuple_SET_ITEM(found, 0, content);
+    PyTuple_SET_ITEM(found, 1, proof);
+    PyTuple_SET_ITEM(found, 2, PyBool_FromLong(is_as_it_was));
+    return found;
+}
+
+// --- the module --------------------------------------------------------------------------------------------------------
+
+static PyMethodDef methods[] = {
+    {"plain_records", plain_records, METH_VARARGS, NULL},
+    {"index_units", index_units, METH_VARARGS, NULL},
+    {"take_wanted", take_wanted, METH_VARARGS, NULL},
+    {"cut_signed", (PyCFunction)(void (*)(void))cut_signed, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_core", .m_size = 0, .m_methods = methods};
+
+PyMODINIT_FUNC PyInit__core(void) {
+    prepare_crc32();
+    prepare_values();
+    return PyModule_Create(&definition);
+}

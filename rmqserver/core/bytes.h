@@ -1,0 +1,144 @@
+// The byte layer of the core: no Python in it. Every length that came from outside is compared with the bytes at hand, by
+// subtraction, before it is used; text is a pair of pointer and size.
+#ifndef RMQ_CORE_BYTES_H
+#define RMQ_CORE_BYTES_H
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define UNIT_SIZE 20  // of a consume queue: log offset i64 | record size i32 | tags code i64
+#define RECORD_SIZE_MIN 91
+#define MAGIC_V1 0xDAA320A7u
+#define BORN_HOST_V6 0x10
+#define STORE_HOST_V6 0x20
+#define NO_TAG (-1)
+
+typedef struct { const char *bytes; ptrdiff_t size; } Text;  // bytes is NULL if there is none
+
+static inline uint32_t u32_at(const char *at) {
+    const uint8_t *bytes = (const uint8_t *)at;
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+static inline int64_t i64_at(const char *at) { return (int64_t)((uint64_t)u32_at(at) << 32 | u32_at(at + 4)); }
+
+static inline uint8_t *put_big_endian(uint8_t *to, uint64_t value, int size) {
+    for (int at = size - 1; at >= 0; at--, value >>= 8) to[at] = (uint8_t)value;
+    return to + size;
+}
+
+static inline int is_same(Text one, Text other) {
+    return one.size == other.size && !memcmp(one.bytes, other.bytes, (size_t)one.size);
+}
+
+// Continues Java's String.hashCode with these characters. -1 if one is not ASCII.
+static inline int extend_hash(uint32_t *hash, Text text) {
+    uint32_t value = *hash;
+    for (ptrdiff_t at = 0; at < text.size; at++) {
+        if (text.bytes[at] & 0x80) return -1;
+        value = 31 * value + (uint8_t)text.bytes[at];
+    }
+    *hash = value;
+    return 0;
+}
+
+// Math.abs of a hash; 0 for the only number that has none.
+static inline uint32_t absolute(uint32_t hash) { return hash < 0x80000000u ? hash : (0u - hash) & 0x7FFFFFFFu; }
+
+// --- crc32.c
+
+void prepare_crc32(void);  // once, before the other
+uint32_t crc32_of(Text text);  // zlib's
+
+// --- records.c
+
+typedef struct {
+    int64_t log_offset, queue_offset, store_ms;
+    int32_t size, queue_id;
+    uint32_t magic, sys_flag, crc;
+    Text body, topic, properties;  // these end with the record
+    ptrdiff_t properties_size;  // what the record says; another number is damage
+} Record;
+
+// Reads the record at the start of ``room`` bytes. 0 if its lengths do not fit it.
+int read_record(const char *at, ptrdiff_t room, Record *record);
+
+// The last of several values counts; an empty value counts as none. Each name ends with the separator, 0x01.
+void find_values(Text properties, const Text *names, ptrdiff_t count, Text *values);
+
+// --- copied.c
+
+#define RUNS_MAX 512
+#define RUN_SLOTS 2048  // more than RUNS_MAX, a power of two
+
+typedef struct {  // of a record: its unit, its index entries, or both
+    int64_t log_offset, store_ms, tags_code, tag_hash;
+    Text unique_key, keys;
+    uint32_t prefix_hash;
+    int32_t size, run;  // -1: it enters no queue
+    int is_indexed;
+} Copied;
+typedef struct {  // consecutive units of one queue
+    Text topic;
+    int32_t queue_id;
+    uint32_t prefix_hash;  // of "topic#"
+    int64_t first, next;
+} Run;
+typedef struct {
+    const uint8_t *fates;  // 256, by the low bits of a sysFlag
+    int queued, indexed;  // the bits of a fate
+    const Text *marks;
+    ptrdiff_t mark_count;
+    Text odd_topic;
+} Rules;
+typedef struct {
+    Run runs[RUNS_MAX];
+    int16_t slots[RUN_SLOTS];  // a run's number plus 1
+    int32_t run_count;
+    ptrdiff_t count;
+    int64_t last, store_ms;
+    Copied records[];  // room for one in RECORD_SIZE_MIN bytes, and one more
+} Found;
+
+// Takes the plain records at the start of ``data``, the log from ``base`` on, and returns their bytes. ``found`` is zeroed.
+ptrdiff_t take_plain(Text data, int64_t base, const Rules *rules, Found *found);
+
+// --- index.c
+
+typedef struct {
+    uint32_t prefix_hash;
+    int64_t log_offset, store_ms, tag_hash;
+    Text unique_key, keys;
+} Item;
+typedef struct { uint32_t key_hash; int64_t log_offset, store_ms; } Entry;
+typedef struct { Entry *all; ptrdiff_t count, room; } Entries;
+typedef struct {
+    int32_t *slots;
+    uint8_t *dirty;  // one for each 1024 slots
+    uint32_t slot_count;
+} Slots;
+
+// Adds the entries of one message: unique key, keys, tag. 1 if there is no room; -1 if one is not ASCII.
+int add_entries(Entries *entries, const Item *item);
+
+// Writes the units and links each into its slot; returns how many slots were not used before.
+int32_t chain_up(const Entries *entries, uint8_t *unit, Slots slots, int32_t number, int64_t begin_ms);
+
+uint32_t slot_pages(uint32_t slot_count);
+
+// --- signed.c
+
+#define FIELDS_MAX 64
+typedef struct { const char *at, *end; ptrdiff_t size; } Value;  // its spelling, and its size without escapes
+
+void prepare_values(void);  // once, before the others
+
+// Sets the values of the ext fields ``keys``, each with the quotes and the colon before its value. 0 if the header has other
+// fields or another order, or if that is not certain. A zero lies behind the header.
+int cut_values(Text header, const Text *keys, ptrdiff_t count, Value *values);
+
+// Writes the ``size`` bytes of a value, without escapes; returns their end.
+char *put_value(char *to, const Value *value);
+
+int is_spelled(const Value *value, Text text);
+#endif

@@ -1,0 +1,214 @@
+"""The core in plain Python. The docstrings are those of ``_core``, too."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from itertools import repeat
+from operator import add, gt
+
+from rmqproto.filters.message_filter import AcceptsRawProperties, AcceptsValues
+from rmqproto.java.java_hash import SIGN, abs_hash, extend_hash_utf8, extend_hashes_id
+from rmqproto.message.record import MAGIC_V1, RECORD_SIZE_MIN_BYTES
+from rmqproto.message.sys_flag import HOST_V4_SIZE, HOST_V6_SIZE, HOSTS_V6
+
+IndexItem = tuple[int, int, int, bytes, bytes, int]
+"""What the index needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS, and the
+hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is one for every message sent."""
+
+NO_TAG = -1
+"""Stands for the hash of a tag's index entry if a message has no tags."""
+
+CopiedRun = tuple[str, int, int, bytes]
+"""Neighbours of one queue: topic, queue id, first queue offset, units."""
+
+# Unit of an index file (IndexFile, 5.5.0): key hash i32 | log offset i64 | seconds since begin time i32
+# | previous unit i32
+INDEX_UNIT = struct.Struct(">iqii")
+SLOTS_PER_PAGE_SHIFT = 10
+
+_SECONDS_MAX = 0x7FFFFFFF
+
+# A record with IPv4 hosts: 0 size i32 | 4 magic i32 | 36 sysFlag i32 | 84 body length i32 | 88 body.
+_HEAD = struct.Struct(">ii28xi44xi")
+_TOPIC_V1_AT = _HEAD.size + 1
+"""Where the topic of a record with an empty body begins, if its length is one byte."""
+_unpack_head = _HEAD.unpack_from
+_I32 = struct.Struct(">i")
+_HOST_V6_MORE_BYTES = HOST_V6_SIZE - HOST_V4_SIZE
+# Unit of a consume queue: log offset i64 | record size i32 | 8 more
+_PLACE = struct.Struct(">qi8x")
+
+
+# --- records of a copied log -----------------------------------------------------------------------------------------
+
+
+def plain_records(
+    data: bytes | memoryview,
+    base: int,
+    fates: bytes,
+    queued: int,
+    indexed: int,
+    marks: tuple[bytes, ...],
+    odd_topic: bytes,
+) -> tuple[int, int, int, list[CopiedRun], list[IndexItem]]:
+    """Takes the records of ``data``, the log from ``base`` on, up to the first that is incomplete, damaged, or not
+    plain, and returns (end, last, store_ms, runs, items): the records end at ``end``; the last begins at ``last``, -1
+    if there is none, and has the store time ``store_ms``. A record is not plain if it has IPv6 hosts, a long topic,
+    ``odd_topic``, a topic that cannot be a directory, a topic or tags that are not ASCII, a queue offset that has no
+    next one or is negative, or one of ``marks`` in its properties. ``fates``, by the low bits of a sysFlag, tells by
+    the bits ``queued`` and ``indexed`` which records have units and items (``indexed`` 0: none is indexed). Here, no
+    record is plain."""
+    return base, -1, 0, [], []
+
+
+# --- index entries ---------------------------------------------------------------------------------------------------
+
+
+def index_units(
+    items: list[IndexItem],
+    slots: memoryview,
+    slot_count: int,
+    dirty: bytearray,
+    number: int,
+    room: int,
+    begin_ms: int,
+) -> tuple[bytes, int, int]:
+    """Chains the entries of messages, the first as unit ``number``, and returns their units, how many slots were not
+    used before, and how many messages fit into ``room`` entries. The entries of a message are never spread over two
+    files, unless no file could hold them all. ``slots`` is a writable buffer of native i32, ``dirty`` one with a byte
+    for each 1024 slots. ``_core`` returns None, with nothing changed, if not all fit or a key is not ASCII."""
+    hashes, log_offsets = entries(items)
+    done = len(items)
+    if len(hashes) > room:
+        next_offset = log_offsets[room]
+        end = log_offsets.index(next_offset)
+        if not end and number <= 1:
+            end, next_offset = room, next((offset for offset in log_offsets if offset > log_offsets[0]), -1)
+        done = next((position for position, item in enumerate(items) if item[1] == next_offset), done)
+        del hashes[end:], log_offsets[end:]
+    # Each step for all entries: a loop that does all steps for each entry takes a third longer.
+    taken = [key_hash % slot_count for key_hash in hashes]
+    before: list[int] = []
+    for slot in taken:
+        previous = slots[slot]
+        before.append(previous if 0 < previous < number else 0)
+        slots[slot] = number
+        number += 1
+    for page in {slot >> SLOTS_PER_PAGE_SHIFT for slot in taken}:
+        dirty[page] = 1
+    units = map(INDEX_UNIT.pack, hashes, log_offsets, _seconds(items, log_offsets, begin_ms), before)
+    return b"".join(units), before.count(0), done
+
+
+def entries(items: list[IndexItem]) -> tuple[list[int], list[int]]:
+    """Hashes and log offsets of the messages' entries; those of one message in Apache's order: unique key, keys,
+    tag."""
+    hashes: list[int] = []
+    log_offsets: list[int] = []
+    ids = extend_hashes_id([item[0] for item in items], [item[3] for item in items])
+    for (prefix_hash, log_offset, _, unique_key, keys, tag_hash), id_hash in zip(items, ids, strict=True):
+        if unique_key:
+            hashes.append(id_hash if id_hash < SIGN else abs_hash(id_hash))
+            log_offsets.append(log_offset)
+        if keys:
+            for key in keys.split(b" ") if 0x20 in keys else (keys,):
+                if key:
+                    hashed = extend_hash_utf8(prefix_hash, key)
+                    hashes.append(hashed if hashed < SIGN else abs_hash(hashed))
+                    log_offsets.append(log_offset)
+        if tag_hash != NO_TAG:
+            hashes.append(tag_hash)
+            log_offsets.append(log_offset)
+    return hashes, log_offsets
+
+
+def seconds_since(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
+    """The time of an index entry, as its unit holds it."""
+    return min(max(0, store_timestamp_ms - begin_timestamp_ms) // 1000, _SECONDS_MAX)
+
+
+def _seconds(items: list[IndexItem], log_offsets: list[int], begin_ms: int) -> Iterable[int]:
+    """The seconds from the file's begin time to each entry."""
+    by_time = {at_ms: seconds_since(begin_ms, at_ms) for at_ms in {item[2] for item in items}}
+    if len(set(by_time.values())) == 1:
+        return repeat(by_time.popitem()[1])
+    by_offset = {item[1]: by_time[item[2]] for item in items}
+    return [by_offset[log_offset] for log_offset in log_offsets]
+
+
+# --- a filter's second stage -----------------------------------------------------------------------------------------
+
+
+def take_wanted(
+    data: bytes,
+    units: bytes,
+    base: int,
+    accepts: AcceptsRawProperties,
+    by_values: AcceptsValues | None,
+    records: list[bytes],
+    count_max: int,
+) -> int:
+    """Checks the records of ``units`` in ``data``, the log from ``base`` on, and adds those that ``accepts`` takes to
+    ``records``, until there are ``count_max``. ``by_values`` decides the same; ``_core`` asks it instead, unless it has
+    more than 32 names. A damaged record is not taken. Returns how many were checked; 0, with nothing added, if the
+    records are not in order in ``data``, or too small to be records."""
+    if base < 0 or len(units) % _PLACE.size:
+        raise ValueError("no base, or no whole units")
+    if not units:
+        return 0
+    offsets, sizes = zip(*_PLACE.iter_unpack(units), strict=True)
+    starts = [log_offset - base for log_offset in offsets]
+    ends = list(map(add, starts, sizes))
+    if starts[0] < 0 or ends[-1] > len(data) or min(sizes) < RECORD_SIZE_MIN_BYTES or any(map(gt, ends, starts[1:])):
+        return 0
+    heads = map(_unpack_head, repeat(data), starts)
+    for seen, (at, end, (record_size, magic, sys_flag, body_size)) in enumerate(zip(starts, ends, heads, strict=False)):
+        if len(records) >= count_max:
+            return seen
+        if magic == MAGIC_V1 and not sys_flag & HOSTS_V6:  # nearly all records
+            if not 0 <= body_size <= end - at - RECORD_SIZE_MIN_BYTES:
+                continue
+            start = at + _TOPIC_V1_AT + body_size
+            start += data[start - 1] + 2
+        else:
+            start = _unusual_start_untrusted(data, at, end)
+        if record_size == end - at and start <= end and accepts(data[start:end]):
+            records.append(data[at:end])
+    return len(starts)
+
+
+def _unusual_start_untrusted(data: bytes, at: int, end: int) -> int:
+    """Where the properties of a record with a long topic or IPv6 hosts begin; a place behind its end if its lengths do
+    not fit."""
+    _, magic, sys_flag, _ = _unpack_head(data, at)
+    body_at = at + _HEAD.size + _HOST_V6_MORE_BYTES * (sys_flag & HOSTS_V6).bit_count()
+    if end < body_at:
+        return end + 1
+    (body_size,) = _I32.unpack_from(data, body_at - _I32.size)
+    topic_at: int = body_at + body_size + (1 if magic == MAGIC_V1 else 2)
+    if body_size < 0 or topic_at > end:
+        return end + 1
+    return topic_at + (data[topic_at - 1] if magic == MAGIC_V1 else data[topic_at - 2] << 8 | data[topic_at - 1]) + 2
+
+
+# --- signed fields ---------------------------------------------------------------------------------------------------
+
+
+def cut_signed(
+    keys: tuple[bytes, ...],
+    order: bytes,
+    known: tuple[bytes | None, ...],
+    access_key_at: int,
+    header: bytes,
+    body: bytes,
+) -> tuple[bytes, bytes, bool] | None:
+    """The signed ext fields of ``header`` followed by the body, the signature, and whether all ``known`` values are
+    unchanged. None if the fields are not exactly those of ``keys`` in their order, if not all is ASCII, if the value at
+    ``access_key_at`` is not the known one, if the body is larger than 64 KiB, and for some headers with unusual
+    spelling. ``header`` is JSON that is known to decode to an object with an object ``extFields``. Here always None.
+
+    A key is written as in the header, with the quote of its value: b'"topic":"'. There are 64 at most. ``known`` has
+    the values by the places of their keys, None for any value. ``order`` has the places in the order of signing, one
+    byte each, the signature's last."""
+    return None
