@@ -78,9 +78,7 @@ def check_checkout(root: Path) -> None:
     natives = {each: any((each / "rmqserver").rglob("_*.so")) for each in (ROOT, root)}
     if len(set(natives.values())) > 1:
         without = next(each for each, is_there in natives.items() if not is_there)
-        raise CheckoutError(
-            f"the native core is in one of the two only: build it in {without} (pip install -e .)"
-        )
+        raise CheckoutError(f"the native core is in one of the two only: build it in {without} (pip install -e .)")
 
 
 def take(load: Load, root: Path, wanted: list[Row], extent: Extent) -> list[Comparison]:

@@ -149,7 +149,8 @@ def test_the_native_part_refuses_what_would_read_beside_its_memory() -> None:
     with pytest.raises(ValueError, match="64 at most"):
         cut((b"x",) * 65, *right[1:])
     for at, of_another_type in (
-        (0, []), (0, ("x", b"x")), (1, "x"), (2, []), (2, (b"u", "x")), (3, "x"), (4, "x"), (4, bytearray(2)), (5, None),
+        (0, []), (0, ("x", b"x")), (1, "x"), (2, []), (2, (b"u", "x")), (3, "x"), (4, "x"), (4, bytearray(2)),
+        (5, None),
     ):  # fmt: skip
         with pytest.raises(TypeError):
             cut(*right[:at], of_another_type, *right[at + 1 :])
