@@ -24,8 +24,9 @@ MANUAL = Path("man")
 
 
 def build_command(root: Path, module: Path, *more: str, compiler: str = "") -> list[str]:
+    """To be run in ``root``: paths would otherwise be part of the module."""
     compiler = compiler or os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
-    sources = sorted(map(str, (root / CORE).glob("*.c")))
+    sources = sorted(str(source.relative_to(root)) for source in (root / CORE).glob("*.c"))
     return [*shlex.split(compiler), *FLAGS, *more, f"-I{sysconfig.get_path('include')}", *sources, "-o", str(module)]
 
 
@@ -40,7 +41,7 @@ class Hook(BuildHookInterface):  # type: ignore[misc,type-arg]
         module = (CORE / "_core").with_suffix(str(sysconfig.get_config_var("EXT_SUFFIX")))
         root = Path(self.root)
         try:
-            subprocess.run(build_command(root, root / module), check=True, capture_output=True)
+            subprocess.run(build_command(root, module), cwd=root, check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"The native core is not built, and not needed: {error}")
             return

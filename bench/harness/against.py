@@ -75,10 +75,15 @@ def check_checkout(root: Path) -> None:
     )
     if asked.returncode or Path(asked.stdout.strip()) != root / "rmqserver":
         raise CheckoutError(f"{root} is not a checkout of this project: {root / 'rmqserver'} was not found")
-    natives = {each: any((each / "rmqserver").rglob("_*.so")) for each in (ROOT, root)}
+    natives = {each: any((each / "rmqserver").rglob(_native_of(each))) for each in (ROOT, root)}
     if len(set(natives.values())) > 1:
         without = next(each for each, is_there in natives.items() if not is_there)
         raise CheckoutError(f"the native core is in one of the two only: build it in {without} (pip install -e .)")
+
+
+def _native_of(root: Path) -> str:
+    """Before the core there was a module of the index."""
+    return "_core*.so" if (root / "rmqserver/core").is_dir() else "_index*.so"
 
 
 def take(load: Load, root: Path, wanted: list[Row], extent: Extent) -> list[Comparison]:

@@ -24,7 +24,7 @@ def test_it_is_built_without_a_warning(compiler: str, tmp_path: Path) -> None:
     from hatch_build import build_command
 
     command = build_command(ROOT, tmp_path / "_core.so", "-Wall", "-Wextra", "-Werror", compiler=compiler)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
