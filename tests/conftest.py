@@ -25,10 +25,11 @@ INTEROP = Path(__file__).parent / "interop"
 # A shell's background job ignores Ctrl-C, and so would every program that these tests start and stop with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes depends on how busy the machine is. The quick tests try the same examples each time, so that
-# a failure means that a change broke something. `make test-all` tries new ones each time.
-hypothesis.settings.register_profile("whole", deadline=None)
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=30, derandomize=True)
+# How long an example takes, or making one, depends on how busy the machine is. The quick tests try the same examples
+# each time, so that a failure means that a change broke something. `make test-all` tries new ones each time.
+_STEADY: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("whole", **_STEADY)
+hypothesis.settings.register_profile("quick", **_STEADY, max_examples=30, derandomize=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
