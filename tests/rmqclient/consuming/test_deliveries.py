@@ -246,12 +246,12 @@ async def test_the_number_of_messages_at_once_changes_while_they_run(autojump_cl
     seen = []
     async with fixture.running():
         for concurrency in (5, 1, 4):
-            await trio.sleep(3.5)
+            await trio.sleep(3.3)
             seen.append(most)
             fixture.call.concurrency = concurrency
-            await trio.sleep(1)  # until calls that are too many now have ended
+            await trio.sleep(1.1)  # until calls that are too many now have ended; no call ends at a moment of ours
             most = running
-        await trio.sleep(3.5)
+        await trio.sleep(3.3)
         seen.append(most)
         while fixture.queue.count:
             await trio.sleep(0.1)
