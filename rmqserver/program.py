@@ -40,8 +40,11 @@ examples:
 def run(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0 after a clean stop, 2 if the command line or a setting is wrong, 1 otherwise."""
     started_s = time.perf_counter()
+    argv = sys.argv[1:] if argv is None else argv
+    if sorted(argv) == ["--verbose", "--version"]:
+        return _tell_build()
     parser = _parser()
-    args = vars(parser.parse(sys.argv[1:] if argv is None else argv, os.environ))
+    args = vars(parser.parse(argv, os.environ))
     command = args.pop("command")
     if command == "completion":
         return _complete(args["shell"], parser, installs=args["install"])
@@ -68,6 +71,14 @@ def run(argv: Sequence[str] | None = None) -> int:
         return _told(error)
 
 
+def _tell_build() -> int:
+    """What a report of a fault should say."""
+    from rmqserver import core
+
+    sys.stdout.write(f"rmqserver {VERSION}\ncore: {core.NAME}\nPython: {sys.version.split()[0]}, {sys.executable}\n")
+    return 0
+
+
 def _complete(shell: str, parser: EnvironmentParser, *, installs: bool) -> int:
     from rmqserver import completion
 
@@ -89,7 +100,12 @@ def _parser() -> EnvironmentParser:
     parser = EnvironmentParser(
         prog="rmqserver", description=_DESCRIPTION, epilog=_EXAMPLES, formatter_class=raw, allow_abbrev=False
     )
-    parser.add_argument("--version", action="version", version=f"rmqserver {VERSION}")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"rmqserver {VERSION}",
+        help="show the version and exit; with --verbose, also whether the native core is there",
+    )
     standalone = parser.add_command("standalone", "nameserver and broker in one process")
     namesrv = parser.add_command("namesrv", "a nameserver")
     broker = parser.add_command("broker", "a broker that registers with nameservers")

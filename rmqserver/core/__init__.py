@@ -11,10 +11,13 @@ except ImportError:  # installed without a C compiler
     from rmqserver.core.simple import cut_signed, index_units, plain_records, take_wanted
 
 IS_NATIVE = index_units is not simple.index_units
+NAME = "native" if IS_NATIVE else "python"
+"""As the ready line and `doctor` say it."""
 
 __all__ = [
     "INDEX_UNIT",
     "IS_NATIVE",
+    "NAME",
     "NO_TAG",
     "CopiedRun",
     "IndexItem",

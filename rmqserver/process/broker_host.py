@@ -20,6 +20,7 @@ from rmqserver.broker.replicas.ha_listener import open_ha_listener
 from rmqserver.command_line import ServerPlan, store_paths
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
+from rmqserver.core import NAME as CORE
 from rmqserver.doors.grpc.hello import NOT_INSTALLED, GrpcDoor, is_installed
 from rmqserver.doors.remoting.broker_door import BrokerDoor
 from rmqserver.process.entrance import Entrance
@@ -63,6 +64,8 @@ def _may_open_again(store: MessageStore, member: SetMember | None) -> bool:
 class BrokerHost:
     """The ``Host`` of a member of a set. ``open``, ``start`` and ``serve`` it. At the end ``unregister`` and ``close``
     it, even if ``open`` failed, and close the HA port last."""
+
+    core = CORE
 
     def __init__(
         self, config: BrokerConfig, plan: ServerPlan, store_dir: str, entrance: Entrance, loop: Loop,

@@ -235,6 +235,7 @@ class _Server:
                 "controller_addr": self._controller.addr if self._controller is not None else None,
                 "metrics_addr": self._metrics_addr,
                 "store_dir": self._store_dir,
+                "core": self._broker.core if self._broker is not None else None,
                 **(self._set.facts() if self._set is not None else {}),
                 "ready_ms": round((time.perf_counter() - self._started_s) * 1000),
             },

@@ -67,6 +67,7 @@ class SetHost:
             "broker_addrs": [each["broker_addr"] for each in brokers],
             "store_dirs": [each["store_dir"] for each in brokers],
             "grpc_addr": brokers[0].get("grpc_addr"),
+            "core": brokers[0]["core"],
             "brokers": [
                 {key: each[key] for key in ("broker_addr", "pid", "store_dir", "metrics_addr") if key in each}
                 for each in brokers

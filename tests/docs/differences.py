@@ -495,6 +495,9 @@ NOT_RECORDED = {
         "etcd has the quorum: ours and Apache's controllers cannot be mixed in one group. Our brokers and Apache's "
         "work with three of either kind",
     ),
+    "28: core": Difference(
+        "an additional key: native, or python where the native core was not compiled", "`doctor` says it"
+    ),
     "28: unwriteableReason": Difference(
         "an additional key, while the broker refuses messages", "Apache's broker gives the reason only in its log"
     ),

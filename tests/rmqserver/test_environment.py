@@ -7,8 +7,9 @@ from importlib.metadata import version
 
 import pytest
 
+from rmqserver import core
 from rmqserver.environment import EnvironmentParser
-from rmqserver.program import _parser
+from rmqserver.program import _parser, run
 from rmqserver.version import VERSION
 
 
@@ -87,6 +88,11 @@ def test_the_version_is_the_distributions_and_imports_nothing_heavy() -> None:
     assert done.stdout == f"rmqserver {VERSION}\n"
     assert version("rmqadmin") == VERSION
     assert not set(done.stderr.split()) & {"trio", "msgspec", "socket", "logging"}
+
+
+def test_a_report_of_a_fault_can_say_which_core_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version", "--verbose"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [f"rmqserver {VERSION}", f"core: {core.NAME}"]
 
 
 def test_a_switch_is_true_or_false(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,10 @@ def _reached(broker: BrokerFacts, namesrv_addrs: Iterable[str]) -> Iterator[Find
         fix = "Give the keys of a user that may: --access-key and --secret-key, or a context."
         yield _finding(broker, Grade.ERROR, check, f"does not report its state: {broker.refusal}", fix)
     elif not (is_local and far):
-        yield _finding(broker, Grade.OK, check, f"answers at {addr}, which it registered, in {broker.took_ms} ms")
+        core = broker.replica.info.get("core")  # ours only
+        on_core = f", on its {core} core" if core else ""
+        what = f"answers at {addr}, which it registered, in {broker.took_ms} ms{on_core}"
+        yield _finding(broker, Grade.OK, check, what)
     if is_local and far:
         fix = "Set brokerIP1 in its settings to an address that clients reach (rmqserver: --advertise HOST:PORT)."
         what = f"registered {addr}, which only its own machine can reach, with the name server {far[0]}"

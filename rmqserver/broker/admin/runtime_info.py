@@ -16,6 +16,7 @@ from rmqserver.broker.relays.timer_metrics import TimingCounts
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.core import NAME as CORE
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.timers.timer_store import TimerStore
 
@@ -44,6 +45,7 @@ class RuntimeInfo:
         return {
             "brokerActive": "true",
             "brokerVersionDesc": version_name(VERSION),
+            "core": CORE,  # a key of our own
             "bootTimestamp": str(self._stats.boot_ms),
             "runtime": runtime_text(self._clock_ms() - self._stats.boot_ms),
             "startAcceptSendRequestTimeStamp": str(self._config.start_accept_send_request_ms),

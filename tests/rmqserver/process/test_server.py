@@ -15,6 +15,7 @@ import pytest
 
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.sending import SendHeaderV2
+from rmqserver import core
 from rmqserver.command_line import Options, plan
 from rmqserver.process import entrance
 from rmqserver.remoting.loop import Loop
@@ -56,8 +57,8 @@ def test_ready_line_on_standard_output_and_in_the_file(start_standalone: StartSt
     ready_file = tmp_path / "ready.json"
     server = start_standalone("--ready-file", ready_file, "--data", tmp_path / "store")
     assert json.loads(ready_file.read_text()) == server.ready
-    assert list(server.ready) == ["event", "pid", "namesrv_addr", "broker_addr", "store_dir", "ready_ms"]
-    assert (server.ready["event"], server.ready["pid"]) == ("ready", server.pid)
+    assert list(server.ready) == ["event", "pid", "namesrv_addr", "broker_addr", "store_dir", "core", "ready_ms"]
+    assert (server.ready["event"], server.ready["pid"], server.ready["core"]) == ("ready", server.pid, core.NAME)
     assert server.store_dir == tmp_path / "store"
     assert master_addr(server.namesrv_addr) == server.broker_addr, "registered before it says that it is ready"
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["ready.json"]

@@ -86,6 +86,11 @@ def test_of_a_broker_that_is_well_there_is_nothing_to_say() -> None:
     assert len(list(broker_findings(whole))) == 5
 
 
+def test_a_broker_of_ours_is_said_to_have_its_native_core_or_not() -> None:
+    found = next(broker_findings(facts(broker(says={"core": "python"}))))
+    assert (found.grade, found.what[-20:]) == (Grade.OK, ", on its python core")
+
+
 def test_who_alone_reaches_a_broker_elsewhere_is_told_how() -> None:
     found = next(broker_findings(facts(broker(error="cannot connect"))))
     assert "--address-map 10.0.0.1:10911=HOST:PORT" in (found.fix or "")
