@@ -58,6 +58,8 @@ NOT_IN_STREAMS = {
     "table": "a table is read as a batch",
 }
 """Options that have no meaning in a stream, and why."""
+_FOR_WRITING = tuple(name for name in WRITE_OPTIONS if name not in READ_OPTIONS)
+_FOR_READING = tuple(name for name in READ_OPTIONS + STREAM_OPTIONS if name not in WRITE_OPTIONS)
 OF_TABLES = {
     "offsets": ("group",),
     "queues": ("subscribe",),
@@ -168,7 +170,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     stream = _given_of(given, STREAM_OPTIONS)
     if stream is not None:
         raise UsageError(f"option {stream} is for streams: spark.readStream", hint="a batch reads all that is there")
-    return _read_options(GivenOptions(given, READ_OPTIONS), "earliest")
+    return _read_options(_given_to_read(given, READ_OPTIONS), "earliest")
 
 
 def parse_stream_options(given: Mapping[str, str]) -> StreamOptions:
@@ -176,7 +178,7 @@ def parse_stream_options(given: Mapping[str, str]) -> StreamOptions:
     other = _given_of(given, tuple(NOT_IN_STREAMS))
     if other is not None:
         raise UsageError(f"option {other} has no meaning in a stream: {NOT_IN_STREAMS[other]}")
-    options = GivenOptions(given, READ_OPTIONS + STREAM_OPTIONS)
+    options = _given_to_read(given, READ_OPTIONS + STREAM_OPTIONS)
     delay = options.text("maxTriggerDelay")
     delay_ms = TRIGGER_DELAY_MS_DEFAULT if delay is None else parse_duration(delay)
     if delay_ms is None:
@@ -207,6 +209,13 @@ def parse_loaded_options(given: Mapping[str, str]) -> ReadOptions:
             return parse_stream_options(given).read
         except UsageError as as_stream:
             raise (error if _given_of(given, STREAM_OPTIONS) is None else as_stream) from None
+
+
+def _given_to_read(given: Mapping[str, str], known: tuple[str, ...]) -> GivenOptions:
+    other = _given_of(given, _FOR_WRITING)
+    if other is not None:
+        raise UsageError(f"option {other} is for writing", hint="subscribe names the topics that are read")
+    return GivenOptions(given, known)
 
 
 def _given_of(given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
@@ -297,6 +306,9 @@ def _chosen_by(names: tuple[str, ...]) -> str:
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
+    other = _given_of(given, _FOR_READING)
+    if other is not None:
+        raise UsageError(f"option {other} is for reading", hint="the option topic names what is written")
     options = GivenOptions(given, WRITE_OPTIONS)
     name_server = options.text("nameServer")
     if name_server is None:
@@ -341,7 +353,7 @@ def _where(options: GivenOptions, prefix: str, default: str, timestamp_ms: int |
         _check_numbers(f"{prefix}OffsetsByTimestamp", by_timestamp, at_least=0)
         return Where(keyword=default, timestamps_ms=by_timestamp)
     value = options.text(f"{prefix}Offsets") or default
-    if value.startswith("group:"):
+    if value.startswith("group:") and value != "group:":
         return Where(keyword="group", group=value[6:])
     if value.startswith("{"):
         table = json_of(f"{prefix}Offsets", value, OffsetTable)

@@ -205,12 +205,12 @@ OpenCluster = Callable[[str], LiveCluster]
 
 
 def checked_sql92(expression: str | None) -> str | None:
-    """The expression. UsageError, in Apache's words, if it does not compile: a pull would return everything."""
+    """The expression. UsageError, in Apache's words on one line, if it does not compile: a pull would return all."""
     if expression is not None:
         try:
             compile_sql92(expression)
         except Sql92Error as error:
-            raise UsageError(f"sql92: {error}") from None
+            raise UsageError("sql92: " + " ".join(str(error).split())) from None
     return expression
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from rmqproto.errors import NotFoundError
 from rmqproto.names import DLQ_PREFIX, TRACE_TOPIC
 from rmqreplay.ledger.letter_source import LiveLetters, StoredLetters
 from rmqreplay.ledger.letters import Letter, Place
@@ -93,6 +94,9 @@ class TableReader(DataSourceReader):
         )  # fmt: skip
         with cluster_of(options) as cluster:
             if options.table == "queues":
+                for topic in options.topics or ():
+                    if not cluster.route(topic):
+                        raise NotFoundError(f"there is no topic {topic}")
                 yield from live_queues(cluster, options.topics or cluster.topics())
             elif options.table == "offsets":
                 yield from live_offsets(cluster, options.groups)

@@ -19,13 +19,16 @@ HASHES = ("key", "javaHash")
 
 def check_input(columns: Sequence[tuple[str, str]], options: WriteOptions) -> None:
     """UsageError for a missing body or topic, and for columns that would be ignored or are of another type."""
-    kinds = dict(columns)
-    for name, kind in kinds.items():
+    kinds: dict[str, str] = {}
+    for name, kind in columns:
         allowed = INPUT_COLUMNS.get(name)
         if allowed is None:
             raise UsageError(f"column {name} has no meaning here", hint="known: " + ", ".join(INPUT_COLUMNS))
         if kind.replace(" ", "") not in allowed:
             raise UsageError(f"column {name} is {kind} and should be {' or '.join(allowed)}")
+        if name in kinds:
+            raise UsageError(f"there are two columns {name}")
+        kinds[name] = kind
     if "body" not in kinds:
         raise UsageError("a column body is needed")
     if "topic" not in kinds and options.topic is None:

@@ -69,6 +69,9 @@ def test_an_unknown_option_names_the_nearest_one():
         ({"path": "/s", "subscribePattern": "("}, "not a regular expression"),
         ({"path": "/s", "accessKey": "a"}, "belong together"),
         ({"path": "/s", "maxOffsetsPerTrigger": "5"}, "for streams"),
+        ({"nameServer": "h:1", "topic": "T"}, "option topic is for writing"),
+        ({"path": "/s", "startingOffsets": "group:"}, "startingOffsets=group: is neither earliest, group:<name>"),
+        ({"path": "/s", "sql92": "a ==== 1"}, r"^sql92: Encountered .* at line 1, column 4. Was expecting one of: .*$"),
     ],
 )  # fmt: skip
 def test_options_without_a_meaning_are_refused(given, problem):

@@ -22,8 +22,9 @@ from spark_tools.writing.rejects import RejectedRow, Rejects
 from spark_tools.writing.rows import TaskRows, writable_queues
 
 
-def check(columns: dict[str, str], **options: str) -> None:
-    check_input(list(columns.items()), parse_write_options({"nameServer": "h:1", **options}))
+def check(columns: dict[str, str] | list[tuple[str, str]], **options: str) -> None:
+    listed = list(columns.items()) if isinstance(columns, dict) else columns
+    check_input(listed, parse_write_options({"nameServer": "h:1", **options}))
 
 
 def test_every_column_of_the_manual_is_taken():
@@ -141,6 +142,8 @@ def test_keys_are_a_text_or_an_array():
         ({"body": "string"}, {"topic": "T", "onReject": "file"}, "belong together"),
         ({"body": "string"}, {"topic": "T", "rejectPath": "/x"}, "belong together"),
         ({"body": "string"}, {"topic": "T", "batchsizes": "3"}, "no option batchsizes"),
+        ({"body": "string"}, {"topic": "T", "subscribe": "T"}, "option subscribe is for reading"),
+        ([("body", "string"), ("body", "binary")], {"topic": "T"}, "there are two columns body"),
     ],
 )
 def test_what_would_be_ignored_or_fail_later_is_refused(columns, options, problem):

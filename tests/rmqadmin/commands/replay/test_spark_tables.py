@@ -20,7 +20,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
-from rmqproto.errors import UsageError
+from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.names import TRACE_TOPIC, dlq_topic, retry_topic
 from rmqproto.trace import AnyRecord, Consumed, Delivered, Published, encode_trace
 from spark_tools.source import plan_read
@@ -133,6 +133,8 @@ def test_live_queues_are_those_of_topic_status(scene: Scene, run: Rmqadmin) -> N
     assert found == told
     assert len(found) == 2
     assert {row["topic"] for row in scene.rows(LIVE, "queues")} >= {TOPIC, ORIGIN, dlq_topic(GROUP)}
+    with pytest.raises(NotFoundError, match="there is no topic NoSuchTopic"):
+        scene.rows(LIVE, "queues", subscribe=f"{TOPIC}, NoSuchTopic")
 
 
 def test_live_offsets_are_those_of_consumer_progress(scene: Scene, run: Rmqadmin) -> None:
