@@ -1,5 +1,6 @@
 """Runs what stands on Textual, trio, anyio and Typer with the lowest and the newest release of each that
-``pyproject.toml`` permits. Everything else is as in ``.venv``, whose releases are those of ``constraints.txt``."""
+``pyproject.toml`` permits, and what stands on Spark with its lowest. Everything else is as in ``.venv``, whose releases
+are those of ``constraints.txt``."""
 
 from __future__ import annotations
 
@@ -32,6 +33,12 @@ TESTS = (
 )
 """The dashboard; options and helps; tasks, cancellation and threads of clients and servers."""
 
+SPARK_TESTS = (
+    "tests/spark_tools/spark/test_source.py::test_a_table_is_read_up_to_its_end_at_each_query",
+    "tests/spark_tools/spark/test_streams.py::test_a_stream_is_read_in_limited_batches_and_goes_on_from_its_checkpoint",
+    "tests/spark_tools/spark/test_write_faults.py::test_killed_writers",
+)
+
 
 def ranges() -> dict[str, str]:
     """What ``pyproject.toml`` permits, such as ``>=8,<9``, by library."""
@@ -54,6 +61,10 @@ def python_with(folder: Path, wanted: list[str]) -> Path:
     return folder / "bin/python"
 
 
+def plain_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+
+
 @pytest.mark.flaky(reruns=0)  # it counts its own second tries
 @pytest.mark.parametrize("end", ["lowest", "newest"])
 def test_an_end_of_the_permitted_range(end: str, tmp_path: Path) -> None:
@@ -65,12 +76,28 @@ def test_an_end_of_the_permitted_range(end: str, tmp_path: Path) -> None:
     installed = {each.name: each.version for each in distributions(path=map(str, python.parents[1].glob("lib/*/*")))}
     if installed == {name: version(name) for name in LIBRARIES}:
         pytest.skip("the run around this one has the same releases")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--numprocesses", "1", "--reruns", "1", *TESTS],
-        cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        cwd=ROOT, env=plain_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, errors="replace", timeout=TIMEOUT_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"{installed}\n{done.stdout}"
     tried_again = re.findall(r"^RERUN (.*)$", done.stdout, re.MULTILINE)
     assert len(tried_again) <= SECOND_TRIES_MAX, f"{installed}\n{done.stdout}"
+
+
+@pytest.mark.spark
+def test_the_lowest_spark(tmp_path: Path) -> None:
+    """Its tables, streams and writes. The run around this one has the newest."""
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["spark"]
+    (permitted,) = [each for each in extra if each.startswith("pyspark>")]
+    try:
+        python = python_with(tmp_path, [lowest(permitted)])
+    except subprocess.SubprocessError as error:
+        pytest.skip(f"the registry does not answer: {error}")
+    done = subprocess.run(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "spark", *SPARK_TESTS],
+        cwd=ROOT, env=plain_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
