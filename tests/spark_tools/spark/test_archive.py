@@ -92,6 +92,27 @@ def test_what_is_there_is_archived_once_and_the_next_run_goes_on(spark, kept: Ar
     assert folder.relative_to(kept.directory).as_posix() == f"topic={kept.topic}/date={row.date}"
 
 
+def test_a_run_that_follows_takes_what_comes_and_the_next_one_goes_on(spark, kept: Archive) -> None:
+    """It waits where there is nothing new, and is ended there."""
+    looks = []
+
+    def look(*_: object) -> None:
+        if kept.holds() == kept.count:
+            looks.append(kept.count)
+            if len(looks) == 2:
+                kept.more(10)
+            elif len(looks) == 3:
+                raise KeyboardInterrupt
+
+    kept.more(10)
+    with pytest.raises(KeyboardInterrupt):
+        archive(replace(kept.request, every_s=0.01), ArchiveHooks(on_look=look), spark=spark)
+    assert looks == [10, 10, 20]
+    kept.more(10)
+    archive(kept.request, spark=spark)
+    assert kept.bodies(spark) == each_once(30)
+
+
 @pytest.mark.parametrize("point", ["written", "at its place", "committed"])
 def test_a_batch_that_ended_anywhere_is_done_once(spark, kept: Archive, monkeypatch, point: str) -> None:
     kept.more(20)

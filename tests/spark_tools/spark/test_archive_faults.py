@@ -19,7 +19,7 @@ pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
-from rmqreplay.source.archive_manifest import STAGING, load_manifest
+from rmqreplay.source.archive_manifest import load_manifest
 from spark_tools.archive.archive_run import ArchiveHooks, ArchiveRequest, archive
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.spark_tools.spark.replay_driver import QUICK_JVM
@@ -27,7 +27,7 @@ from tests.spark_tools.spark.spark_processes import python_workers
 from tests.spark_tools.spark.streamed import Sender, each_once
 from tests.support import servers
 from tests.support.processes import free_ports
-from tests.support.servers import Server, until
+from tests.support.servers import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
 
@@ -60,9 +60,8 @@ def broker(tmp_path: Path) -> Iterator[OneBroker]:
     made.server.stop()
 
 
-def has_begun(directory: Path) -> bool:
-    """Whether a batch is being written, or one has been."""
-    return (directory / STAGING).exists() or bool(load_manifest(str(directory)).batches)
+def has_all(directory: Path) -> bool:
+    return len(load_manifest(str(directory)).batches) == COUNT // 100
 
 
 def bodies(spark: Any, directory: Path) -> Counter[str]:
@@ -79,14 +78,16 @@ def test_the_command_is_killed_and_the_broker_and_workers_under_the_next_run(
     directory = tmp_path / "archive"
     command = [
         sys.executable, "-m", "rmqadmin", "spark-archive", "-n", broker.server.namesrv_addr, "--topic", "Kept",
-        "--archive", str(directory), "--batch", "100",
+        "--archive", str(directory), "--batch", "100", "--follow",
         *(word for name, value in QUICK_JVM.items() for word in ("--spark-conf", f"{name}={value}")),
     ]  # fmt: skip
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
-    until(lambda: has_begun(directory) or process.poll() is not None)
-    assert process.poll() is None, "it has four batches to write"
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        assert any("batch 0: 100 messages archived" in line for line in process.stderr), "it has four batches to write"
+        os.killpg(process.pid, signal.SIGKILL)
+    assert not has_all(directory)
 
     request = ArchiveRequest(
         name_server=broker.server.namesrv_addr, directory=str(directory), topics=["Kept"], batch_messages=100

@@ -15,7 +15,8 @@ pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
-from tests.spark_tools.spark.spark_processes import python_workers
+from tests.spark_tools.spark.foreach_driver import write_each
+from tests.spark_tools.spark.spark_processes import Driver, python_workers
 from tests.spark_tools.spark.streamed import (
     Sender,
     StreamDriver,
@@ -84,6 +85,25 @@ def test_a_killed_driver(spark, tmp_path: Path, stack: ExitStack) -> None:
     assert batches_logged(tmp_path) < 20, "there was more to read"
     drain(spark, source, tmp_path)
     assert rows(spark, tmp_path) == each_once(400)
+
+
+def test_a_driver_that_dies_between_a_function_and_the_checkpoint(spark, tmp_path: Path, stack: ExitStack) -> None:
+    """``foreachBatch`` is called again with the same number and the same rows, although more could be read by then."""
+    brokers = Brokers(tmp_path, stack)
+    address = brokers.start("broker-a")
+    brokers.resize("broker-a", 2)
+    sender = Sender(brokers.admin, TOPIC)
+    sender.send(100, address)
+    source = {"nameServer": brokers.namesrv.namesrv_addr, "subscribe": TOPIC, "startingOffsets": "earliest"}
+    call = {"source": source | {"maxOffsetsPerTrigger": "20"}, "directory": str(tmp_path)}
+    Driver("foreach_driver.py", call | {"dies_in": 2}).wait_for_its_end()
+    sender.send(50, address)
+    write_each(spark, source, str(tmp_path))
+    calls = [int(line) for line in (tmp_path / "calls").read_text().split()]
+    assert calls == [0, 1, 2, 2, 3]
+    found = spark.read.parquet(f"{tmp_path}/rows").groupBy("batch").count().collect()
+    assert {row.batch: row["count"] for row in found} == {0: 20, 1: 20, 2: 20, 3: 90}
+    assert rows(spark, tmp_path) == each_once(150)
 
 
 def test_brokers_and_workers_that_die_and_queues_and_brokers_that_come(spark, tmp_path: Path, stack: ExitStack) -> None:
