@@ -171,6 +171,7 @@ class ConsumeRates(Body, kw_only=True):
 
 
 CONSUME_TYPE, CONSUME_ORDERLY, STARTED_MS = "PROP_CONSUME_TYPE", "PROP_CONSUMEORDERLY", "PROP_CONSUMER_START_TIMESTAMP"
+THREADS = "PROP_THREADPOOL_CORE_SIZE"
 """Names of properties in a ``ConsumerRunningInfo``."""
 
 

@@ -71,7 +71,8 @@ def check_lag(
     for standing in standings if group else ():
         if standing.error is None and not standing.queues and not standing.clients.count and not standing.lacking:
             raise nothing_known(standing.group, groups[standing.group], " there" if wanted or topic else "")
-    things = [_thing(standing, now_ms, *thresholds, is_named=len(group or ()) == 1) for standing in standings]
+    is_named, is_whole = len(group or ()) == 1, not (topic or wanted)
+    things = [_thing(each, now_ms, *thresholds, is_named=is_named, is_whole=is_whole) for each in standings]
     things += [CheckedThing(name, PluginState.UNKNOWN, error) for name, error in deaf.items() if not wanted]
     return CheckResult(things, _headline(standings))
 
@@ -82,7 +83,7 @@ def _headline(standings: Sequence[GroupStanding]) -> str:
 
 
 def _thing(
-    standing: GroupStanding, now_ms: int, warning: Thresholds, critical: Thresholds, *, is_named: bool
+    standing: GroupStanding, now_ms: int, warning: Thresholds, critical: Thresholds, *, is_named: bool, is_whole: bool
 ) -> CheckedThing:
     if standing.error is not None:
         return CheckedThing(standing.group, PluginState.UNKNOWN, str(standing.error))
@@ -106,6 +107,8 @@ def _thing(
         what += f", the oldest waits for {duration(age_ms)}"
     if not standing.clients.count:
         what += f", {standing.nobody_text}"
+    elif is_whole and standing.has_spare:
+        what += ", more members than queues"
     states = [measure.state for measure in measures]
     states += [PluginState.WARNING] if unread_count else []
     if standing.lacking:

@@ -12,12 +12,16 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import TopicOnly
 from rmqadmin.cli.options.health_options import Sample, health_clients
 from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.core.groups.capacity import Node, PeakNeed, needs
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
+from rmqadmin.core.groups.running_info import Pace, pace_text
 from rmqadmin.core.health.finding import Finding, Grade, finding_lines, in_order
 from rmqadmin.core.health.group_checks import group_findings, look_closer, queue_findings
 from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.terminal_text import wrapped_lines
+from rmqproto.errors import UsageError
 from rmqproto.wording import counted
 
 
@@ -38,16 +42,26 @@ class QueueLagRow(Row, frozen=True):
     min_offset: Annotated[int | None, doc("queue offset of the first message that is left", wide=True)]
 
 
+class MemberPace(msgspec.Struct, frozen=True):
+    """``manages`` is None if the client does not say it."""
+
+    client_id: str
+    manages: Pace | None
+
+
 class LagTotals(Row, frozen=True):
     lag_count: Annotated[int, doc("lag of all queues, retry topics included")]
     oldest_waiting_ms: Annotated[int | None, TIME, doc("when the oldest waiting message was stored")]
     course: Annotated[str | None, doc("growing, shrinking or steady")]
     arrived_tps: Annotated[float | None, doc("messages that came a second, between two readings")]
     consumed_tps: Annotated[float | None, doc("messages committed a second, between two readings")]
-    drain_ms: Annotated[int | None, doc("when nothing is left if it goes on like this; unknown if it does not shrink")]
+    drain: Annotated[str | None, doc("when nothing is left if it goes on like this; else `never at this rate`")]
+    drain_ms: Annotated[int | None, doc("the same as a number; unknown if it does not shrink", wide=True)]
     client_count: Annotated[int, doc("clients that are online")]
     sharing: Annotated[str | None, doc("how they share the queues out")]
     problems: Annotated[list[str] | None, doc("what is wrong, the worst first, and what to do", wide=True)]
+    members: Annotated[list[MemberPace] | None, doc("what each client manages, as it says", wide=True)]
+    needs: Annotated[PeakNeed | None, doc("with --peak or --cores: members and threads", wide=True)]
 
 
 class GroupLagResult(Result, frozen=True):
@@ -56,6 +70,8 @@ class GroupLagResult(Result, frozen=True):
     row_type: ClassVar[type[Row]] = QueueLagRow
     standing: GroupStanding
     now_ms: int
+    peak_tps: float | None = None
+    node: Node | None = None
 
     def rows(self) -> Sequence[QueueLagRow]:
         has_members = bool(self.standing.member_count)
@@ -92,6 +108,21 @@ class GroupLagResult(Result, frozen=True):
         if found:
             yield "\n"
         yield from finding_lines(found, width)
+        needed = self._needs()
+        lines = [f"{one.client_id} manages: {pace_text(one.manages)}" for one in self._paces()]
+        lines += [] if needed is None else needed.lines()
+        if lines:
+            yield "\n"
+        for line in lines:
+            yield from wrapped_lines(line, width, 0)
+
+    def _paces(self) -> list[MemberPace]:
+        owners = self.standing.owners
+        return [] if owners is None else [MemberPace(one.client_id, one.pace) for one in owners.members]
+
+    def _needs(self) -> PeakNeed | None:
+        is_asked = self.peak_tps is not None or self.node is not None
+        return needs(self.standing, self.peak_tps, self.node) if is_asked else None
 
     def summary(self) -> LagTotals:
         standing, trend, found = self.standing, self.standing.trend, self._findings()
@@ -101,10 +132,13 @@ class GroupLagResult(Result, frozen=True):
             course=None if trend is None else trend.motion,
             arrived_tps=None if trend is None else round(trend.arrived_tps, 2),
             consumed_tps=None if trend is None else round(trend.consumed_tps, 2),
+            drain=None if trend is None else trend.drain_text,
             drain_ms=None if trend is None else trend.drain_ms,
             client_count=standing.clients.count,
             sharing=None if standing.owners is None else standing.owners.summary(),
             problems=[f"{one.what} ({one.fix})" if one.fix else one.what for one in found] or None,
+            members=self._paces() or None,
+            needs=self._needs(),
         )
 
     def problem(self) -> str | None:
@@ -120,16 +154,49 @@ def group_lag(
     group: Annotated[str, Value.GROUP, typer.Argument(metavar="GROUP", help="The group.")],
     topic: TopicOnly = None,
     sample_s: Sample = SAMPLE_DEFAULT_S,
+    peak_tps: Annotated[
+        float | None,
+        Value.NUMBER,
+        typer.Option("--peak", metavar="N", min=0.001, help="Say how many members N messages a second need."),
+    ] = None,
+    cores: Annotated[
+        float | None,
+        Value.NUMBER,
+        typer.Option("--cores", metavar="N", min=0.01, help="A member has N cores; with --computing-ms."),
+    ] = None,
+    computing_ms: Annotated[
+        float | None,
+        Value.NUMBER,
+        typer.Option("--computing-ms", metavar="MS", min=0.001, help="What one message costs a core."),
+    ] = None,
+    waiting_ms: Annotated[
+        float | None,
+        Value.NUMBER,
+        typer.Option(
+            "--waiting-ms",
+            metavar="MS",
+            min=0,
+            help="How long one message waits for other services; default: consume time less computing time.",
+        ),
+    ] = None,
 ) -> GroupLagResult:
     """Shows where messages wait and since when. From two readings, also shows whether the lag grows and when it will be
     gone. Asks the group's clients which queues they own and what they subscribe to. Problems are listed below: queues
     that nobody consumes or that stand still, members with different subscriptions, messages that retention has deleted
     or will delete soon.
 
+    --peak: members = peak / what one manages, threads in all = peak x consume time. For work that waits for other
+    services, with --cores and --computing-ms: threads of one member = cores x (waiting + computing) / computing.
+
     Examples:
       rmqadmin group lag OrderGroup --sample 0
+      rmqadmin group lag OrderGroup --peak 5000 --cores 4 --computing-ms 2 --waiting-ms 30
       rmqadmin -o json group lag OrderGroup -t OrderTopic --sample 0
     """
+    if (cores is None) is not (computing_ms is None) or (waiting_ms is not None and cores is None):
+        hint = "For example: --cores 4 --computing-ms 2 --waiting-ms 30."
+        raise UsageError("--cores and --computing-ms go together, and --waiting-ms with them", hint=hint)
+    node = None if cores is None or computing_ms is None else Node(cores, computing_ms, waiting_ms)
     name, topic_name = group.strip(), topic.strip() if topic else None
     with health_clients(call, pause_s=sample_s) as (admin, members):
         reader = StandingsReader(
@@ -145,4 +212,4 @@ def group_lag(
             raise standing.error
         if not standing.queues and not standing.clients.count:
             raise nothing_known(name, brokers)
-    return GroupLagResult(standing, call.now_ms())
+    return GroupLagResult(standing, call.now_ms(), peak_tps, node)

@@ -18,11 +18,12 @@ from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, read_told_clients, read_told_offsets
 from rmqadmin.core.groups.lag_time import first_waiting_ms
 from rmqadmin.core.groups.lag_trend import Idle, LagTrend, lost_count, stuck_queues, trend_of
-from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, read_queue_owners
+from rmqadmin.core.groups.queue_owners import BROADCASTING, QueueOwners, QueueState, members_max, read_queue_owners
 from rmqadmin.core.groups.retention import KeptSettings, read_min_offsets
 from rmqadmin.core.groups.uncommitted import read_uncommitted
 from rmqadmin.core.groups.unread_lag import UnreadLags
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import CONSUME_POP
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import RocketMQError
@@ -96,6 +97,18 @@ class GroupStanding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lag_count(self) -> int:
         return sum(queue.lag_count for queue in self.queues)
+
+    @property
+    def queue_count(self) -> int:
+        if self.owners is not None:
+            return self.owners.queue_count
+        return members_max(one.queue for one in self.queues if not one.is_unread)
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether it has more members than queues, as far as its offsets tell."""
+        takes_turns = self.clients.consume_type == CONSUME_POP or self.clients.message_model == BROADCASTING
+        return not takes_turns and not self.uncommitted and 0 < self.queue_count < self.clients.count
 
     @property
     def nobody_text(self) -> str:

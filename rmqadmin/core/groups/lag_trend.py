@@ -12,6 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from rmqadmin.core.groups.consumption import GroupOffsets
+from rmqadmin.core.units import duration
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 
@@ -69,6 +70,11 @@ class LagTrend(msgspec.Struct, frozen=True):
             return 0
         shrunk_per_s = self._per_s(self.lag_before_count - self.lag_count)
         return round(self.lag_count / shrunk_per_s * 1000) if shrunk_per_s > 0 else None
+
+    @property
+    def drain_text(self) -> str:
+        """When no lag is left, in words."""
+        return "never at this rate" if self.drain_ms is None else f"in {duration(self.drain_ms)}"
 
     def _per_s(self, count: int) -> float:
         return count / self.elapsed_s if self.elapsed_s > 0 else 0.0

@@ -6,6 +6,7 @@ If a member does not answer, the owner of every queue that no other member owns 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import GroupClients
+from rmqadmin.core.groups.running_info import Pace, pace_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.routes import BrokerData
@@ -25,7 +27,7 @@ from rmqproto.perm import PERM_READ
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
-_BROADCASTING = "BROADCASTING"
+BROADCASTING = "BROADCASTING"
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -39,6 +41,7 @@ class Member(msgspec.Struct, frozen=True):
     queues: frozenset[MessageQueue] | None
     subscriptions: dict[str, str] | None
     uses_pop: bool = False
+    pace: Pace | None = None
     error: str | None = None
 
 
@@ -73,6 +76,21 @@ class QueueOwners(msgspec.Struct, frozen=True):
         """Whether a queue may have several owners: in broadcast mode every member consumes every queue, and POP
         consumers take turns."""
         return self.is_broadcast or any(member.uses_pop for member in self.members)
+
+    @property
+    def queue_count(self) -> int:
+        return members_max(self.queues)
+
+    @property
+    def spare(self) -> list[str]:
+        """Client ids of the members that have no queue because there are more members than queues."""
+        if self._may_share or self.silent or not 0 < self.queue_count < len(self.members):
+            return []
+        return [
+            member.client_id
+            for member in self.members
+            if all(queue.topic.startswith(RETRY_PREFIX) for queue in member.queues or ())
+        ]
 
     def count(self, state: QueueState) -> int:
         return sum(self.state(queue) is state for queue in self.queues)
@@ -115,6 +133,12 @@ def unequal_clients(subscriptions: Mapping[str, Mapping[str, str] | None]) -> li
     return [client_id for client_id, wanted in spoken.items() if wanted != usual]
 
 
+def members_max(queues: Iterable[MessageQueue]) -> int:
+    """How many members can have one of the queues: as many as one topic has at most, retry topics left out."""
+    topics = Counter(queue.topic for queue in queues if not queue.topic.startswith(RETRY_PREFIX))
+    return max(topics.values(), default=0)
+
+
 def without_heading(summary: str) -> str:
     """The summary for use without the heading."""
     first = summary.partition(",")[0]
@@ -134,7 +158,7 @@ def read_queue_owners(
     for member in members:
         for queue in member.queues or ():
             queues.setdefault(queue, []).append(member.client_id)
-    return QueueOwners(members, dict(sorted(queues.items())), clients.message_model == _BROADCASTING)
+    return QueueOwners(members, dict(sorted(queues.items())), clients.message_model == BROADCASTING)
 
 
 def _ask(
@@ -157,6 +181,7 @@ def _ask(
         queues=None if info is None else frozenset(info.mq_table) | frozenset(info.mq_pop_table),
         subscriptions=None if info is None else expressions_of(info.subscription_set),
         uses_pop=bool(info and info.mq_pop_table),
+        pace=None if info is None else pace_of(info),
         error=error,
     )
 

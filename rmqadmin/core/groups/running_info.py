@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+import msgspec
 
 from rmqadmin.core import units
 from rmqadmin.core.mqadmin_text import java_bool, java_text, queue_text
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
-from rmqproto.bodies.statistics import STARTED_MS, ConsumerRunningInfo, ProcessQueueInfo
+from rmqproto.bodies.statistics import STARTED_MS, THREADS, ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.wording import counted
 
 SETTLED_MS = 2 * 60 * 1000
@@ -38,6 +40,51 @@ def have_same_subscription(infos: Mapping[str, ConsumerRunningInfo], now_ms: int
         return True
     wants = [[(wanted.topic, wanted.sub_string) for wanted in subscriptions(info)] for info in found]
     return all(want == wants[0] for want in wants)
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """What a client manages, by its own word: messages consumed a second in the last minute; how long one call of its
+    listener takes, None if it has consumed nothing lately; its threads."""
+
+    consumed_tps: float
+    consume_ms: float | None
+    thread_count: int | None
+
+    @property
+    def most_tps(self) -> float | None:
+        """What its threads could do if all of them were busy."""
+        if self.consume_ms is None or self.thread_count is None:
+            return None
+        return self.thread_count * 1000 / self.consume_ms
+
+
+def pace_text(pace: Pace | None) -> str:
+    """``120.0/s, 25 ms each, 20 threads``"""
+    if pace is None:
+        return "not known"
+    words = [f"{units.rate(pace.consumed_tps)}/s"]
+    words += [] if pace.consume_ms is None else [f"{units.duration(pace.consume_ms)} each"]
+    words += [] if pace.thread_count is None else [counted(pace.thread_count, "thread")]
+    return ", ".join(words)
+
+
+def pace_of(info: ConsumerRunningInfo) -> Pace | None:
+    """None of a client that does not tell, as those that speak gRPC."""
+    rates = info.status_table.values()
+    if not rates:
+        return None
+    threads = info.properties.get(THREADS, "")
+    return Pace(
+        sum(rate.consume_ok_tps for rate in rates),
+        mean_ms((rate.consume_ok_tps + rate.consume_failed_tps, rate.consume_rt) for rate in rates),
+        int(threads) if threads.isdecimal() and int(threads) else None,
+    )
+
+
+def mean_ms(times: Iterable[tuple[float, float | None]]) -> float | None:
+    """The mean of times, each with its messages a second; None if there is no time above 0."""
+    known = [(max(tps, 0.001), each_ms) for tps, each_ms in times if each_ms]
+    return sum(tps * each_ms for tps, each_ms in known) / sum(tps for tps, _ in known) if known else None
 
 
 class QueueProblem(NamedTuple):

@@ -131,6 +131,11 @@ def members_findings(
             what = f"{text} {counted(len(queues), 'queue')}{' with messages' if is_lost else ''}: {names}"
             fix = f"Members share queues out every 20 s: look again, then {ask}"
             yield Finding(Grade.ERROR if is_lost else Grade.WARNING, Check.QUEUE_OWNERS, subject, what, fix)
+    if spare := owners.spare:
+        members = counted(len(owners.members), "member")
+        what = f"more members than queues, {members} for {owners.queue_count}: idle are {names_told(spare)}"
+        fix = "Give the topic more queues (rmqadmin updateTopic -r NUMBER -w NUMBER), or run fewer members."
+        yield Finding(Grade.NOTE, Check.MEMBERS, subject, what, fix)
     if owners.silent:
         what = f"{counted(len(owners.silent), 'member')} did not say what they consume: {owners.silent[0].error}"
         yield Finding(Grade.WARNING, Check.MEMBERS, subject, what, ask)

@@ -168,6 +168,11 @@ class GroupMemory:
     def _lag_change(self, group: str) -> NumberChange | None:
         return self._history.change(_lag_series(group), TREND_WITHIN_MS)
 
+    def drain_text(self, group: str) -> str:
+        """When nothing is left if it goes on like this, behind the lag; empty if it is not known."""
+        trend = self._standing(group).trend
+        return f" (nothing left {trend.drain_text})" if trend is not None and trend.lag_count else ""
+
     def trend(self, group: str, lag_count: int) -> str:
         change, latest = self._lag_change(group), self._history.change(_lag_series(group), FALL_OVER_MS)
         is_over = change is not None and change.by < 0 and latest is not None and latest.by >= 0

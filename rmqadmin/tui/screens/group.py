@@ -16,6 +16,7 @@ from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.group_standing import QueueStanding
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
+from rmqadmin.core.groups.running_info import pace_text
 from rmqadmin.core.groups.standing_still import StandingStill
 from rmqadmin.core.health.finding import Finding, Subject, SubjectKind, in_order
 from rmqadmin.core.health.group_checks import queue_findings
@@ -150,6 +151,14 @@ class GroupScreen(DashboardScreen):
             Column(name="language", part=STATE, value=lambda member: (member.language or "").lower(), importance=MINOR),
             Column(name="version", part=STATE, value=lambda member: version_name(member.version), importance=MINOR),
             Column(name="queues", part=STATE, value=_owned, form=_owned_text, is_number=True, mark=_silence_mark),
+            Column(
+                name="pace",
+                words="manages",
+                part=STATE,
+                value=lambda member: pace_text(member.pace),
+                importance=MINOR,
+                shape=Shape.PROSE,
+            ),
             Column(
                 name="subscriptions",
                 words="subscribes to",
@@ -347,7 +356,9 @@ class GroupScreen(DashboardScreen):
             lag = inflight = UNKNOWN
         if self._lacks:
             lag, inflight, consumed = at_least(lag), at_least(inflight), at_least(consumed)
-        return f"{counted(self.offsets.all_count, 'queue')}, lag {lag}, in flight {inflight}, {consumed}/s"
+        sampler = self.dashboard.sampler
+        drain = "" if sampler is None else sampler.pulse.groups.drain_text(self.facts.group)
+        return f"{counted(self.offsets.all_count, 'queue')}, lag {lag}{drain}, in flight {inflight}, {consumed}/s"
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """Opens the messages of a queue, or what a member reports."""

@@ -127,7 +127,7 @@ class RebalanceScreen(DashboardScreen):
         elif seen.done:
             lines.append(Content(f"{clock(seen.done[-1].ended_ms)}: {seen.done[-1].text()}"))
         for found in [] if owners is None else members_findings(self._facts.group, owners):
-            line: list[Any] = [(found.what, "$text-error")]
+            line: list[Any] = [(found.what, "$text-error" if found.is_bad else "$text-muted")]
             if found.fix:
                 line += ["  ", (found.fix, "$text-muted")]
             lines.append(Content.assemble(*line))

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
-from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
+from rmqproto.bodies.statistics import THREADS, ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.codes import RESPONSE_FLAG, RequestCode
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, encode_frame
@@ -36,9 +36,12 @@ class ScriptedMember:
         client_id: str,
         owns: Iterable[MessageQueue] | None,
         expression: str = "*",
+        rates: ConsumeRates | None = None,
     ):
+        """``rates``: what it tells of the topic, and that it has 20 threads; None for a member that does not tell."""
         self._wire = Wire(server.broker_addr)
         self._subscription = SubscriptionData(topic=topic, sub_string=expression, sub_version=1)
+        self._rates = {} if rates is None else {topic: rates}
         self._owns = None if owns is None else list(owns)
         heartbeat = Heartbeat(
             client_id=client_id,
@@ -72,4 +75,6 @@ class ScriptedMember:
 
     def _info(self) -> bytes:
         table = ObjectMap({queue: ProcessQueueInfo() for queue in self._owns or ()})
-        return fastjson.dumps(ConsumerRunningInfo(mq_table=table, subscription_set=[self._subscription]))
+        info = ConsumerRunningInfo(mq_table=table, subscription_set=[self._subscription])
+        info.status_table, info.properties = self._rates, {THREADS: "20"}
+        return fastjson.dumps(info)

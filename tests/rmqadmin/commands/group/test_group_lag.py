@@ -13,7 +13,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData, TopicConfig
-from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.bodies.statistics import ConsumeOffset, ConsumeRates
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.tui.members import ScriptedMember
 from tests.support.servers import Server, until
@@ -131,6 +131,44 @@ def test_a_group_that_consumes_and_has_committed_nothing_is_not_taken_for_one_wi
     unknown = f"UNKNOWN - {group}: 0 messages behind, nothing committed{nothing.removeprefix('nothing')} | "
     assert (check.status, check.out[: len(unknown)]) == (3, unknown)
     assert (named.status, named.out.split(" | ")[0].split(",")[0]) == (0, f"OK - {group}: {COUNT} messages behind")
+
+
+def test_what_members_manage_and_what_a_peak_needs(rmqadmin: Rmqadmin, server: Server, behind: tuple[str, str]) -> None:
+    """Three members for two queues: two tell what they manage, as Java's do, and one does not."""
+    group, topic = behind
+    first, second = (MessageQueue(topic, "broker-a", queue_id) for queue_id in (0, 1))
+    rates = ConsumeRates(consume_ok_tps=100.0, consume_rt=40.0)
+    with (
+        ScriptedMember(server, group, topic, client_id="one", owns=[first], rates=rates),
+        ScriptedMember(server, group, topic, client_id="two", owns=[second], rates=rates),
+        ScriptedMember(server, group, topic, client_id="spare", owns=[]),
+    ):
+        told = rmqadmin("-o", "json", "group", "lag", group, "--sample", "0.1", "--peak", "250")
+        shown = rmqadmin("group", "lag", group, "--sample", "0", "--cores", "4", "--computing-ms", "10")
+        check = rmqadmin("check", "lag", "-g", group, "-w", "1k")
+    summary = told.document["summary"]
+    assert summary["drain"] == "never at this rate"
+    one = {"consumed_tps": 100.0, "consume_ms": 40.0, "thread_count": 20}
+    assert {each["client_id"]: each["manages"] for each in summary["members"]} == {
+        "one": one,
+        "two": one,
+        "spare": None,
+    }
+    needed = summary["needs"]
+    assert (needed["member_tps"], needed["member_count"], needed["thread_count"]) == (100.0, 3, 10)
+    assert "more members than queues, 3 members for 2: idle are spare" in "".join(summary["problems"])
+    assert "one manages: 100.0/s, 40 ms each, 20 threads\n" in shown.out
+    assert "spare manages: not known\n" in shown.out
+    assert "threads of one machine: 16, by cores x (waiting + computing) / computing\n" in shown.out
+    assert f"OK - {group}: {COUNT} messages behind" in check.out
+    assert ", more members than queues" in check.out
+
+
+@pytest.mark.parametrize("words", [["--cores", "4"], ["--computing-ms", "2"], ["--waiting-ms", "30"]])
+def test_half_of_what_the_formula_needs_is_refused(rmqadmin: Rmqadmin, words: list[str]) -> None:
+    ran = rmqadmin("group", "lag", "G", *words)
+    assert ran.status == 2
+    assert "--cores and --computing-ms go together" in ran.err
 
 
 def test_nobody_is_advised_to_call_the_command_that_was_just_called() -> None:

@@ -49,6 +49,15 @@ def test_states(found: QueueOwners, states: list[str], summary: str) -> None:
     assert found.summary() == summary
 
 
+def test_members_beyond_the_queues_are_spare() -> None:
+    all_owned = [member("1", A), member("2", B), member("3", C), member("4")]
+    assert owners_of(*all_owned).spare == ["4"]
+    assert owners_of(*all_owned[:3]).spare == []
+    assert owners_of(*all_owned, member("5", silent=True)).spare == [], "the silent one may own any"
+    assert owners_of(*all_owned, broadcast=True).spare == []
+    assert owners_of(member("1", A, B, C), member("2")).spare == [], "there are enough queues"
+
+
 def test_the_members_that_differ_from_most_are_the_unequal_ones() -> None:
     found = owners_of(member("1", A), member("2", B, expression="TAG x"), member("3", C), member("4", silent=True))
     assert found.unequal == ["2"]
