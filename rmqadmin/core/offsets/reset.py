@@ -61,6 +61,15 @@ class QueueReset(msgspec.Struct, frozen=True):
     done: bool = False
     error: str | None = None
     undone_offset: int | None = None
+    oldest_skipped_ms: int | None = None
+    """When the first message that is left behind was stored; None if there is none, or if that is not known."""
+
+    @property
+    def skipped_count(self) -> int:
+        """The messages that the group has not consumed and would never get."""
+        if self.old_offset is None or self.new_offset is None or self.error is not None:
+            return 0
+        return max(0, min(self.new_offset, self.max_offset) - max(self.old_offset, self.min_offset))
 
     @property
     def again_count(self) -> int:

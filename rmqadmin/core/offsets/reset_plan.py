@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 import msgspec
 
+from rmqadmin.core import targets
+from rmqadmin.core.groups.group_standing import QUEUES_DATED_MAX
+from rmqadmin.core.groups.lag_time import first_waiting_ms
 from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.near_names import near_name
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.core.outcomes import settle_undo_file
-from rmqadmin.core.results import Notice, Result, Row, doc, some_failed
+from rmqadmin.core.results import TIME, Notice, Result, Row, doc, some_failed
 from rmqadmin.core.topics.queue_choice import chosen_queues
-from rmqadmin.core.units import at_least, count
+from rmqadmin.core.units import at_least, count, moment
 from rmqproto.bodies.routes import TopicRoute
-from rmqproto.bodies.statistics import lag_between
+from rmqproto.bodies.statistics import ConsumeOffset, lag_between
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.times import parse_time, understood
 from rmqproto.wording import counted
@@ -47,6 +50,11 @@ class ResetRow(Row, frozen=True):
     again_count: Annotated[
         int | None, doc("messages that the group has consumed and gets again; none if it moves forward", sparse=True)
     ]
+    skipped_count: Annotated[
+        int | None,
+        doc("messages that the group has not consumed and leaves behind; none if it goes back", sparse=True),
+    ]
+    oldest_skipped_ms: Annotated[int | None, TIME, doc("when the first of them was stored", sparse=True)]
     done: Annotated[bool, doc("false under --dry-run, and where it failed", vital=True)]
     error: Annotated[str | None, doc("why it failed", sparse=True)]
 
@@ -59,6 +67,10 @@ class ResetTotals(Row, frozen=True):
     again_count: Annotated[
         int | None, doc("messages that the group has consumed and gets again, in all queues", sparse=True)
     ]
+    skipped_count: Annotated[
+        int | None, doc("messages that the group has not consumed and leaves behind, in all queues", sparse=True)
+    ]
+    oldest_skipped_ms: Annotated[int | None, TIME, doc("when the first of them was stored", sparse=True)]
     unchanged_count: Annotated[
         int | None,
         doc("queues left where they are, because the group had no offset to go back to", sparse=True),
@@ -89,6 +101,8 @@ class Resets(Result, frozen=True):
                 old_lag_count=None if one.old_offset is None else lag_between(one.old_offset, one.max_offset),
                 new_lag_count=None if one.new_offset is None else lag_between(one.new_offset, one.max_offset),
                 again_count=one.again_count or None,
+                skipped_count=one.skipped_count or None,
+                oldest_skipped_ms=one.oldest_skipped_ms,
                 done=one.done,
                 error=one.error,
             )
@@ -103,6 +117,8 @@ class Resets(Result, frozen=True):
             old_lag_count=_sum_of_known([row.old_lag_count for row in rows]),
             new_lag_count=_sum_of_known(_lags_afterwards(rows)),
             again_count=self.again_count or None,
+            skipped_count=self.skipped_count or None,
+            oldest_skipped_ms=self.oldest_skipped_ms,
             unchanged_count=sum(row.new_offset is None for row in rows) or None,
             undo_file=self.undo_file,
         )
@@ -111,17 +127,36 @@ class Resets(Result, frozen=True):
     def again_count(self) -> int:
         return sum(one.again_count for one in self.queues)
 
+    @property
+    def skipped_count(self) -> int:
+        return sum(one.skipped_count for one in self.queues)
+
+    @property
+    def oldest_skipped_ms(self) -> int | None:
+        return min((one.oldest_skipped_ms for one in self.queues if one.oldest_skipped_ms is not None), default=None)
+
     def lag_text(self) -> str:
-        """The total lag before and after, with a mark where it lacks queues, and how many messages come again."""
+        """The total lag before and after, with a mark where it lacks queues, how many messages come again, and since
+        when those wait that are left behind."""
         rows = self.rows()
         before, after = _total_text([row.old_lag_count for row in rows]), _total_text(_lags_afterwards(rows))
         again = f"; {self._again_text('')}" if self.again_count else ""
-        return f"lag in {counted(len(rows), 'queue')}: {before} before, {after} after{again}"
+        skipped = f"; {count(self.skipped_count)} left behind{self._since()}" if self.skipped_count else ""
+        return f"lag in {counted(len(rows), 'queue')}: {before} before, {after} after{again}{skipped}"
 
     def question(self, words: str) -> str:
         """What is about to happen, as the question to the user. ``words`` describe the goal."""
         again = f" {self._again_text(' that it has consumed')}." if self.again_count else ""
-        return f"This moves the group {self.group} in {self.topic} {words}.{again}"
+        skipped = ""
+        if self.skipped_count:
+            left = "is left" if self.skipped_count == 1 else "are left"
+            messages = f"{counted(self.skipped_count, 'message')} that it has not consumed"
+            skipped = f" {messages} {left} behind{self._since()}."
+        return f"This moves the group {self.group} in {self.topic} {words}.{again}{skipped}"
+
+    def _since(self) -> str:
+        oldest_ms = self.oldest_skipped_ms
+        return "" if oldest_ms is None else f", the oldest of {moment(oldest_ms)}"
 
     def _again_text(self, which: str) -> str:
         return f"{counted(self.again_count, 'message')}{which} come{'s' if self.again_count == 1 else ''} again"
@@ -217,7 +252,16 @@ def plan_queues(
             f"the group {group} has no offset in {', '.join(only) or f'the topic {topic}'} to count from",
             hint="Reset it to begin, end, an offset or a time.",
         )
-    return found
+    dated = {one.queue for one in [one for one in found if one.skipped_count][:QUEUES_DATED_MAX]}
+    return targets.ask_each(lambda one: _with_oldest(admin, one) if one.queue in dated else one, found)
+
+
+def _with_oldest(admin: AdminClient, planned: QueueReset) -> QueueReset:
+    """With the time of the first message that is left behind."""
+    first = max(planned.old_offset or 0, planned.min_offset)
+    there = ConsumeOffset(broker_offset=planned.max_offset, consumer_offset=first)
+    oldest_ms = first_waiting_ms(admin, planned.broker_addr, planned.queue, there)
+    return msgspec.structs.replace(planned, oldest_skipped_ms=oldest_ms)
 
 
 def say_if_unknown(admin: AdminClient, group: str, planned: Sequence[QueueReset], notice: Notice) -> None:

@@ -306,6 +306,15 @@ def test_every_move_back_says_how_many_messages_come_again(
     assert f"6 messages that {group} has consumed come again" in ran.err
 
 
+def test_a_skip_says_first_what_it_leaves_behind(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
+    assert rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "1").status == 0
+    shown = rmqadmin("-o", "json", "skipAccumulatedMessage", "-g", group, "-t", topic, "--dry-run")
+    assert [row["skipped_count"] for row in shown.items] == [MESSAGES - 1] * QUEUES
+    oldest_ms = [row["oldest_skipped_ms"] for row in shown.items]
+    assert shown.document["summary"]["oldest_skipped_ms"] == min(oldest_ms) > 0
+    assert offsets(rmqadmin, group) == [1, 1]
+
+
 def test_an_undo_file_names_what_was_and_no_secret(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
     rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin", "-ak", "key", "-sk", "very-secret")
     (path,) = undo.undo_dir().iterdir()

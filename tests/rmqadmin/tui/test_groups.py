@@ -214,7 +214,9 @@ def test_one_queue_alone_is_moved(world: World, state_home: Path) -> None:
         await driver.until_shown("Reset the offset in queue 2 of broker-a")
         await driver.type("end", into="field-to")
         await driver.press("enter")
-        await driver.until_shown("lag in 1 queue: 1 before, 0 after", f"Type {world.group} to go on")
+        await driver.until_shown(
+            "lag in 1 queue: 1 before, 0 after; 1 left behind, the oldest of 20", f"Type {world.group} to go on"
+        )
         await driver.type(world.group, into="name")
         await driver.press("enter")
         await driver.until_shown("to undo this: rmqadmin resetOffset --undo")

@@ -7,6 +7,7 @@ import pytest
 
 from rmqadmin.core.offsets.reset import QueueReset
 from rmqadmin.core.offsets.reset_plan import Resets
+from rmqadmin.core.units import moment
 from rmqproto.bodies.base import MessageQueue
 
 
@@ -68,6 +69,18 @@ def test_what_the_group_has_consumed_comes_again(
 def test_what_is_deleted_already_does_not_come_again() -> None:
     (one,) = moved((7,), (0,))
     assert Resets("G", "T", [msgspec.structs.replace(one, min_offset=5)]).again_count == 2
+
+
+def test_what_a_skip_leaves_behind_is_told() -> None:
+    first, second, back = moved((4, 7, 9), (10, 9, 3))
+    skips = [msgspec.structs.replace(first, min_offset=6, oldest_skipped_ms=1_700_000_000_000), second, back]
+    resets = Resets("G", "T", skips)
+    assert [row.skipped_count for row in resets.rows()] == [4, 2, None], "4 to 6 is deleted already"
+    assert (resets.summary().skipped_count, resets.summary().oldest_skipped_ms) == (6, 1_700_000_000_000)
+    since = f"the oldest of {moment(1_700_000_000_000)}"
+    assert resets.lag_text().endswith(f"; 6 left behind, {since}")
+    assert f" 6 messages that it has not consumed are left behind, {since}." in resets.question("to the end")
+    assert "left behind" not in Resets("G", "T", [back]).lag_text()
 
 
 def moved(old: Sequence[int | None], new: Sequence[int | None]) -> list[QueueReset]:
