@@ -10,7 +10,7 @@ from rmqadmin.core.groups.rebalances import Rebalances
 from rmqadmin.core.health.finding import Check, Subject, SubjectKind
 from rmqadmin.core.health.group_checks import group_findings
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.units import count
+from rmqadmin.core.units import count, duration
 from rmqadmin.tui.memory.changes import ChangeLog
 from rmqadmin.tui.memory.cluster import Lacks
 from rmqadmin.tui.memory.history import NumberChange, NumberHistory, Series, cluster_series
@@ -169,9 +169,11 @@ class GroupMemory:
         return self._history.change(_lag_series(group), TREND_WITHIN_MS)
 
     def drain_text(self, group: str) -> str:
-        """When nothing is left if it goes on like this, behind the lag; empty if it is not known."""
+        """When no lag is left if it goes on like this, to end a sentence; empty if that is not known."""
         trend = self._standing(group).trend
-        return f" (nothing left {trend.drain_text})" if trend is not None and trend.lag_count else ""
+        if trend is None or not trend.lag_count:
+            return ""
+        return ", never done" if trend.drain_ms is None else f", done in {duration(trend.drain_ms)}"
 
     def trend(self, group: str, lag_count: int) -> str:
         change, latest = self._lag_change(group), self._history.change(_lag_series(group), FALL_OVER_MS)

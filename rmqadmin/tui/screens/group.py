@@ -358,7 +358,7 @@ class GroupScreen(DashboardScreen):
             lag, inflight, consumed = at_least(lag), at_least(inflight), at_least(consumed)
         sampler = self.dashboard.sampler
         drain = "" if sampler is None else sampler.pulse.groups.drain_text(self.facts.group)
-        return f"{counted(self.offsets.all_count, 'queue')}, lag {lag}{drain}, in flight {inflight}, {consumed}/s"
+        return f"{counted(self.offsets.all_count, 'queue')}, lag {lag}, in flight {inflight}, {consumed}/s{drain}"
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """Opens the messages of a queue, or what a member reports."""
