@@ -191,7 +191,7 @@ async def group(driver: Driver) -> None:
     await driver.press("g")
     await put_cursor(driver, GROUP)
     await driver.press("enter")
-    await driver.until_shown("owned twice", "does not answer")
+    await driver.until_shown("owned twice", "does not answer", "never done")
 
 
 async def over_time(driver: Driver) -> None:

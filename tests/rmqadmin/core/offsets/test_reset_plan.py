@@ -43,7 +43,7 @@ def test_a_queue_that_is_not_moved_keeps_its_lag() -> None:
     """It counted as 0 in the summary's sum."""
     resets = Resets("G", "T", moved((4, 4, None), (9, None, None)))
     assert (resets.summary().old_lag_count, resets.summary().new_lag_count) == (12, 7)
-    assert resets.lag_text() == "lag in 3 queues: ≥12 before, ≥7 after"
+    assert resets.lag_text() == "lag in 3 queues: ≥12 before, ≥7 after; 5 left behind"
     assert Resets("G", "T", moved((None,), (None,))).summary().new_lag_count is None
 
 
