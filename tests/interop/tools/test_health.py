@@ -21,6 +21,7 @@ from tests.support.python_member import PythonMember
 from tests.support.servers import until
 
 from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
+from ..witness import Witness
 
 pytestmark = pytest.mark.interop
 
@@ -134,6 +135,21 @@ def test_real_members_that_want_different_things(cluster: Cluster, admin: AdminC
         assert any("its members have different subscriptions" in problem for problem in summary["problems"] or ())
         found = findings(cluster)
     assert found["subscriptions", group]["severity"] == "warning"
+
+
+def test_a_java_member_says_what_it_manages(cluster: Cluster, java: Witness, behind: tuple[str, str]) -> None:
+    group, topic = behind
+    consumer = java.consume(group, topic)
+
+    def told() -> dict[str, Any]:
+        members = document(cluster, "group", "lag", group, "--sample", "0")["summary"].get("members") or []
+        return {one["client_id"]: one["manages"] for one in members}
+
+    until(lambda: told().get(consumer.client_id) is not None)
+    manages = told()[consumer.client_id]
+    consumer.stop()
+    assert manages["thread_count"] > 0
+    assert manages["consumed_tps"] >= 0
 
 
 def test_a_lag_that_shrinks(cluster: Cluster, admin: AdminClient, behind: tuple[str, str]) -> None:
