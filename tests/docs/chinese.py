@@ -11,8 +11,8 @@ change of an English page:
 Terms: Topic 主题, queue 队列, message 消息, producer 生产者, consumer 消费者, consumer group 消费组, offset 位点 (of
 the commit log 偏移量), lag 堆积, rebalance 重平衡, dead letter 死信, redrive 重投, retry 重试, delay 延时, timer 定时,
 transaction 事务, half message 半消息, pop POP 消费, orderly 顺序, broadcasting 广播, master and slave 主从, fail-over
-主从切换, store 存储, flush 刷盘, snapshot 快照, dry run 试运行, context 上下文. Broker, NameServer, Controller,
-Tag, Key and the names of programs, settings and commands stay as they are.
+主从切换, store 存储, flush 刷盘, snapshot 快照, dry run 试运行, context 上下文, dashboard 控制台. Broker,
+NameServer, Controller, Tag, Key and the names of programs, settings and commands stay as they are.
 """
 
 import os
