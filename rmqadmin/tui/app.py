@@ -9,9 +9,10 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -67,29 +68,8 @@ _SAMPLER = "sampler"
 
 _MODULES_FIRST = ("rmqadmin.tui.dashboard_client", "rmqadmin.tui.sampler")
 
-_MODULES_LATE = (
-    *(module for module, _ in _NOUNS.values()),
-    "rmqadmin.tui.screens.access",
-    "rmqadmin.tui.screens.broker_sets",
-    "rmqadmin.tui.screens.group",
-    "rmqadmin.tui.screens.client",
-    "rmqadmin.tui.screens.message",
-    "rmqadmin.tui.screens.messages",
-    "rmqadmin.tui.screens.over_time",
-    "rmqadmin.tui.screens.rebalance",
-    "rmqadmin.tui.dialogs.topics",
-    "rmqadmin.tui.dialogs.groups",
-    "rmqadmin.tui.dialogs.brokers",
-    "rmqadmin.tui.dialogs.access",
-    "rmqadmin.tui.dialogs.messages",
-    "rmqadmin.tui.dialogs.redrive",
-    "rmqadmin.tui.dialogs.keys",
-    "rmqadmin.tui.command_line.line_screen",
-    "rmqadmin.tui.command_line.palette",
-    "rmqadmin.tui.widgets.tables.filter_input",
-    "rmqadmin.tui.widgets.plot",
-)
-"""The modules of the screens that a key may open."""
+_PACKAGES_LATE = ("rmqadmin.tui.screens", "rmqadmin.tui.dialogs", "rmqadmin.tui.command_line")
+"""What a key may open is in their modules."""
 
 _SEVERITIES: dict[Mark, SeverityLevel] = {
     Mark.BAD: "error", Mark.WARN: "warning", Mark.GOOD: "information",
@@ -117,6 +97,11 @@ def _row_commands() -> type[Provider]:
     from rmqadmin.tui.command_line.palette import RowCommands  # when the palette is opened for the first time
 
     return RowCommands
+
+
+def _modules_late() -> Iterator[str]:
+    for package in _PACKAGES_LATE:
+        yield from (f"{package}.{found.name}" for found in iter_modules(import_module(package).__path__))
 
 
 def _load_modules(names: Iterable[str]) -> None:
@@ -231,7 +216,7 @@ class DashboardApp(App[None]):
         else:
             await self._move_replay(lambda replay: replay.go_to(0))
             self.client_loaded.set()
-        await asyncio.to_thread(_load_modules, _MODULES_LATE)
+        await asyncio.to_thread(_load_modules, _modules_late())
 
     def _start_sampler(self) -> None:
         from rmqadmin.tui.sampler import Sampler

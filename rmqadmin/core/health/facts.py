@@ -295,7 +295,11 @@ def with_unread_queues(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
 
 def uneven_topics(own: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
     """The topics with fewer read than write queues."""
-    return {name: one for name, one in sorted(own.items()) if one.write_queue_nums > one.read_queue_nums}
+    return {name: one for name, one in sorted(own.items()) if is_uneven(one)}
+
+
+def is_uneven(config: TopicConfig) -> bool:
+    return config.write_queue_nums > config.read_queue_nums
 
 
 def read_routes(admin: AdminClient, namesrv: NamesrvFacts, topics: Sequence[str]) -> NamesrvFacts:

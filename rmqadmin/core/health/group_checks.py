@@ -104,6 +104,14 @@ def _unread(standing: GroupStanding) -> Iterator[Finding]:
         yield _finding(standing, Grade.WARNING, Check.UNREAD_QUEUES, what, fix)
 
 
+def group_row_findings(group: str, may_consume: bool | None) -> list[Finding]:
+    """What is wrong with a group's configuration, in a few words. ``may_consume``: None if its brokers differ."""
+    if may_consume:
+        return []
+    what = "may consume on some of its brokers only" if may_consume is None else "may not consume"
+    return [Finding(Grade.WARNING, Check.PERMISSION, Subject(SubjectKind.GROUP, group), what)]
+
+
 def _keep_longer(queues: Sequence[QueueStanding]) -> str:
     """How to keep messages longer, at the broker that keeps them for the shortest time."""
     known = [queue for queue in queues if queue.broker_addr is not None]

@@ -4,14 +4,14 @@ changed, and whether routes lead to brokers."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts, uneven_topics
-from rmqadmin.core.health.finding import Check, Finding, Grade, names_told
+from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts, is_uneven, uneven_topics
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind, names_told
 from rmqadmin.core.topics.perms import perm_words
 from rmqadmin.core.topics.stored_queues import read_again, unread_text
-from rmqproto.bodies.routes import TopicRoute
-from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
+from rmqproto.bodies.routes import TopicConfig, TopicRoute
+from rmqproto.perm import PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from rmqproto.wording import counted
 
 
@@ -30,10 +30,35 @@ def topic_findings(facts: ClusterFacts) -> Iterator[Finding]:
     yield from _routes(facts)
 
 
+def is_closed(config: TopicConfig) -> bool:
+    """Whether a topic cannot be read, or cannot be written."""
+    return config.perm & PERM_READ_WRITE != PERM_READ_WRITE
+
+
+def topic_row_findings(topic: str, configs: Mapping[str, TopicConfig], unread_count: int | None) -> list[Finding]:
+    """What is wrong with one topic, in a few words. ``configs``: its configuration by broker name. ``unread_count``:
+    its messages in queues that consumers do not read; None if that is not known."""
+    found: list[tuple[Check, str]] = []
+    for bit, word in ((PERM_WRITE, "write"), (PERM_READ, "read")):
+        closed = sorted(name for name, config in configs.items() if not config.perm & bit)
+        if closed:
+            where = "" if len(closed) == len(configs) else f" on {names_told(closed)}"
+            found.append((Check.PERMISSION, f"no {word} permission{where}"))
+    if not found and len({config.perm for config in configs.values()}) > 1:
+        found.append((Check.PERMISSION, "permissions differ between brokers"))
+    if unread_count:
+        found.append((Check.UNREAD_QUEUES, f"{counted(unread_count, 'message')} in queues that consumers do not read"))
+    elif any(map(is_uneven, configs.values())):
+        read, write = (sum(getattr(one, f"{way}_queue_nums") for one in configs.values()) for way in ("read", "write"))
+        found.append((Check.UNREAD_QUEUES, f"consumers read {read} of {counted(write, 'queue')}"))
+    subject = Subject(SubjectKind.TOPIC, topic)
+    return [Finding(Grade.WARNING, check, subject, what) for check, what in found]
+
+
 def _permissions_left(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Finding]:
     by_perm: dict[int, list[str]] = defaultdict(list)
     for topic, config in sorted(facts.own_topics(master).items()):
-        if config.perm & PERM_READ_WRITE != PERM_READ_WRITE:
+        if is_closed(config):
             by_perm[config.perm].append(topic)
     for perm, topics in sorted(by_perm.items()):
         what = f"permits only {perm_words(perm)} on {counted(len(topics), 'topic')}: {names_told(topics)}"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import msgspec
 
 from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS
-from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import duration, rate
 from rmqadmin.tui.memory.history import NumberChange
 
@@ -45,13 +44,10 @@ class WorstLine(msgspec.Struct, frozen=True):
 
 
 class OverTime(msgspec.Struct, frozen=True):
-    """What is known of a row beyond its latest numbers: the last values of some, how its lag changes, and what is
-    ``wrong``, with its ``mark``."""
+    """What is known of a row beyond its latest numbers: the last values of some, and how its lag changes."""
 
     lines: dict[str, Line]
     trend: str = ""
-    wrong: str | None = None
-    mark: Mark | None = None
 
 
 def trend_text(change: NumberChange | None, lag_count: int) -> str:

@@ -25,9 +25,6 @@ from rmqadmin.tui.memory.wrong_list import Verdict, Wrong, WrongList, worst_firs
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 
-_TOLD_BESIDE = frozenset({Check.REACHABLE, Check.SERVING, Check.DISK})
-"""What other columns of a broker's row show."""
-
 
 class PulseMemory:
     """The pulse. Not thread-safe."""
@@ -132,17 +129,19 @@ class PulseMemory:
 
     def over_time(self, subject: Subject, fields: Collection[str]) -> OverTime:
         """What the row of a subject shows over time, with the last values of ``fields``."""
-        alerts = [one.finding for one in self.alerts.lines() if one.finding.subject == subject]
-        beside = _TOLD_BESIDE if subject.kind is SubjectKind.BROKER else frozenset[Check]()
-        found = [one.finding for one in self._wrong.of(subject) if one.finding.check not in beside] + alerts
         lag = (self.groups.lags or {}).get(subject.name) if subject.kind is SubjectKind.GROUP else None
-        marks = [BY_GRADE[one.grade] for one in found]
         return OverTime(
             {field: self.history.values(Series(subject.kind, subject.name, field), LINE_SAMPLES) for field in fields},
             "" if lag is None else self.groups.trend(subject.name, lag.lag_count),
-            "; ".join(one.what for one in found) or None,
-            Mark.BAD if Mark.BAD in marks else next(iter(marks), None),
         )
+
+    def findings(self, kind: SubjectKind) -> dict[str, tuple[Finding, ...]]:
+        """What is wrong with subjects of one kind, by their names, the worst first."""
+        found: dict[str, tuple[Finding, ...]] = {}
+        for one in self.wrong():
+            if one.finding.subject.kind is kind:
+                found[one.finding.subject.name] = (*found.get(one.finding.subject.name, ()), one.finding)
+        return found
 
     def cluster_values(self, field: str, count: int) -> Line:
         """The last values of a sum over all brokers or groups: ``in_tps``, ``out_tps``, ``lag_count``."""

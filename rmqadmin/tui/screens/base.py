@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import msgspec
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import ModalScreen, Screen
@@ -20,10 +21,11 @@ from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
+from rmqadmin.tui.screens.row_state import RowState
 from rmqadmin.tui.widgets.head_line import HeadLine
 from rmqadmin.tui.widgets.places_line import Places
 from rmqadmin.tui.widgets.status_line import StatusLine
-from rmqadmin.tui.widgets.tables.columns import BASE, NUMBERS, Column
+from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, NUMBERS, Column
 from rmqadmin.tui.widgets.tables.cut_line import CutLine
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import NotFoundError, UsageError
@@ -345,6 +347,10 @@ class TableScreen(DashboardScreen):
     """The part that ``read_numbers`` fills."""
     SAMPLED: ClassVar[SubjectKind | None] = None
     """The kind of the rows, if their numbers are sampled."""
+    JUDGED_BY: ClassVar[tuple[str, ...]] = ()
+    """The parts that a row's state is made from, beside what the pulse knows."""
+    JUDGED_KIND: ClassVar[SubjectKind | None] = None
+    """The kind of the rows, if they have a state."""
     LINES: ClassVar[tuple[str, ...]] = ()
     """The fields that have a sparkline."""
 
@@ -357,6 +363,8 @@ class TableScreen(DashboardScreen):
         self.lacks: Lacks = {}
         """The brokers whose rows are missing."""
         self._asked: set[str] = set()
+        self._judged: dict[str, tuple[Any, ...]] = {}
+        """What the state of each row was made from."""
 
     def make_table(self, **options: Any) -> RowTable:
         """Makes the table. ``options`` are those that every table takes."""
@@ -383,7 +391,11 @@ class TableScreen(DashboardScreen):
         found = await feed.ask(self.read_rows)
         await self.table.prepare(found.rows.items())
         self.lacks, feed.problems = found.lacks, found.told()
+        is_first = self.table.all_count == 0
         self.table.set_rows(found.rows.items(), keeps_others=self.KEEPS_LOST_ROWS and bool(found.lacks))
+        self.judge()
+        if is_first:  # the worst row is known only now
+            self.table.action_first()
         self.show_status()
         wanted = self.rows_in_view()
         if self.table.model.sorted_part == self.NUMBERS:
@@ -403,6 +415,7 @@ class TableScreen(DashboardScreen):
         feed.problems = [*feed.problems, *told]
         self.table.put(self.NUMBERS, known)
         self.numbers_known(numbers)
+        self.judge()
         if self.SAMPLED is not None and self.dashboard.sampler is not None:
             readings = {key: self.row_reading(one) for key, one in known.items() if self.failure_of(one) is None}
             self.dashboard.sampler.pulse.take_rows(self.SAMPLED, readings)
@@ -414,7 +427,26 @@ class TableScreen(DashboardScreen):
         raise NotImplementedError
 
     def sampled(self) -> None:
+        self.judge()
         self.show_over_time()
+
+    def judge(self) -> None:
+        """Says what is wrong with each row: by itself, and by what the pulse knows."""
+        if self.JUDGED_KIND is None:
+            return
+        sampler, states = self.dashboard.sampler, {}
+        wrong = {} if sampler is None else sampler.pulse.findings(self.JUDGED_KIND)
+        for key, line in self.table.model.lines.items():
+            made_from = (*(line.parts.get(part) for part in self.JUDGED_BY), wrong.get(key, ()))
+            error = line.errors.get(self.NUMBERS)
+            if self._judged.get(key) != (*made_from, error):
+                self._judged[key] = (*made_from, error)
+                states[key] = msgspec.structs.replace(self.state_of(key, *made_from), error=error)
+        self.table.put(JUDGED, states)
+
+    def state_of(self, key: str, *made_from: Any) -> RowState:
+        """The state of a row. ``made_from``: its parts of ``JUDGED_BY``, then what the pulse finds wrong with it."""
+        return RowState(made_from[-1])
 
     def show_over_time(self) -> None:
         """Shows what the samples say of the rows in view."""

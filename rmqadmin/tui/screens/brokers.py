@@ -12,12 +12,13 @@ import msgspec
 from textual.binding import BindingType
 
 from rmqadmin.core.health.disk_limits import disk_grade
-from rmqadmin.core.health.finding import Subject, SubjectKind
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.screens.base import PLOT_KEY, TableScreen
-from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
+from rmqadmin.tui.screens.over_time_columns import line_column
+from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.screens.selected import of_replica
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -48,9 +49,13 @@ class BrokerHealth(msgspec.Struct, frozen=True):
             return row.error or ("slave" if row.broker_id else "answers")
         return "active" if row.active else "not active"
 
-    def mark(self) -> Mark:
-        is_well = self.state is not None and self.state.row.error is None and self.state.row.active is not False
-        return Mark.GOOD if is_well else Mark.BAD
+    @property
+    def finding(self) -> Finding | None:
+        """That it does not serve, as it was just asked."""
+        if self.state is not None and self.state.row.error is None and self.state.row.active is not False:
+            return None
+        subject = Subject(SubjectKind.BROKER, self.broker.replica.broker_name)
+        return Finding(Grade.ERROR, Check.REACHABLE, subject, self.text())
 
 
 _NUMBERS = TableScreen.NUMBERS
@@ -77,6 +82,7 @@ class BrokersScreen(TableScreen):
         PLOT_KEY,
     ]
     SAMPLED, LINES = SubjectKind.BROKER, ("in_tps", "out_tps")
+    JUDGED_KIND, JUDGED_BY = SubjectKind.BROKER, (_HEALTH,)
     changing_actions = frozenset({"write_perm"})
 
     def columns(self) -> list[Column]:
@@ -107,17 +113,15 @@ class BrokersScreen(TableScreen):
                 is_time=True,
                 importance=MINOR,
             ),
-            Column(
-                name="state",
-                part=_HEALTH,
-                value=BrokerHealth.text,
-                mark=BrokerHealth.mark,
-                shape=Shape.PROSE,
-                readable_width=40,
-                importance=VITAL,
-            ),
-            wrong_column(),
+            state_column(40),
         ]
+
+    def state_of(self, key: str, health: BrokerHealth | None, wrong: tuple[Finding, ...]) -> RowState:
+        """Whether it serves is what it was just asked; the pulse asked some seconds ago."""
+        now = None if health is None else health.finding
+        others = [one for one in wrong if health is None or one.check not in (Check.REACHABLE, Check.SERVING)]
+        found = (*([now] if now else ()), *others)
+        return RowState(found, None if health is None else health.text(), told_beside=Check.DISK)
 
     def row_reading(self, numbers: BrokerState) -> RowReading:
         from rmqadmin.tui.memory.readings import RowReading

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.core.units import moment
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.memory.readings import Depth
 from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.screens.row_state import state_column
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, VITAL, Column
@@ -25,6 +26,7 @@ class DeadLettersScreen(TableScreen):
     step = "Dead letters"
     file_name = "dead-letters"
     REMEMBERS_FILTER = True
+    JUDGED_KIND = SubjectKind.DEAD_LETTERS
 
     def columns(self) -> list[Column]:
         return [
@@ -48,7 +50,6 @@ class DeadLettersScreen(TableScreen):
                 part=_NUMBERS,
                 value=lambda depth: depth.letters.left_count,
                 is_number=True,
-                mark=_left_mark,
                 is_sum=True,
                 importance=VITAL,
             ),
@@ -60,6 +61,7 @@ class DeadLettersScreen(TableScreen):
                 is_sum=True,
                 importance=VITAL,
             ),
+            state_column(24),
             Column(name="newest_ms", part=_NUMBERS, value=lambda depth: depth.letters.newest_ms, is_time=True),
             Column(
                 name="oldest_at",
@@ -91,7 +93,3 @@ class DeadLettersScreen(TableScreen):
         from rmqadmin.tui.screens.messages import MessagesScreen
 
         self.app.push_screen(MessagesScreen(self.table.part(event.key)))
-
-
-def _left_mark(depth: Depth) -> Mark | None:
-    return Mark.WARN if depth.letters.left_count else None

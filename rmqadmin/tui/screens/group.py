@@ -18,10 +18,10 @@ from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
 from rmqadmin.core.groups.running_info import pace_text
 from rmqadmin.core.groups.standing_still import StandingStill
-from rmqadmin.core.health.finding import Finding, Subject, SubjectKind, in_order
+from rmqadmin.core.health.finding import Check, Finding, Subject, SubjectKind, in_order
 from rmqadmin.core.health.group_checks import queue_findings
 from rmqadmin.core.results import Shape
-from rmqadmin.core.tables.marks import BY_GRADE, Mark
+from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
@@ -30,12 +30,13 @@ from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.group_state import STATE, group_reading, read_group_row, state_mark
-from rmqadmin.tui.screens.over_time_columns import OVER_TIME, line_column, wrong_column
+from rmqadmin.tui.screens.over_time_columns import OVER_TIME, line_column
+from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers, QueueKept, QueueOffsets
-from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NUMBERS, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import version_name
@@ -141,7 +142,7 @@ class GroupScreen(DashboardScreen):
                 every=_EVERY,
                 importance=VITAL,
             ),
-            wrong_column(),
+            state_column(is_sparse=True),
         ]
 
     def _member_columns(self) -> list[Column]:
@@ -226,18 +227,21 @@ class GroupScreen(DashboardScreen):
         sampler = self.dashboard.sampler
         if sampler is None:
             return
-        found = {}
-        for key in self.offsets.visible_keys():
-            lines = sampler.pulse.over_time(self._queue_subject(key), ("lag_count",))
-            said = self._findings(key)
-            text = ", ".join(one.what for one in said) or None
-            found[key] = msgspec.structs.replace(lines, wrong=text, mark=BY_GRADE[said[0].grade] if said else None)
-        self.offsets.put(OVER_TIME, found)
+        pulse = sampler.pulse
+        shown = self.offsets.visible_keys()
+        self.offsets.put(OVER_TIME, {key: pulse.over_time(self._queue_subject(key), ("lag_count",)) for key in shown})
+        self._judge()
+
+    def _judge(self) -> None:
+        states = {
+            key: RowState(tuple(self._findings(key)), told_beside=Check.QUEUE_OWNERS) for key in self.offsets.row_keys()
+        }
+        self.offsets.put(JUDGED, states)
 
     def _findings(self, key: str) -> list[Finding]:
-        """What is wrong with a queue, apart from its owners, as in `group lag`."""
+        """What is wrong with a queue, as in `group lag`."""
         row, kept = self._known.get(key), self._kept.get(key)
-        if row is None or row.entry is None or not row.lag_count:
+        if row is None or row.entry is None:
             return []
         owners, idle_s = self._state.owners if self._state else None, self._still_s.get(row.queue, 0.0)
         standing = QueueStanding(
@@ -246,8 +250,9 @@ class GroupScreen(DashboardScreen):
             min_offset=None if kept is None else kept.min_offset,
             oldest_waiting_ms=row.first_waiting_ms,
             reserved_ms=None if kept is None else kept.reserved_ms,
-            is_stuck=idle_s >= SAMPLE_DEFAULT_S,
+            is_stuck=bool(row.lag_count) and idle_s >= SAMPLE_DEFAULT_S,
             idle_ms=round(idle_s * 1000),
+            state=owners.state(row.queue) if owners is not None and owners.members else None,
         )
         has_members = owners is not None and bool(owners.members)
         return in_order(queue_findings(standing, self.dashboard.now_ms(), has_members=has_members))

@@ -8,20 +8,20 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 
-from rmqadmin.core.health.finding import SubjectKind
-from rmqadmin.core.results import Shape
-from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.health.finding import Finding, SubjectKind
+from rmqadmin.core.health.group_checks import group_row_findings
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
-from rmqadmin.tui.memory.readings import RowReading
+from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
-from rmqadmin.tui.screens.group_state import STATE, STATE_EVERY, group_reading, state_mark
-from rmqadmin.tui.screens.over_time_columns import line_column, trend_column, wrong_column
+from rmqadmin.tui.screens.group_state import STATE, STATE_EVERY, group_reading
+from rmqadmin.tui.screens.over_time_columns import line_column, trend_column
+from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers
-from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import is_system_group
 
@@ -36,6 +36,7 @@ class GroupsScreen(TableScreen):
     file_name = "groups"
     REMEMBERS_FILTER = True
     SAMPLED, LINES = SubjectKind.GROUP, ("lag_count",)
+    JUDGED_KIND, JUDGED_BY = SubjectKind.GROUP, (BASE, STATE)
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("new"),
         bound("edit"),
@@ -55,6 +56,7 @@ class GroupsScreen(TableScreen):
                 is_sum=True,
                 lacks=_LAG_LACKING,
                 is_unknown=attrgetter("lag_is_unknown"),
+                mark=lambda _: None,  # most groups have some: the state says whether it is too much
                 importance=VITAL,
             ),
             Column(
@@ -79,16 +81,7 @@ class GroupsScreen(TableScreen):
                 is_unknown=_MEMBERS_UNKNOWN,
             ),
             Column(name="client_count", part=_NUMBERS, is_number=True, is_sum=True, is_unknown=_MEMBERS_UNKNOWN),
-            Column(
-                name="queues",
-                part=STATE,
-                value=lambda state: state.summary(),
-                mark=state_mark,
-                every=STATE_EVERY,
-                shape=Shape.PROSE,
-                readable_width=22,
-            ),
-            wrong_column(),
+            state_column(),
             Column(
                 name="message_model",
                 part=_NUMBERS,
@@ -96,8 +89,11 @@ class GroupsScreen(TableScreen):
                 is_unknown=_MEMBERS_UNKNOWN,
                 importance=MINOR,
             ),
-            Column(name="may_consume", value=_may_consume, mark=_may_mark, importance=MINOR),
         ]
+
+    def state_of(self, key: str, facts: GroupFacts, state: GroupState | None, wrong: tuple[Finding, ...]) -> RowState:
+        found = (*wrong, *group_row_findings(facts.group, facts.may_consume))
+        return RowState(found, None if state is None else state.summary())
 
     @staticmethod
     def is_system(row: GroupFacts) -> bool:
@@ -134,6 +130,7 @@ class GroupsScreen(TableScreen):
             self.table.put(STATE, {key: state})
             if self.dashboard.sampler is not None and not state.lacks and state.owners is not None:
                 self.dashboard.sampler.pulse.groups.take_members(facts.group, state)
+            self.judge()
         self.show_over_time()
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
@@ -171,11 +168,3 @@ class GroupsScreen(TableScreen):
 
 def _model(numbers: GroupNumbers) -> str | None:
     return None if numbers.message_model is None else numbers.message_model.lower()
-
-
-def _may_consume(facts: GroupFacts) -> str:
-    return {True: "yes", False: "no", None: "differs"}[facts.may_consume]
-
-
-def _may_mark(facts: GroupFacts) -> Mark | None:
-    return None if facts.may_consume else Mark.WARN

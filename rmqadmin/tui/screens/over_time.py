@@ -113,8 +113,9 @@ class OverTimeScreen(DashboardScreen):
 
     def rows_text(self) -> str:
         sampler = self.dashboard.sampler
-        over = None if sampler is None else sampler.pulse.over_time(self._subject, ())
         words = [f"the last {duration(self._window_ms[1] - self._window_ms[0])}"]
-        if over is not None:
-            words += [text for text in (over.trend and f"lag {over.trend}", over.wrong) if text]
+        if sampler is not None:
+            trend = sampler.pulse.over_time(self._subject, ()).trend
+            found = sampler.pulse.findings(self._subject.kind).get(self._subject.name, ())
+            words += [*([f"lag {trend}"] if trend else []), *(one.what for one in found)]
         return ", ".join(words)

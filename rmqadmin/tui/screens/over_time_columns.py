@@ -1,10 +1,10 @@
-"""Columns of what samples say about a row: sparklines, the trend of a lag, and what is wrong."""
+"""Columns of what samples say about a row: sparklines, and the trend of a lag."""
 
 from __future__ import annotations
 
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.sparkline import sparkline
-from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, Column
 
 OVER_TIME = "over time"
 """The part with the ``OverTime`` of a row."""
@@ -28,15 +28,3 @@ def line_column(field: str, *, top: float | None = None) -> Column:
 
 def trend_column() -> Column:
     return Column(name="trend", part=OVER_TIME, shape=Shape.PROSE, readable_width=22, importance=MINOR)
-
-
-def wrong_column() -> Column:
-    return Column(
-        name="wrong",
-        part=OVER_TIME,
-        mark=lambda over: over.mark,
-        shape=Shape.PROSE,
-        is_sparse=True,
-        importance=VITAL,
-        readable_width=38,
-    )

@@ -7,23 +7,23 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 
-from rmqadmin.core.health.finding import SubjectKind
-from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.health.finding import Finding, SubjectKind
+from rmqadmin.core.health.topic_checks import topic_row_findings
 from rmqadmin.core.topics.topic_status import QueueRow
 from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
-from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
+from rmqadmin.tui.screens.over_time_columns import line_column
+from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumbers
-from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, VITAL, Column, columns_of
+from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, VITAL, Column, columns_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.perm import PERM_READ_WRITE
 
 _NUMBERS = TableScreen.NUMBERS
 
@@ -32,26 +32,9 @@ def _perm(facts: TopicFacts) -> str:
     return "differs" if facts.has_unequal_perms else perm(facts.perm)
 
 
-def _perm_mark(facts: TopicFacts) -> Mark | None:
-    """Marks a topic that cannot be read or written, or whose permissions differ between brokers."""
-    is_closed = facts.perm is not None and facts.perm & PERM_READ_WRITE != PERM_READ_WRITE
-    return Mark.WARN if facts.has_unequal_perms or is_closed else None
-
-
 def _queue_nums(facts: TopicFacts) -> tuple[int, int] | None:
     read, write = facts.read_queue_nums, facts.write_queue_nums
     return None if read is None or write is None else (read, write)
-
-
-def _queues_mark(facts: TopicFacts) -> Mark | None:
-    """Marks a topic with queues that are written and not read."""
-    unread = any(config.write_queue_nums > config.read_queue_nums for config in facts.configs.values())
-    return Mark.WARN if unread else None
-
-
-def _unread_mark(numbers: TopicNumbers) -> Mark | None:
-    """Marks a topic with messages that consumers do not read, whatever its numbers of queues are."""
-    return Mark.WARN if numbers.unread_count else None
 
 
 def _unheard(facts: TopicFacts) -> tuple[str, ...]:
@@ -67,6 +50,7 @@ class TopicsScreen(TableScreen):
     file_name = "topics"
     REMEMBERS_FILTER = True
     SAMPLED, LINES = SubjectKind.TOPIC, ("in_tps", "out_tps")
+    JUDGED_KIND, JUDGED_BY = SubjectKind.TOPIC, (BASE, _NUMBERS)
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("messages"),
         bound("send"),
@@ -83,7 +67,7 @@ class TopicsScreen(TableScreen):
         return [
             Column(name="topic", importance=VITAL, readable_width=NAME_READABLE),
             Column(name="kind", value=lambda facts: facts.kind or None, importance=MINOR),
-            Column(name="perm", value=_perm, form=str, mark=_perm_mark),
+            Column(name="perm", value=_perm, form=str),
             Column(
                 name="queues",
                 value=_queue_nums,
@@ -91,7 +75,6 @@ class TopicsScreen(TableScreen):
                 is_number=True,
                 is_sum=True,
                 lacks=_unheard,
-                mark=_queues_mark,
             ),
             Column(
                 name="brokers",
@@ -106,7 +89,6 @@ class TopicsScreen(TableScreen):
                 part=_NUMBERS,
                 is_number=True,
                 is_sum=True,
-                mark=_unread_mark,
                 importance=VITAL,
             ),
             Column(name="in_tps", part=_NUMBERS, is_number=True, is_sum=True),
@@ -114,11 +96,19 @@ class TopicsScreen(TableScreen):
             Column(name="out_tps", part=_NUMBERS, is_number=True, is_sum=True),
             line_column("out_tps"),
             Column(name="last_updated_ms", part=_NUMBERS, is_time=True, importance=MINOR),
-            wrong_column(),
+            state_column(),
         ]
 
     def row_reading(self, numbers: TopicNumbers) -> RowReading:
         return topics.topic_reading(numbers)
+
+    def state_of(
+        self, key: str, facts: TopicFacts, numbers: TopicNumbers | None, wrong: tuple[Finding, ...]
+    ) -> RowState:
+        if self.is_system(facts):
+            return RowState(wrong)
+        unread_count = None if numbers is None else numbers.unread_count
+        return RowState((*wrong, *topic_row_findings(facts.topic, facts.configs, unread_count)))
 
     @staticmethod
     def is_system(row: TopicFacts) -> bool:

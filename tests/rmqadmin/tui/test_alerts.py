@@ -37,11 +37,11 @@ def test_an_alert_is_seen_and_heard_and_over(
         await driver.until(lambda: len(bells) == 2)
         await driver.press("g")
         await put_cursor(driver, world.group)
-        await driver.until(lambda: "alert: lag" in line_of(driver, world.group, "offline"))
+        await driver.until(lambda: line_of(driver, f" {world.group} ", "alert: lag") != "")
         for queue_id in range(3):
             world.admin.update_consumer_offset(world.server.broker_addr, world.group, world.topic, queue_id, 1)
         await driver.until_shown("alert is over: lag")
-        await driver.until(lambda: "alert" not in line_of(driver, world.group, "offline"))
+        await driver.until(lambda: line_of(driver, f" {world.group} ", "offline") != "")
         await driver.press("h")
         await driver.until(lambda: bool(line_of(driver, world.group, "alert is over")))
         assert len(bells) == 2

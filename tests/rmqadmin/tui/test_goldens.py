@@ -184,7 +184,7 @@ async def edit_topic(driver: Driver) -> None:
 
 async def groups(driver: Driver) -> None:
     await driver.press("g")
-    await driver.until_shown("unequal subscriptions", "≥0  unknown")
+    await driver.until_shown("its members have different", "may not consume")
 
 
 async def group(driver: Driver) -> None:

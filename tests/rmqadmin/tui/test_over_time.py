@@ -128,6 +128,6 @@ def test_what_was_deleted_before_the_group_consumed_it_and_what_will_be() -> Non
         await put_cursor(driver, GROUP)
         await driver.until(lambda: "what it has not" in line_of(driver, GROUP))
         await driver.press("enter")
-        await driver.until_shown("2 deleted before, ", "9,400 deleted bef")
+        await driver.until_shown("2 deleted before; ", "9,400 deleted bef")
 
     drive(Deleting, test, size=WIDE, now_ms=NOW_MS)

@@ -207,8 +207,9 @@ def test_a_refresh_ends_at_its_deadline() -> None:
             task = asyncio.create_task(feed.run())
             while feed.error is None:
                 await asyncio.sleep(0)
-            # On a busy machine the time may be up before the first byte is sent.
-            assert "did not answer" in feed.error or "the time for all questions is up" in feed.error
+            # On a busy machine the time may be up before there is a connection, or before the first byte is sent.
+            late = ("did not answer", "the time for all questions is up", "timed out")
+            assert any(words in feed.error for words in late)
             await stopped(task)
 
     asyncio.run(run())

@@ -11,10 +11,12 @@ from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.pilot import Pilot
 
+from rmqadmin.core.health.finding import Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.results import Shape
 from rmqadmin.tui.contrast import readable
 from rmqadmin.tui.filters import parse_filter
-from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.screens.row_state import RowState, state_column
+from rmqadmin.tui.widgets.tables.columns import JUDGED, MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import NOT_ASKED, WINDOW, RowTable
 
 NAMES = [f"topic-{number:04}" for number in range(1000)]
@@ -356,3 +358,34 @@ def test_a_view_that_the_wheel_has_moved_stays_when_numbers_come() -> None:
         assert table.cursor_key == NAMES[0]
 
     drive(test)
+
+
+def judged(*names: str, grade: Grade = Grade.ERROR) -> dict[str, RowState]:
+    return {name: RowState((Finding(grade, "test", Subject(SubjectKind.TOPIC, name), "broken"),)) for name in names}
+
+
+def test_the_worst_rows_come_first_and_stay_so_while_the_cursor_stays_on_its_row() -> None:
+    async def run() -> None:
+        app = TableApp()
+        app.table = RowTable([Column(name="name", value=str, importance=VITAL), state_column()])
+        async with app.run_test(size=(60, 11)) as pilot:
+            app.table.set_rows((name, name) for name in NAMES)
+            app.table.put(JUDGED, judged(NAMES[500]) | judged(NAMES[7], grade=Grade.WARNING))
+            app.table.action_first()
+            await pilot.pause()
+            assert app.table.visible_keys()[:3] == [NAMES[500], NAMES[7], NAMES[0]]
+            assert lines(app.table)[1].split() == ["✖", NAMES[500], "broken"]
+            assert app.table.view_text().endswith("worst first")
+            app.table.move_to(NAMES[7])
+            app.table.put(JUDGED, judged(NAMES[300]))
+            app.table.set_rows((name, name) for name in NAMES)
+            await pilot.pause()
+            assert app.table.visible_keys()[:3] == [NAMES[300], NAMES[500], NAMES[7]]
+            assert app.table.cursor_key == NAMES[7]
+            app.table.sort_by(0)
+            assert app.table.visible_keys()[0] == NAMES[0], "as the user wants it"
+            app.table.sort_by(None)
+            app.table.put(JUDGED, {NAMES[300]: RowState(usual="fine")})
+            assert [line.key for line in app.table.model.shown[:3]] == [NAMES[500], NAMES[7], NAMES[0]]
+
+    asyncio.run(run())

@@ -22,6 +22,9 @@ VITAL, MINOR = Importance.VITAL, Importance.MINOR
 BASE, NUMBERS = "base", "numbers"
 """The part that every row has, and the part that is only read for rows in view."""
 
+JUDGED = "judged"
+"""The part that says what is wrong with a row. The worst rows come first, unless the user sorts them."""
+
 CELL_WIDTH_MAX = 200
 
 NAME_READABLE = 44

@@ -226,7 +226,7 @@ class RowTable(DataTable[Text]):
         self.model.arrange()
         at = None if top == 0 and not self.has_focus else self._at_of(key)
         at = before if at is None else at
-        stays = top == 0 and self.model.order is not None
+        stays = top == 0 and self.model.sorted_part is not None
         self._place(at, top if stays else top + at - before)
         self.post_message(self.Moved(self))
 

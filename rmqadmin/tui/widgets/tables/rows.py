@@ -13,7 +13,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.widgets.tables.cells import Cells
-from rmqadmin.tui.widgets.tables.columns import BASE, NUMBERS, Column
+from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, NUMBERS, Column
 
 _BETWEEN = "  "
 """The gap between cells in the text that filters read."""
@@ -31,6 +31,10 @@ class Line(msgspec.Struct, gc=False):
     asked_s: dict[str, float] = {}
     errors: dict[str, str] = {}
     searched: str = ""
+
+
+_UNJUDGED_RANK = 2
+"""That of a row of which nothing is wrong."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -78,6 +82,7 @@ class Rows:
         """The number of rows hidden by ``is_hidden``."""
         self.marked: dict[str, Any] = {}
         """The base parts of marked rows, by key. They stay marked when they are gone."""
+        self._is_judged = any(column.part == JUDGED for column in columns)
         self._now_ms = now_ms
         self._ageing = {column.part for column in columns if column.is_time or column.described}
         """Parts whose text changes even if they do not."""
@@ -122,14 +127,15 @@ class Rows:
     def put(self, part: str, found: Mapping[str, Any], *, asked_s: float | None = None) -> set[str]:
         """Sets one part of some rows; text is made again as in ``set_base``. Ignores rows that have gone meanwhile.
         ``asked_s``: when the part was asked for, by ``monotonic``; None for now. Returns the keys of the rows that look
-        different now."""
+        different now, or may have another rank."""
         changed = set()
         for key, value in found.items():
             line = self.lines.get(key)
             if line is not None:
                 was_stale = self.is_stale(line, part)
                 is_other = part in self._ageing or part not in line.parts or line.parts[part] != value
-                if (is_other and self._fill(line, part, value)) or was_stale:
+                looks_other = is_other and self._fill(line, part, value)
+                if looks_other or was_stale or (is_other and part == JUDGED):
                     changed.add(key)
                 line.asked_s[part] = monotonic() if asked_s is None else asked_s
         return changed
@@ -194,17 +200,21 @@ class Rows:
         self.shown = visible if passes is None else [line for line in visible if passes(line.searched)]
         if self.order is not None:
             self.shown = sort(self.shown, self.columns, self.order)
+        elif self._is_judged:
+            self.shown = sorted(self.shown, key=lambda line: getattr(line.parts.get(JUDGED), "rank", _UNJUDGED_RANK))
 
     @property
     def sorted_part(self) -> str | None:
         """The part that rows are sorted by."""
-        return None if self.order is None else self.columns[self.order.at].part
+        if self.order is None:
+            return JUDGED if self._is_judged else None
+        return self.columns[self.order.at].part
 
     def order_text(self) -> str:
         """The column and direction of the order, and how many rows have a value if not all. Empty if rows are not
         sorted."""
         if self.order is None:
-            return ""
+            return "worst first" if self._is_judged else ""
         column = self.columns[self.order.at]
         known_count = self.known_count(column.part)
         known = f" ({known_count:,} known so far)" if known_count < len(self.shown) else ""

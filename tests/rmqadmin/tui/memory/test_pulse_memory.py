@@ -470,7 +470,7 @@ def test_what_screens_read_becomes_samples_unless_a_broker_is_missing(pulse: Pul
     subject = Subject(SubjectKind.GROUP, "billing")
     over = pulse.over_time(subject, ("lag_count", "consume_tps"))
     assert over.lines == {"lag_count": [100, 200], "consume_tps": [3.5]}
-    assert (over.trend, over.wrong) == ("+10.0/s", None)
+    assert over.trend == "+10.0/s"
     pulse.take_lags(GroupLags({"billing": lag(50, lacking=("broker-b",))}, {"broker-b": "gone 1 s ago"}, ("broker-b",)))
     pulse.take_rows(SubjectKind.GROUP, {"billing": whole})
     assert pulse.over_time(subject, ("lag_count",)).lines == {"lag_count": [100, 200, None, 50]}
@@ -593,7 +593,7 @@ def test_alerts_of_groups_know_what_a_sum_lacks(clock: Clock) -> None:
         "billing: alert: lag 11, more than 10 *",
         "billing: alert: lag time 10m00s, more than 5m00s *",
     ]
-    assert pulse.over_time(Subject(SubjectKind.GROUP, "billing"), ()).mark is Mark.BAD
+    assert pulse.findings(SubjectKind.GROUP)["billing"][0].grade is Grade.ERROR
     pulse.take_lags(GroupLags({"billing": lag(3, lacking=("broker-b",))}, {"broker-b": "gone 1 s ago"}, ("broker-b",)))
     assert news(pulse) == [], "the lag may be more"
     pulse.take_lags(GroupLags({"billing": lag(7)}, {}))

@@ -33,6 +33,7 @@ def record(world: World, path: Path) -> None:
         return client
 
     async def test(driver: Driver) -> None:
+        await driver.until(lambda: driver.app.sampler is not None)
         sampler = driver.app.sampler
         assert sampler is not None
         await driver.until(lambda: sampler.pulse.is_complete)
