@@ -125,7 +125,7 @@ class ReceivedMessage:
 
     @property
     def keys(self) -> list[str]:
-        return self.properties.get(props.KEYS, "").split()
+        return props.split_keys(self.properties.get(props.KEYS, ""))
 
     @property
     def lite_topic(self) -> str | None:

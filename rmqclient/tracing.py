@@ -112,7 +112,7 @@ class Traces:
             offset_message_id=result.offset_message_id,
             is_success=True,
         )
-        self._add(record, [*result.message_id.split(","), *keys.split()])
+        self._add(record, [*result.message_id.split(","), *props.split_keys(keys)])
 
     def transaction_ended(
         self, message: Message | ReceivedMessage, message_id: str, state: str, store_addr: str, *, is_from_check: bool
@@ -133,7 +133,7 @@ class Traces:
             state=state,
             is_from_check=is_from_check,
         )
-        self._add(record, [message_id, *keys.split()])
+        self._add(record, [message_id, *props.split_keys(keys)])
 
     def recalled(self, topic: str, message_id: str, *, is_success: bool) -> None:
         """Records whether the broker recalled a message."""

@@ -83,6 +83,12 @@ MARKS_OF_USE = frozenset({
 sent, they would delay it, hide it, or send it elsewhere."""
 
 
+def split_keys(text: str) -> list[str]:
+    """The keys in the property KEYS. Only the blank separates them (``KEY_SEPARATOR``): other white space, such as
+    U+3000, belongs to a key."""
+    return [key for key in text.split(" ") if key]
+
+
 def parse(text: str) -> dict[str, str]:
     """Names and values of a property string, as Java reads it: an entry without a separator, or without a character on
     both sides of it, is ignored. Never fails."""

@@ -99,7 +99,7 @@ def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
     system = message.system_properties
     if props.TAGS in properties:
         system.tag = properties[props.TAGS]
-    system.keys.extend(key for key in properties.get(props.KEYS, "").split(" ") if key)
+    system.keys.extend(props.split_keys(properties.get(props.KEYS, "")))
     system.message_id = properties.get(props.UNIQUE_KEY) or record.message_id
     system.body_digest.type = _MD5
     system.body_digest.checksum = hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
