@@ -52,7 +52,6 @@ _WORDS = {
     "message_tps": "messages/s",
     "mb_tps": "MB/s",
     "min_offset": "begin",
-    "moved_count": "moved",
     "namesrv_addr": "name server",
     "new_lag_count": "new lag",
     "offset_message_id": "offset id",
@@ -85,13 +84,15 @@ _WORDS = {
 
 
 def words(field: str) -> str:
-    """``lag`` for ``lag_count``, ``stored`` for ``stored_ms``, ``clients`` for ``client_count``."""
+    """``lag`` for ``lag_count``, ``stored`` for ``stored_ms``, ``clients`` for ``client_count``, ``skipped`` for
+    ``skipped_count``."""
     known = _WORDS.get(field)
     if known is not None:
         return known
     for count in _COUNTS:
         if field.endswith(count):
-            return field.removesuffix(count).replace("_", " ") + "s"
+            noun = field.removesuffix(count).replace("_", " ")
+            return noun if noun.endswith("ed") else noun + "s"
     if field.endswith(_RATE):
         return field.removesuffix(_RATE).replace("_", " ") + "/s"
     field = field.removeprefix("is_")

@@ -63,6 +63,7 @@ def test_rows_of_several_servers_say_whose_they_are() -> None:
         ("queue_nums", "queues"),
         ("retry_queue_nums", "retry queues"),
         ("client_count", "clients"),
+        ("skipped_count", "skipped"),
         ("commit_tps", "commit/s"),
         ("behind_bytes", "behind"),
     ],
