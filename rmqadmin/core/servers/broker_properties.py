@@ -83,6 +83,7 @@ MEANINGS = {
     "transactionCheckInterval": "ms between two rounds in which producers are asked about open transactions",
     "transactionCheckMax": "times that a producer is asked before its message is given up",
     "transactionTimeOut": "ms after which a producer is asked about an open transaction",
+    "autoCreateTopicOnAllBrokers": "whether all brokers of a cluster get a topic that a send makes; true or false",
     "grpcServerPort": "a port for clients of gRPC beside the broker's own, which takes them as well",
     "uniqueKeyCheckMillis": "ms in which a message with the unique key of another is taken for that one; 0: never",
     "useServerSideResetOffset": "whether the broker itself moves groups that are reset; true or false",
