@@ -22,8 +22,10 @@ _numbers = itertools.count(1000)
 INTEROP = Path(__file__).parent / "interop"
 """Every test below it has the mark ``interop`` (``test_layout.py``)."""
 
-# A shell's background job ignores Ctrl-C, and so would every program that these tests start and stop with it.
+# A shell's background job ignores SIGINT and SIGQUIT, and so would every program that these tests start and stop by
+# them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 # How long an example takes, or making one, depends on how busy the machine is. The quick tests try the same examples
 # each time, so that a failure means that a change broke something. `make test-all` tries new ones each time.

@@ -23,7 +23,7 @@ from tests.support.servers import Server, until
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/testing.md", "docs/metrics.md", "docs/users.md", "docs/tls.md"]
+PAGES = ["README.md", "docs/testing.md", "docs/metrics.md", "docs/users.md", "docs/tls.md", "docs/brokers.md"]
 OF_SEVERAL_SERVERS = "docs/replication.md"
 OF_A_CONTROLLER = "docs/controller.md"
 """The test of this page is ``tests/rmqadmin/commands/test_controller_page.py``."""
