@@ -12,9 +12,9 @@ INSTALL := $(PIP) install --constraint constraints.txt
 PYTHON := $(shell for python in python3.15 python3.14 python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11, 2))' 2>/dev/null && echo $$python && break; done)
 
-# One worker per processor and one more, because tests also wait. Tests of one file share a worker, and so do all tests
+# Three workers for each of two processors, because tests also wait. Tests of one file share a worker, and so do all tests
 # that start a JVM (tests/conftest.py).
-WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2 + 2)))
 PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --dist loadgroup
 
 # Tests start thousands of processes. Without bytecode files, which many container images disable, each would compile
