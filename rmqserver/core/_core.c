@@ -1,19 +1,14 @@
 // The glue layer: takes Python's objects apart, calls the byte layer, and makes objects of what it found. simple.py says
 // what each function does. None releases the GIL; none keeps a pointer into an object behind its return, or uses one that it
 // fetched before a call of Python.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include "bytes.h"
+#include "glue.h"
 
 #define NAMES_MAX 32
 #define MARKS_MAX 8
 #define BODY_MAX_BYTES (64 << 10)  // of a signed request: a larger one is not copied
 #define ITEM_PARTS 6  // of an IndexItem
 
-static Text text_of(PyObject *bytes) { return (Text){PyBytes_AS_STRING(bytes), PyBytes_GET_SIZE(bytes)}; }
-
-// Sets the texts of a tuple of bytes, or None where it ``may_lack`` one. -1, with an exception, for anything else.
-static int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack) {
+int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack) {
     if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) > max) {
         PyErr_Format(PyTuple_Check(given) ? PyExc_ValueError : PyExc_TypeError, "a tuple of %zd at most is wanted", max);
         return -1;

@@ -14,6 +14,14 @@
 #define NO_TAG (-1)
 
 typedef struct { const char *bytes; ptrdiff_t size; } Text;  // bytes is NULL if there is none
+typedef struct { Text header, body; } Frame;  // of the wire, without its lengths
+typedef struct {  // a message on its way into the store; hosts are 4 or 16 address bytes and the port
+    int32_t queue_id, flag, sys_flag, reconsume_times;
+    int64_t born_ms, prepared_offset;
+    Text born_host, store_host, body, properties;
+    Text added;  // goes behind the properties; may be empty
+} Message;
+typedef struct { int64_t log_offset, queue_offset; int32_t size; } Place;  // where a record went
 
 static inline uint32_t u32_at(const char *at) {
     const uint8_t *bytes = (const uint8_t *)at;

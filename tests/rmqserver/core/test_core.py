@@ -29,7 +29,7 @@ def test_it_is_built_without_a_warning(compiler: str, tmp_path: Path) -> None:
 
 
 def test_the_byte_layer_knows_no_python() -> None:
-    assert [path.name for path in sorted(CORE.glob("*.[ch]")) if "Python.h" in path.read_text()] == ["_core.c"]
+    assert [path.name for path in sorted(CORE.glob("*.[ch]")) if "Python.h" in path.read_text()] == ["glue.h"]
 
 
 def test_both_modules_have_the_same_functions() -> None:

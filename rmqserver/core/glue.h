@@ -1,0 +1,22 @@
+// What the files of the glue layer share. Each function says what it returns; NULL or -1 come with an exception.
+#ifndef RMQ_CORE_GLUE_H
+#define RMQ_CORE_GLUE_H
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include "bytes.h"
+
+static inline Text text_of(PyObject *bytes) { return (Text){PyBytes_AS_STRING(bytes), PyBytes_GET_SIZE(bytes)}; }
+
+// Sets the texts of a tuple of bytes, or None where it ``may_lack`` one. -1 for anything else, and for more than ``max``.
+int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack);
+
+// --- round_buffer.c: each returns 1 if the message was appended, 0 if not and nothing changed, else -1
+
+extern PyTypeObject RoundBufferType;
+
+int round_append(PyObject *round, PyObject *entry, PyObject *queue, const Message *message, Place *place);
+
+// ``message`` has the batch as its body. ``offsets`` becomes new bytes: the log offsets of all its messages, native i64.
+int round_append_batch(PyObject *round, PyObject *entry, PyObject *queue, const Message *message, Place *first,
+                       PyObject **offsets);
+#endif
