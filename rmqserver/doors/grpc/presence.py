@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rmqproto.bodies.groups import CONSUME_ACTIVELY, CONSUME_PASSIVELY, ConsumerData, Heartbeat, ProducerData
+from rmqproto.bodies.groups import (
+    CONSUME_ACTIVELY,
+    CONSUME_PASSIVELY,
+    ConsumerData,
+    GroupRetryPolicy,
+    Heartbeat,
+    ProducerData,
+)
 from rmqproto.codes import LANGUAGES, RequestCode, ResponseCode, version_name
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.subscription import SQL92, TAG, subscription_data
@@ -18,6 +25,7 @@ from rmqproto.headers.base import Header
 from rmqproto.headers.consuming import UnregisterClientHeader
 from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.headers.transactions import CheckTransactionHeader
+from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import LITE_TOPIC_LENGTH_MAX
 from rmqserver.broker.errors import TooManyClients
@@ -39,8 +47,12 @@ RECEIVE_BATCH_SIZE = 32
 PRODUCER_ATTEMPTS_MAX = 3
 LITE_SUBSCRIPTIONS_MAX = 2000
 RETRIES_DEFAULT = 16
-BACKOFF_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-"""Delays of a push consumer's retries (``CustomizedRetryPolicy``)."""
+BACKOFF_MS = tuple(
+    each * 1000 for each in (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+)
+"""Delays of a push consumer's retries, if its group says nothing (``CustomizedRetryPolicy``)."""
+EXPONENTIAL = {"initial": 5000, "max": 7_200_000, "multiplier": 2}
+"""What a policy that grows does not say (``ExponentialRetryPolicy``): ms, ms, times."""
 QUESTIONS_MAX = 256
 """Open questions to one client; further ones count as unanswered."""
 CLIENTS_MAX = 100_000
@@ -299,8 +311,7 @@ class GrpcPeers:
             return merged
         group = self._groups.get(settings.subscription.group.name)
         policy.max_attempts = self.attempts_max(settings.subscription.group.name)
-        for delay_s in BACKOFF_S:
-            policy.customized_backoff.next.add(seconds=delay_s)
+        _set_backoff(policy, group.group_retry_policy if group is not None else GroupRetryPolicy())
         subscription = merged.subscription
         subscription.fifo = group is not None and group.consume_message_orderly
         subscription.receive_batch_size = RECEIVE_BATCH_SIZE
@@ -368,6 +379,25 @@ class GrpcPeers:
             ]  # fmt: skip
         _, tell_members = self._membership.heartbeat(beat, client, client.language, client.version, settings.ByteSize())
         tell_members()
+
+
+def _set_backoff(backoff: Any, policy: GroupRetryPolicy) -> None:
+    """When a push consumer tries a message again. A policy came as any JSON: what is no time in it does not count."""
+    if policy.type == "EXPONENTIAL":
+        said = {name: each for name, each in (policy.exponential_retry_policy or {}).items() if _is_ms(each)}
+        growth = EXPONENTIAL | said
+        set_ms(backoff.exponential_backoff.initial, growth["initial"])
+        set_ms(backoff.exponential_backoff.max, growth["max"])
+        backoff.exponential_backoff.multiplier = growth["multiplier"]
+        return
+    delays = (policy.customized_retry_policy or {}).get("next")
+    delays_ms = [each for each in delays if _is_ms(each)] if isinstance(delays, list) else []
+    for delay_ms in delays_ms or BACKOFF_MS:
+        set_ms(backoff.customized_backoff.next.add(), delay_ms)
+
+
+def _is_ms(value: Any) -> bool:
+    return isinstance(value, int) and 0 < value <= INT_MAX
 
 
 def _producer_groups(settings: Any) -> set[str]:

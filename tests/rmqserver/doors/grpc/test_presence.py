@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rmqclient.admin import AdminClient
+from rmqproto.bodies.groups import GroupRetryPolicy
 from rmqproto.codes import version_name
 from rmqproto.errors import RefusedError
 from rmqserver.broker.errors import TooManyClients
@@ -38,6 +39,29 @@ def test_settings_are_merged_with_the_brokers(client: GrpcClient, topic_and_grou
     _, told = tell_settings(client, consumer_settings(group, topic))
     assert (told.backoff_policy.max_attempts, told.subscription.fifo) == (4, True)
     assert (told.subscription.receive_batch_size, told.subscription.long_polling_timeout.seconds) == (32, 20)
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (GroupRetryPolicy(), [1.0, 5.0, 10.0, 30.0]),
+        (GroupRetryPolicy(customized_retry_policy={"next": [2500, "soon", 7000]}), [2.5, 7.0]),
+        (GroupRetryPolicy(customized_retry_policy={"next": None}), [1.0, 5.0, 10.0, 30.0]),
+        (GroupRetryPolicy(type="EXPONENTIAL", exponential_retry_policy={"initial": 2000, "max": 9000}), (2, 9, 2)),
+        (GroupRetryPolicy(type="EXPONENTIAL"), (5, 7200, 2)),
+    ],
+)  # fmt: skip
+def test_a_group_says_when_its_consumers_try_again(
+    client: GrpcClient, topic_and_group: TopicAndGroup, policy: GroupRetryPolicy, told: object
+) -> None:
+    topic, group = topic_and_group(group_retry_policy=policy)
+    _, settings = tell_settings(client, consumer_settings(group, topic))
+    backoff = settings.backoff_policy
+    if isinstance(told, list):
+        assert [each.ToTimedelta().total_seconds() for each in backoff.customized_backoff.next][:4] == told
+    else:
+        growth = backoff.exponential_backoff
+        assert (growth.initial.seconds, growth.max.seconds, growth.multiplier) == told
 
 
 def test_tools_see_a_client_until_it_leaves(
