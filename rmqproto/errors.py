@@ -28,10 +28,10 @@ class OtherProtocolError(ProtocolError):
     """The peer speaks another protocol; ``protocol`` is its name, ``TLS``, ``HTTP`` or ``HTTP/2``. ``data`` is what it
     has said in it so far, if a cutter found it."""
 
-    def __init__(self, message: str, *, protocol: str):
+    def __init__(self, message: str, *, protocol: str, data: bytes = b""):
         super().__init__(message)
         self.protocol = protocol
-        self.data = b""
+        self.data = data
 
 
 class ConnectError(RocketMQError):

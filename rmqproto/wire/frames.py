@@ -10,7 +10,7 @@ Frame, all numbers big-endian:
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rmqproto.errors import OtherProtocolError, ProtocolError
@@ -44,8 +44,8 @@ _HTTP_METHODS = frozenset(
 _HTTP_2 = int.from_bytes(b"PRI ", "big")
 
 OnFrame = Callable[[Any, int, int, bytes, bytes], None]
-"""Takes the cutter's owner, the header codec, bytes 8 to 11 of the header as a number, header and body. The number is 0
-if header and body together are shorter."""
+"""Takes the cutter's owner, the header codec, bytes 8 to 11 of the header as a number, header and body. The number
+means nothing if header and body together are shorter."""
 
 
 def frame(header: bytes, body: bytes = b"", codec: int = 0) -> bytes:
@@ -57,16 +57,17 @@ def head_untrusted(data: bytes | bytearray | memoryview) -> tuple[int, int, int]
     """Total length, header codec and header length of a frame that has at least its head. ProtocolError if they
     cannot be those of a frame."""
     total, mark = _HEAD.unpack_from(data)
-    _check_untrusted(total, mark & 0xFFFFFF)
+    check_lengths_untrusted(total, mark & 0xFFFFFF)
     return total, mark >> 24, mark & 0xFFFFFF
 
 
-def _check_untrusted(total: int, header_size: int) -> None:
+def check_lengths_untrusted(total: int, header_size: int, data: bytes = b"") -> None:
+    """ProtocolError if these cannot be the lengths of a frame. ``data`` begins with them."""
     if total >> 16 in _TLS_RECORDS:
-        raise OtherProtocolError("these are bytes of TLS, and TLS is not spoken here", protocol="TLS")
+        raise OtherProtocolError("these are bytes of TLS, and TLS is not spoken here", protocol="TLS", data=data)
     if total in _HTTP_METHODS:
         kind = "HTTP/2" if total == _HTTP_2 else "HTTP"
-        raise OtherProtocolError(f"these are bytes of {kind}, and no frame of RocketMQ", protocol=kind)
+        raise OtherProtocolError(f"these are bytes of {kind}, and no frame of RocketMQ", protocol=kind, data=data)
     if total > _TOTAL_MAX_BYTES:
         raise ProtocolError(f"frame of {4 + total} bytes is longer than {FRAME_SIZE_MAX_BYTES}")
     if header_size > total - 4:
@@ -80,11 +81,14 @@ class FrameCutter:
     ``held_bytes`` are kept for a later call: the beginning of one frame, at most FRAME_SIZE_MAX_BYTES. The owner may
     set ``is_stopped``. Then no more frames are cut, and the held bytes may include whole frames. The next call cuts
     them, even one without data.
+
+    ``takers`` are for the native twin of this class (``rmqserver.core``): a list, which may change, of its objects. It
+    offers them each JSON frame first; what one of them takes does not come to ``on_frame``.
     """
 
     __slots__ = ("_begun", "_is_closed", "_on_frame", "_owner", "_wanted_bytes", "held_bytes", "is_stopped")
 
-    def __init__(self, on_frame: OnFrame, owner: object):
+    def __init__(self, on_frame: OnFrame, owner: object, takers: Sequence[Any] = ()):
         self._on_frame = on_frame
         self._owner = owner
         self._is_closed = False
@@ -96,44 +100,36 @@ class FrameCutter:
     def feed_untrusted(self, data: bytes) -> None:
         """Cuts the frames that ``data`` completes. ProtocolError if the data is not a frame; errors of ``on_frame`` are
         raised. The stream is then unusable."""
-        self.is_stopped = False
+        self.is_stopped = self._is_closed
         if self.held_bytes:
             self._begun += data
-            if len(self._begun) < self._wanted_bytes:
-                self.held_bytes = len(self._begun)
+            self.held_bytes = len(self._begun)
+            if self.held_bytes < self._wanted_bytes:
                 return
             data, self._begun, self.held_bytes = bytes(self._begun), bytearray(), 0
         # Cutting bytes, not a view: a view costs three times as much.
-        at, end, wanted, on_frame = 0, len(data), HEAD_SIZE_BYTES, self._on_frame
-        owner = self._owner
-        while end - at >= HEAD_SIZE_BYTES:
+        at, end, wanted = 0, len(data), HEAD_SIZE_BYTES
+        while end - at >= HEAD_SIZE_BYTES and not self.is_stopped:
             if end - at >= _PEEKING_SIZE_BYTES:
                 total, mark, peeked = _PEEKING_HEAD.unpack_from(data, at)
             else:
                 (total, mark), peeked = _HEAD.unpack_from(data, at), 0
             header_size = mark & 0xFFFFFF
             if total > _TOTAL_MAX_BYTES or header_size + 4 > total:
-                try:
-                    _check_untrusted(total, header_size)
-                except OtherProtocolError as error:
-                    error.data = data[at:]
-                    raise
+                check_lengths_untrusted(total, header_size, data[at:])
             frame_end = at + 4 + total
             if frame_end > end:
                 wanted = 4 + total
                 break
             body_at = at + 8 + header_size
-            on_frame(owner, mark >> 24, peeked, data[at + 8 : body_at], data[body_at:frame_end])
+            self._on_frame(self._owner, mark >> 24, peeked, data[at + 8 : body_at], data[body_at:frame_end])
             at = frame_end
-            if self.is_stopped:
-                wanted = 0
-                break
         if at < end and not self._is_closed:
             self._begun += data[at:]
-            self._wanted_bytes, self.held_bytes = wanted, end - at
+            self._wanted_bytes, self.held_bytes = wanted, len(self._begun)
 
-    def hand_to(self, on_frame: OnFrame) -> None:
-        """Sets the function that gets frames, from the next one on."""
+    def hand_to(self, on_frame: OnFrame, takers: Sequence[Any] = ()) -> None:
+        """Sets who gets frames, from the next one on."""
         self._on_frame = on_frame
 
     def close(self) -> None:

@@ -328,5 +328,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_core"
 PyMODINIT_FUNC PyInit__core(void) {
     prepare_crc32();
     prepare_values();
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+    if (module && add_frame_cutter(module)) Py_CLEAR(module);
+    return module;
 }

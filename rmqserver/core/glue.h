@@ -19,4 +19,17 @@ int round_append(PyObject *round, PyObject *entry, PyObject *queue, const Messag
 // ``message`` has the batch as its body. ``offsets`` becomes new bytes: the log offsets of all its messages, native i64.
 int round_append_batch(PyObject *round, PyObject *entry, PyObject *queue, const Message *message, Place *first,
                        PyObject **offsets);
+
+// --- frame_cutter.c
+
+// What may take JSON frames before they become Python objects. Its type has TakerType as its base, and a taker begins with
+// this. ``take`` returns 1 if it took the frame, 0 if not and nothing changed, else -1: the connection ends. It may call Python.
+typedef struct Taker {
+    PyObject_HEAD
+    int (*take)(struct Taker *self, PyObject *owner, const Frame *frame);
+} Taker;
+
+extern PyTypeObject TakerType;
+
+int add_frame_cutter(PyObject *module);
 #endif

@@ -11,6 +11,7 @@ from rmqproto.filters.message_filter import AcceptsRawProperties, AcceptsValues
 from rmqproto.java.java_hash import SIGN, abs_hash, extend_hash_utf8, extend_hashes_id
 from rmqproto.message.record import MAGIC_V1, RECORD_SIZE_MIN_BYTES
 from rmqproto.message.sys_flag import HOST_V4_SIZE, HOST_V6_SIZE, HOSTS_V6
+from rmqproto.wire.frames import FrameCutter as FrameCutter
 
 IndexItem = tuple[int, int, int, bytes, bytes, int]
 """What the index needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS, and the

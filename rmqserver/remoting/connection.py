@@ -13,14 +13,15 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from rmqproto.codes import ONEWAY_FLAG
 from rmqproto.errors import OtherProtocolError, ProtocolError
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.message.record import host_bytes
 from rmqproto.wire.command import Command, encode_frame
-from rmqproto.wire.frames import FrameCutter, OnFrame
+from rmqproto.wire.frames import OnFrame
+from rmqserver.core import FrameCutter
 from rmqserver.remoting.connection_limits import ConnectionLimits
 from rmqserver.remoting.connection_state import CHANGES, HOLDS, UNREADS, Event, State
 from rmqserver.remoting.proxy_pump import ProxyPump
@@ -88,18 +89,19 @@ class Cutter(Protocol):
 
     def feed_untrusted(self, data: bytes) -> None: ...
 
-    def hand_to(self, on_frame: OnFrame) -> None: ...
+    def hand_to(self, on_frame: OnFrame, takers: list[Any]) -> None: ...
 
     def close(self) -> None: ...
 
 
 class FrameHandler(Protocol):
     """What a connection and the loop need of the service. A connection is closed if nothing has come for
-    ``idle_max_s``; 0 for never."""
+    ``idle_max_s``; 0 for never. ``takers`` may take frames before ``handle_untrusted`` gets them."""
 
     name: str
     idle_max_s: int
     limits: ConnectionLimits
+    takers: list[Any]
 
     def handle_untrusted(self, connection: Connection, codec: int, peeked: int, header: bytes, body: bytes) -> None: ...
 
@@ -142,7 +144,7 @@ class Connection:
         self.service = service
         self._loop = loop
         self._pump = pump
-        self._cutter: Cutter = FrameCutter(service.handle_untrusted, self)
+        self._cutter: Cutter = FrameCutter(service.handle_untrusted, self, service.takers)
         self._requests: dict[int, tuple[float, OnAnswer]] = {}
         self._next_opaque = 0
         self._queued_bytes = 0
@@ -213,7 +215,7 @@ class Connection:
             self.close("its service goes")
             return
         self.service = service
-        self._cutter.hand_to(service.handle_untrusted)
+        self._cutter.hand_to(service.handle_untrusted, service.takers)
 
     # --- bytes in ----------------------------------------------------------------------------------------------------
 

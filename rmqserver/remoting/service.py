@@ -66,6 +66,9 @@ class Service:
         self.idle_max_s = IDLE_MAX_S
         self.limits: ConnectionLimits = NoLimits()
         self.handlers = dict(handlers)
+        self.takers: list[Any] = []
+        """See ``offer_frames_to``. None while there are gates."""
+        self._takers: list[Any] = []
         self.other_doors: dict[str, Callable[[Connection], Cutter]] = {}
         """By the protocol that their peers speak."""
         self._by_place: dict[GatePlace, tuple[Gate, AtSight]] = {}
@@ -98,6 +101,12 @@ class Service:
         line = [self._by_place[each] for each in sorted(self._by_place)]
         self._gates = tuple(gate for gate, _ in line)
         self._is_known = line[0][1] if len(line) == 1 else _knows_none
+        self.takers[:] = () if self._gates else self._takers
+
+    def offer_frames_to(self, taker: Any) -> None:
+        """A taker of the native core, such as its plain sends: frames that it takes do not come here."""
+        self._takers.append(taker)
+        self.takers[:] = () if self._gates else self._takers
 
     def gates_at(self, places: Iterable[GatePlace]) -> list[Gate]:
         """The gates that stand in these places, for another door to ask."""

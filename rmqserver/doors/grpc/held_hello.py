@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rmqproto.wire.frames import OnFrame
@@ -30,7 +30,7 @@ class HeldHello:
         if self.held_bytes > HELLO_MAX_BYTES:
             raise OSError("the client does not wait for an answer to its hello")
 
-    def hand_to(self, on_frame: OnFrame) -> None:
+    def hand_to(self, on_frame: OnFrame, takers: list[Any]) -> None:
         """Waits at the broker that has taken this one's place."""
         connection = self.connection
         door = connection.service.other_door(connection, "HTTP/2")

@@ -307,7 +307,7 @@ class Link:
                 del self._unread[left]
         self.changed()
 
-    def hand_to(self, service: object) -> None:
+    def hand_to(self, on_frame: object, takers: object) -> None:
         """Another broker takes the place of this one, which has answered what it could. Calls that come too late for
         it are made anew by the clients' libraries, on a new connection."""
         for call in list(self._calls.values()):

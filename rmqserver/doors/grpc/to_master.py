@@ -10,7 +10,7 @@ be let in as the slave is.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -101,7 +101,7 @@ class _Through:
         if data:
             self._to.put_out(bytes(data))
 
-    def hand_to(self, on_frame: OnFrame) -> None:
+    def hand_to(self, on_frame: OnFrame, takers: list[Any]) -> None:
         """The broker has another role now. The connection leads where it did until that end closes it."""
 
     def close(self) -> None:

@@ -114,6 +114,17 @@ def test_every_code_is_decoded_straight_into_its_typed_header(sent: Sent, monkey
         assert (service.requests[-1].code, service.requests[-1].body) == (code, b"the body")
 
 
+def test_frames_are_offered_to_takers_only_without_gates() -> None:
+    service, taker = Recorder(gate=Door()), object()
+    takers = service.takers
+    service.offer_frames_to(taker)
+    assert takers == []
+    service.use_gate(GatePlace.USERS, None)
+    assert takers == [taker]
+    service.use_gate(GatePlace.USERS, Door())
+    assert takers == []
+
+
 def test_what_the_envelope_says_of_body_and_codec_counts_for_nothing(sent: Sent) -> None:
     service = Recorder()
     for member in ('"body":"AAAA","codec":2', '"body":7', '"codec":"x"'):
