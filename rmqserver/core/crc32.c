@@ -19,11 +19,16 @@ static uint32_t by_tables(const uint8_t *at, const uint8_t *end, uint32_t crc) {
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
 #include <immintrin.h>
 #define CRC_TARGET __attribute__((target("pclmul,sse4.1")))
 #define STEP 64  // bytes folded at a time, in four numbers of 16
 
-static int can_fold(void) { return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1"); }
+// By cpuid: __builtin_cpu_supports needs a symbol that zig's linker does not put into a shared object.
+static int can_fold(void) {
+    unsigned int a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_PCLMUL && c & bit_SSE4_1;
+}
 
 CRC_TARGET static inline __m128i load(const uint8_t *at) { return _mm_loadu_si128((const __m128i *)at); }
 
