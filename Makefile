@@ -37,7 +37,7 @@ help:
 	@echo "make simulate     20,000 simulated histories of broker sets with faults, 4,000 with three controllers on etcd,"
 	@echo "                  and 2,000 of slaves that act for their master"
 	@echo "                  (SEEDS=100 make simulate; SEED=N shows one)"
-	@echo "make fuzz         the decoders under a fuzzer, 60 s each, two per processor (FUZZ_SECONDS=5 make fuzz)"
+	@echo "make fuzz         decoders and the native core under a fuzzer, 60 s each, two per processor (FUZZ_SECONDS=5 make fuzz)"
 	@echo "make lint         ruff and mypy"
 	@echo "make bench        speed compared with Apache RocketMQ's (needs a JDK and Maven)"
 	@echo "make audit        known vulnerabilities of the tested dependencies (asks their registry)"

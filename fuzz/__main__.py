@@ -1,10 +1,12 @@
 """``python -m fuzz [TARGET ...]``: fuzzes each target for FUZZ_SECONDS (60) by the clock, two at a time on each
-processor. A find is printed as a line for ``fuzz/seeds/TARGET.txt``. Once it is added there, the tests fail until the
-fault is fixed."""
+processor. The fuzzer sees which branches are taken: in Python, and for a target of the native core in C, which is built
+for that by ziglang's clang with its checks of addresses and for undefined behaviour. A find is printed as a line for
+``fuzz/seeds/TARGET.txt``. Once it is added there, the tests fail until the fault is fixed."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import logging
 import os
 import subprocess
@@ -14,17 +16,24 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from fuzz.targets import TARGETS, seeds
+from hatch_build import build_command
 
 INPUT_MAX_BYTES = 4096
 RSS_MAX_MIB = 2048
 ONE_INPUT_MAX_S = 10
-END_GRACE_S = 60
+END_GRACE_S = 240
+CORE = "rmqserver.core._core"
+CORE_FLAGS = (
+    "-O1", "-g", "-fsanitize=fuzzer-no-link,undefined", "-fsanitize-trap=undefined", "-Xclang", "-fsanitize=address",
+)  # fmt: skip
+"""``-Xclang``: ziglang has no library for the checks of addresses, so it would leave them out. Atheris has one."""
+ROOT = Path(__file__).parent.parent
 WATCHED = ("rmqproto", "rmqserver", "rmqclient", "rmqadmin", "rmqreplay", "spark_tools")
 
 
 def main() -> int:
     if sys.argv[1:2] == ["--child"]:
-        _fuzz(sys.argv[2], sys.argv[3:])
+        _fuzz(sys.argv[2], sys.argv[3], sys.argv[4:])
     parser = argparse.ArgumentParser(
         prog="python -m fuzz", description="Fuzzes decoders, FUZZ_SECONDS (60) each; exit status 1 for a find."
     )
@@ -32,8 +41,15 @@ def main() -> int:
     names = parser.parse_args().target or list(TARGETS)
     seconds = int(os.environ.get("FUZZ_SECONDS", "60"))
     has_found = False
-    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
-        for done in as_completed([pool.submit(_run, name, seconds) for name in names]):
+    with (
+        tempfile.TemporaryDirectory(prefix="fuzz-") as directory,
+        ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool,
+    ):
+        core = Path(directory, "_core.so")
+        if any(map(_is_of_core, names)):
+            zig = f"{sys.executable} -m ziglang cc"
+            subprocess.run(build_command(ROOT, core, *CORE_FLAGS, compiler=zig), cwd=ROOT, check=True)
+        for done in as_completed([pool.submit(_run, name, core, seconds) for name in names]):
             is_find, text = done.result()
             print(text, end="", flush=True)
             has_found |= is_find
@@ -46,7 +62,11 @@ def _known(name: str) -> str:
     return name
 
 
-def _run(name: str, seconds: int) -> tuple[bool, str]:
+def _is_of_core(name: str) -> bool:
+    return name.startswith("core_")
+
+
+def _run(name: str, core: Path, seconds: int) -> tuple[bool, str]:
     """Fuzzes one target. Returns whether something was found, and the text to print."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as directory:
         corpus = Path(directory, "corpus")
@@ -59,9 +79,9 @@ def _run(name: str, seconds: int) -> tuple[bool, str]:
             "-verbosity=1", "-print_final_stats=1",
         )  # fmt: skip
         done = subprocess.run(
-            [sys.executable, "-m", "fuzz", "--child", name, *options, str(corpus)],
+            [sys.executable, "-m", "fuzz", "--child", name, core, *options, str(corpus)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            timeout=seconds + END_GRACE_S, check=False,
+            timeout=seconds + END_GRACE_S, check=False, env=_environment(name),
         )  # fmt: skip
         found = sorted(Path(directory).glob("found-*"))
         runs = [line.rpartition(" ")[2] for line in done.stdout.splitlines() if "number_of_executed_units" in line]
@@ -73,19 +93,43 @@ def _run(name: str, seconds: int) -> tuple[bool, str]:
     return bool(found or done.returncode), text
 
 
-def _fuzz(name: str, options: list[str]) -> None:
+def _environment(name: str) -> dict[str, str]:
+    """A checked core needs the library of the checks before Python, and memory of its own for each object."""
+    if not _is_of_core(name):
+        return {**os.environ}
+    import atheris
+
+    checks = {"LD_PRELOAD": f"{atheris.path()}/asan_with_fuzzer.so", "ASAN_OPTIONS": "detect_leaks=0"}
+    return {**os.environ, **checks, "PYTHONMALLOC": "malloc"}
+
+
+def _fuzz(name: str, core: str, options: list[str]) -> None:
     """Fuzzes in this process. Never returns."""
     import atheris
 
-    with atheris.instrument_imports(include=list(WATCHED), enable_loader_override=False):
-        for module in [name for name in sys.modules if name.partition(".")[0] in (*WATCHED, "fuzz")]:
-            del sys.modules[module]  # imported for the list of targets; import again, instrumented
+    if _is_of_core(name):
+        _import_anew()
+        spec = importlib.util.spec_from_file_location(CORE, core)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[CORE] = native = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(native)
         from fuzz import targets
+    else:
+        with atheris.instrument_imports(include=list(WATCHED), enable_loader_override=False):
+            _import_anew()
+            from fuzz import targets
 
     logging.disable()  # warnings about unknown keys would take most of the time
     target = targets.TARGETS[name]
     atheris.Setup([sys.argv[0], *options], lambda data: targets.run_one(target, data))
     atheris.Fuzz()
+
+
+def _import_anew() -> None:
+    """Forgets the modules that were imported for the list of targets."""
+    for module in [name for name in sys.modules if name.partition(".")[0] in (*WATCHED, "fuzz")]:
+        del sys.modules[module]
 
 
 if __name__ == "__main__":
