@@ -3,7 +3,7 @@ decide, by the properties of the record (``MessageFilter``, 5.5.0)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,11 +26,13 @@ class AcceptsValues(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
     """Compiled once for a subscription. A stage that is None accepts everything, and a message matches if both stages
-    accept it. ``accepts_values``, if present, decides the same as ``accepts_properties``."""
+    accept it. ``accepts_values``, if present, decides the same as ``accepts_properties``, and ``codes``, all that it
+    accepts, the same as ``accepts_code``."""
 
     accepts_code: AcceptsCode | None = None
     accepts_properties: AcceptsRawProperties | None = None
     accepts_values: AcceptsValues | None = None
+    codes: Collection[int] | None = None
 
 
 EVERYTHING = MessageFilter()

@@ -41,6 +41,7 @@ from rmqserver.broker.consuming.pop.revive_log import ReviveLog
 from rmqserver.broker.consuming.pop.waiting import Post, Waiting
 from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.pull_checks import ReadChecks
+from rmqserver.broker.consuming.pull_plans import PullPlans
 from rmqserver.broker.consuming.queue_ends import QueueEnds
 from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.controlled.set_master import SetMaster
@@ -169,6 +170,10 @@ class BrokerAssembly:
         self.filters = Filters(config, self.consumer_filters)
         checks = ReadChecks(config, topics, groups, self.clients, self.address, self.filters)
         self.pulls = Pulls(config, store, offsets, self.stats, self.holds, self.reads, checks)
+        self.pull_plans = PullPlans(config, store, offsets, self.stats)
+        for table in (topics, groups):
+            table.on_change.append(self.pull_plans.table_changed)
+        self.clients.on_subscribed = offsets.on_reset = self.pull_plans.forget
         self.committed_offsets = CommittedOffsets(store, topics, groups, offsets)
         self.queue_ends = QueueEnds(store)
         self.reset_offset = ResetOffset(config, store, topics, groups, offsets, self.clients)
@@ -225,6 +230,7 @@ class BrokerAssembly:
     def settings_changed(self, keys: set[str]) -> None:
         """Applies settings that a request has changed (25 UPDATE_BROKER_CONFIG); ``keys`` are their names."""
         self.store.use_options(self.config.store_options())
+        self.pull_plans.forget()
         self.sends.settings_changed()
         if isinstance(self.replicas, SetMaster):
             self.replicas.set_changed()

@@ -220,6 +220,7 @@ class Broker(BrokerAssembly):
         if not self._is_open:
             return True
         self._is_open = False
+        self.pull_plans.forget()
         self.loop.unwatch(self.store.flush_fd)
         if self.slave is None:
             self.transactions.write_op_messages()
@@ -339,6 +340,7 @@ class Broker(BrokerAssembly):
                 while self.store.clean_some():
                     await trio.lowlevel.checkpoint()
                 self.timers.clean_expired()
+                self.pull_plans.forget()  # it holds files, of which some may be removed
             except StorageError as error:
                 log.error("event=not-cleaned reason=%r", str(error))
 

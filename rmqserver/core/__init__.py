@@ -6,9 +6,9 @@ from rmqserver.core import simple
 from rmqserver.core.simple import INDEX_UNIT, NO_TAG, CopiedRun, IndexItem, entries, seconds_since
 
 try:
-    from rmqserver.core._core import FrameCutter, cut_signed, index_units, plain_records, take_wanted
+    from rmqserver.core._core import FrameCutter, PlainPulls, cut_signed, index_units, plain_records, take_wanted
 except ImportError:  # installed without a C compiler
-    from rmqserver.core.simple import FrameCutter, cut_signed, index_units, plain_records, take_wanted
+    from rmqserver.core.simple import FrameCutter, PlainPulls, cut_signed, index_units, plain_records, take_wanted
 
 IS_NATIVE = index_units is not simple.index_units
 NAME = "native" if IS_NATIVE else "python"
@@ -22,6 +22,7 @@ __all__ = [
     "CopiedRun",
     "FrameCutter",
     "IndexItem",
+    "PlainPulls",
     "cut_signed",
     "entries",
     "index_units",

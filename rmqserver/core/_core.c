@@ -329,6 +329,6 @@ PyMODINIT_FUNC PyInit__core(void) {
     prepare_crc32();
     prepare_values();
     PyObject *module = PyModule_Create(&definition);
-    if (module && add_frame_cutter(module)) Py_CLEAR(module);
+    if (module && (add_frame_cutter(module) || add_plain_pulls(module))) Py_CLEAR(module);
     return module;
 }

@@ -134,6 +134,15 @@ int32_t chain_up(const Entries *entries, uint8_t *unit, Slots slots, int32_t num
 
 uint32_t slot_pages(uint32_t slot_count);
 
+// --- pull_header.c
+
+#define PULL_HEADER_MAX 2048
+typedef struct { int64_t opaque, queue_offset, commit_offset; } Pull;
+
+// Writes the header without the values of these, and without that of suspendTimeoutMillis, to ``key``, which has room for
+// PULL_HEADER_MAX bytes, and returns how many that were. 0 if it cannot tell where a decoder finds the values.
+ptrdiff_t cut_pull(Text header, char *key, Pull *pull);
+
 // --- signed.c
 
 #define FIELDS_MAX 64

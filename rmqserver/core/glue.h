@@ -32,4 +32,7 @@ typedef struct Taker {
 extern PyTypeObject TakerType;
 
 int add_frame_cutter(PyObject *module);
+// --- plain_pulls.c
+
+int add_plain_pulls(PyObject *module);
 #endif

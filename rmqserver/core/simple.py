@@ -193,6 +193,39 @@ def _unusual_start_untrusted(data: bytes, at: int, end: int) -> int:
     return topic_at + (data[topic_at - 1] if magic == MAGIC_V1 else data[topic_at - 2] << 8 | data[topic_at - 1]) + 2
 
 
+# --- pulls -----------------------------------------------------------------------------------------------------------
+
+
+class PlainPulls:
+    """Answers pulls by plans that the general way has left. A plan is a tuple:
+
+    - the ``ConsumeQueue``
+    - what is called with a pull that is answered: the time it took in ms, messages, bytes, the next queue offset, and
+      the offset to commit
+    - the answer's JSON header, cut into five where the highest, the lowest and the next queue offset and the opaque go
+    - the limits of ``Reader.plain_limits``, four numbers
+    - the tag codes that the pull wants, as native i64, or None for all
+
+    Units come from the queue's memory or file, records from the log's files, all without waiting for the device. What
+    is not in memory, below the queue's or the log's start or at the queue's end, or without a wanted message, is left
+    to the general way, with nothing changed. Here, everything is."""
+
+    def __init__(self, log: object, hot_bytes: int, kept_ms: int):
+        """``log`` is a ``CommitLog``, whose newest ``hot_bytes`` are in memory. All plans are forgotten ``kept_ms``
+        after the first was left."""
+
+    def keep(self, header: bytes, opaque: int, queue_offset: int, commit_offset: int, plan: tuple[object, ...]) -> None:
+        """Leaves a plan for pulls whose header differs from this one in these numbers, and in the time to wait; they
+        are what a decoder has found. Does nothing for a header with unusual spelling, or a plan with large limits."""
+
+    def take(self, owner: object, header: bytes, body: bytes) -> bool:
+        """Whether the pull is answered: the answer went to the connection ``owner`` by one ``send``."""
+        return False
+
+    def forget(self) -> None:
+        """Drops all plans."""
+
+
 # --- signed fields ---------------------------------------------------------------------------------------------------
 
 

@@ -23,8 +23,8 @@ LANGUAGE = "JAVA"
 
 class Request(msgspec.Struct, Generic[H], gc=False):
     """One request with its ext fields typed. A JSON header is decoded straight into it, so the first five fields have
-    the wire's names. ``body`` and ``codec`` (a HeaderCodec) are set after decoding and replace anything that a peer put
-    there."""
+    the wire's names. ``body``, ``codec`` (a HeaderCodec) and ``raw_header`` are set after decoding and replace anything
+    that a peer put there."""
 
     code: Int32
     opaque: Int32
@@ -34,6 +34,8 @@ class Request(msgspec.Struct, Generic[H], gc=False):
     version: Int32 = 0
     body: bytes = b""
     codec: int = 0
+    raw_header: bytes = b""
+    """As it came, if it was decoded straight."""
 
     @property
     def is_oneway(self) -> bool:

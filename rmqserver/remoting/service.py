@@ -162,7 +162,7 @@ class Service:
                 # let the other pass.
                 gates = self._gates
                 if not request.flag & RESPONSE_FLAG and (not gates or request.code == code):
-                    request.body, request.codec = body, codec
+                    request.body, request.codec, request.raw_header = body, codec, header
                     if not gates or (codec == _JSON and self._is_known(request, header, connection)):
                         self._call(handler, request, connection)
                     else:  # the typed decoders skip fields that a gate may want

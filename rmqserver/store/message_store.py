@@ -547,6 +547,10 @@ class MessageStore:
         queue = self.queues.find(topic, queue_id, opens=not cached_only)
         return self._reader.get(queue, queue_offset, max_count, max_bytes, wanted, cached_only)
 
+    def plain_limits(self, max_count: int, *, takes_all: bool) -> tuple[int, int, int, int]:
+        """See ``Reader.plain_limits``."""
+        return self._reader.plain_limits(max_count, takes_all=takes_all)
+
     @says_what_failed
     def load(self, result: GetResult) -> GetResult:
         """Finishes a ``cached_only`` result: its status may change from FOUND, and ``next_offset`` may move on. May

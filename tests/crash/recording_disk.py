@@ -170,6 +170,8 @@ class RecordingFile:
 
     __slots__ = ("_disk", "inode", "path")
 
+    fd = -1
+
     def __init__(self, disk: RecordingDisk, path: str, inode: Inode):
         self._disk = disk
         self.path = path

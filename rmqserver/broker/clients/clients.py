@@ -115,12 +115,14 @@ class CarriedSubscriptions:
 
 class Clients:
     """``consumers`` by group, ``producers`` by group and peer. ``on_members_changed`` is called with a consumer
-    group whose members or subscriptions have changed, also when it has just lost its last member."""
+    group whose members or subscriptions have changed, also when it has just lost its last member. ``on_subscribed`` is
+    called when a group may read something else, or by another filter, or has gone."""
 
     def __init__(self, clock_ms: Callable[[], int], on_members_changed: Callable[[ConsumerGroup], None] | None = None):
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Peer, Client]] = {}
         self.carried = CarriedSubscriptions(clock_ms)
+        self.on_subscribed: Callable[[], None] = lambda: None
         self._on_members_changed = on_members_changed
         self._clock_ms = clock_ms
         self._producers_by_id: dict[str, Client] = {}
@@ -175,14 +177,18 @@ class Clients:
         client.last_update_ms = self._clock_ms()
         self._member_count += is_new
         self._consumer_groups_of.setdefault(peer, set()).add(group.group)
+        before = group.message_model, dict(group.subscriptions)
         group.consume_type = enum_name(data.consume_type, CONSUME_TYPES)
         group.message_model = enum_name(data.message_model, MESSAGE_MODELS)
         group.consume_from_where = enum_name(data.consume_from_where, CONSUME_FROM_WHERES)
+        is_changed = is_new
         if with_subscriptions:
             group.subscriptions_bytes = size_bytes
             self._subscriptions_bytes += more_bytes
-            return _update_subscriptions(group, data.subscription_data_set) or is_new
-        return is_new
+            is_changed |= _update_subscriptions(group, data.subscription_data_set)
+        if before != (group.message_model, group.subscriptions):
+            self.on_subscribed()
+        return is_changed
 
     def _new_client(
         self,
@@ -228,6 +234,7 @@ class Clients:
         if not found.members:
             self._subscriptions_bytes -= found.subscriptions_bytes
             del self.consumers[group]
+            self.on_subscribed()
         self.tell_members(found)
 
     def peer_gone(self, peer: Peer) -> None:

@@ -37,7 +37,8 @@ def is_tags(kind: str | None) -> bool:
 def compile_tags(expression: str) -> MessageFilter:
     """Never fails."""
     wanted = parse_tags(expression)
-    return EVERYTHING if wanted.tags is None else MessageFilter(accepts_code=wanted.codes.__contains__)
+    codes = wanted.codes
+    return EVERYTHING if wanted.tags is None else MessageFilter(accepts_code=codes.__contains__, codes=codes)
 
 
 def _compile_sql92(expression: str) -> MessageFilter:

@@ -51,6 +51,8 @@ class ConsumerOffsets:
         self.data_version = DataVersion(timestamp=clock_ms())
         self.committed_table: dict[str, dict[int, int]] = {}
         self.pull_table: dict[str, dict[int, int]] = {}
+        self.on_reset: Callable[[], None] = lambda: None
+        """Called when a reset waits for a group."""
         self._resets: dict[str, dict[int, int]] = {}
         self._files = files
         self._clock_ms = clock_ms
@@ -213,6 +215,7 @@ class ConsumerOffsets:
         """Has the group's next pull of the queue told to go on here. Until then, the group's commits are ignored."""
         self.commit(group, topic, queue_id, queue_offset)
         self._resets.setdefault(f"{topic}@{group}", {})[queue_id] = queue_offset
+        self.on_reset()
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return bool(self._resets) and queue_id in self._resets.get(f"{topic}@{group}", {})

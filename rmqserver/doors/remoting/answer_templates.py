@@ -27,6 +27,13 @@ FOUND = (
 """To be filled with the group's sysFlag, the highest, the lowest and the next queue offset, the broker to ask next, the
 topic's sysFlag, and the opaque."""
 
+
+def found_pieces(group_sys_flag: int, topic_sys_flag: int) -> tuple[bytes, ...]:
+    """FOUND of broker 0, cut where the highest, the lowest and the next queue offset and the opaque go."""
+    filled = FOUND.replace("%d", "%s") % (group_sys_flag, "\0", "\0", "\0", 0, topic_sys_flag, "\0")
+    return tuple(filled.encode().split(b"\0"))
+
+
 POP_FOUND = (
     '{"code":0,"extFields":{"popTime":"%d","invisibleTime":"%d","reviveQid":"%d","restNum":"%d","startOffsetInfo":"%s",'
     f'"msgOffsetInfo":"%s"}},"flag":1,"language":"{LANGUAGE}","opaque":%d,"remark":"FOUND",'

@@ -42,6 +42,7 @@ class BrokerDoor(Service):
         # As calls through methods of this class, they would cost each round of the loop.
         self.end_round = broker.end_round  # type: ignore[method-assign]
         self.idle = broker.store.index_few  # type: ignore[method-assign]
+        self.offer_frames_to(broker.pull_plans.plain)
         self._auth_gate: AuthGate | None = None
         self._plain_gate: PlainGate | None = None
         self._forwarding: Forwarding | None = None

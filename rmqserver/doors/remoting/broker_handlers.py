@@ -33,7 +33,7 @@ def broker_handlers(broker: Broker) -> dict[int, Handler]:
     reads, subscriptions = broker.reads, broker.pop.lite.subscriptions
     services = (
         SendHandlers(broker.config, broker.store, broker.pending, broker.address, broker.unique_ids, broker.sends),
-        PullRequests(broker.pulls),
+        PullRequests(broker.pulls, broker.pull_plans),
         ReturnRequests(broker.send_backs, broker.recalls, broker.replies, broker.config, reads),
         TransactionRequests(broker.transaction_ends, broker.store, reads, broker.pending),
         TimerRequests(broker.timer_admin),

@@ -10,7 +10,7 @@ from rmqproto.codes import ONEWAY_FLAG, ResponseCode
 from rmqproto.codes import RequestCode as R
 from rmqproto.headers.consuming import PullAnswer, PullHeader
 from rmqserver.broker.consuming.pull import AskedPull, PullOutcome
-from rmqserver.doors.remoting.answer_templates import FOUND, HEAD
+from rmqserver.doors.remoting.answer_templates import FOUND, HEAD, found_pieces
 from rmqserver.doors.remoting.held_answers import answering
 from rmqserver.remoting.answer import Request, answer_frame, send_answer
 from rmqserver.store.disk.cached_reads import NotCached
@@ -18,6 +18,7 @@ from rmqserver.store.results import GetStatus
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pull import Pulls
+    from rmqserver.broker.consuming.pull_plans import PullPlans
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -28,8 +29,9 @@ _LITE_PULL = int(R.LITE_PULL_MESSAGE)
 
 
 class PullRequests:
-    def __init__(self, pulls: Pulls):
+    def __init__(self, pulls: Pulls, plans: PullPlans):
         self._pulls = pulls
+        self._plans = plans
 
     def handlers(self) -> dict[int, Handler]:
         return {R.PULL_MESSAGE: self._serve, R.LITE_PULL_MESSAGE: self._serve}
@@ -45,6 +47,9 @@ class PullRequests:
         if pulled is not None and pulled.result.chunks:  # the direct way of nearly all: nothing is made to go on later
             pulls.count_found(pulled)
             _answer(request, connection, ResponseCode.SUCCESS, pulled)
+            if not (request.codec or is_lite or request.is_oneway) and self._plans.pays(pulled):
+                pieces = found_pieces(pulled.group.group_sys_flag, pulled.topic.topic_sys_flag)
+                self._plans.leave(request.raw_header, request.opaque, header, pulled, pieces)
             return
         then, guarded = partial(_answer, request, connection), partial(answering, request, connection)
         pulls.go_on(AskedPull(header, is_lite, connection, then, guarded), pulled)

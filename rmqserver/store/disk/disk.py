@@ -58,6 +58,11 @@ class File(Protocol):
 
     path: str
 
+    @property
+    def fd(self) -> int:
+        """The system's descriptor, for reads that go past this class; -1 if there is none. Only for as long as the file
+        is held."""
+
     def size(self) -> int: ...
 
     def pread(self, size_bytes: int, at: int) -> bytes:
@@ -161,14 +166,14 @@ class Disk(Protocol):
 class OsFile:
     """A file of the operating system."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("fd", "path")
 
     def __init__(self, path: str, fd: int):
         self.path = path
-        self._fd = fd
+        self.fd = fd
 
     def size(self) -> int:
-        return os.fstat(self._fd).st_size
+        return os.fstat(self.fd).st_size
 
     def pread(self, size_bytes: int, at: int) -> bytes:
         if mode.loaded is not None:
@@ -179,11 +184,11 @@ class OsFile:
                 return found
             if self.can_tell_cached(at):
                 raise NotCached([(self, size_bytes, at)])
-        data = os.pread(self._fd, size_bytes, at)
+        data = os.pread(self.fd, size_bytes, at)
         if len(data) == size_bytes or not data:
             return data
         parts = [data]  # a signal or the kernel's 2 GiB limit cut it short, or the file ends here
-        while data := os.pread(self._fd, size_bytes - sum(map(len, parts)), at + sum(map(len, parts))):
+        while data := os.pread(self.fd, size_bytes - sum(map(len, parts)), at + sum(map(len, parts))):
             parts.append(data)
         return b"".join(parts)
 
@@ -202,7 +207,7 @@ class OsFile:
         if not _NOWAIT:
             return False
         try:
-            return os.preadv(self._fd, [memory], at, _NOWAIT) == len(memory)
+            return os.preadv(self.fd, [memory], at, _NOWAIT) == len(memory)
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP):
                 return False
@@ -213,29 +218,29 @@ class OsFile:
         if not _NOWAIT:
             return False
         try:
-            os.preadv(self._fd, [bytearray(1)], at, _NOWAIT)
+            os.preadv(self.fd, [bytearray(1)], at, _NOWAIT)
         except OSError as error:
             return error.errno != errno.EOPNOTSUPP
         return True
 
     def pread_direct(self, memory: memoryview, at: int) -> int:
         count = self._direct(lambda fd: os.preadv(fd, [memory], at))
-        while count < len(memory) and (more := os.preadv(self._fd, [memory[count:]], at + count)):
+        while count < len(memory) and (more := os.preadv(self.fd, [memory[count:]], at + count)):
             count += more
         return count
 
     def next_data(self, at: int) -> int:
         try:
-            return os.lseek(self._fd, at, os.SEEK_DATA)
+            return os.lseek(self.fd, at, os.SEEK_DATA)
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return self.size()
             return at
 
     def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
-        written = os.pwrite(self._fd, data, at)
+        written = os.pwrite(self.fd, data, at)
         while written < len(data):
-            more = os.pwrite(self._fd, memoryview(data)[written:], at + written)
+            more = os.pwrite(self.fd, memoryview(data)[written:], at + written)
             if not more:
                 raise OSError(errno.EIO, "write made no progress", self.path)
             written += more
@@ -249,8 +254,8 @@ class OsFile:
         """Has ``transfer`` move bytes by another descriptor of this file, which goes past the page cache. Returns how
         many it moved; 0 if the file system or the device cannot do that."""
         try:
-            access = fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_ACCMODE
-            fd = os.open(f"/proc/self/fd/{self._fd}", access | os.O_CLOEXEC | os.O_DIRECT)
+            access = fcntl.fcntl(self.fd, fcntl.F_GETFL) & os.O_ACCMODE
+            fd = os.open(f"/proc/self/fd/{self.fd}", access | os.O_CLOEXEC | os.O_DIRECT)
         except (OSError, AttributeError):  # only Linux has the flag
             return 0
         try:
@@ -263,16 +268,16 @@ class OsFile:
             os.close(fd)
 
     def fdatasync(self) -> None:
-        os.fdatasync(self._fd)
+        os.fdatasync(self.fd)
 
     def allocate(self, at: int, size_bytes: int) -> None:
-        _fallocate(self._fd, at, size_bytes)
+        _fallocate(self.fd, at, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
-        os.ftruncate(self._fd, size_bytes)
+        os.ftruncate(self.fd, size_bytes)
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
+        fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
 

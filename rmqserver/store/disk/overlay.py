@@ -38,6 +38,8 @@ class _Content:
 class OverlayFile:
     """A file as it would be now."""
 
+    fd = -1
+
     def __init__(self, path: str, content: _Content, disk: OverlayDisk):
         self.path = path
         self._content = content

@@ -111,6 +111,14 @@ class Reader:
         result.next_offset = queue_offset + count
         return True
 
+    def plain_limits(self, max_count: int, *, takes_all: bool) -> tuple[int, int, int, int]:
+        """Of a pull in which nothing but counts, sizes and tag codes matters, and whose records are in memory: the most
+        messages, the most units to look at, the most bytes, and how far behind the log's end memory reaches."""
+        options = self._options
+        count = min(max_count, options.transfer_count_in_memory_max)
+        unit_count = count if takes_all else self._scan_count_max(max_count)
+        return count, unit_count, min(options.transfer_bytes_in_memory_max, TRANSFER_BYTES_MAX), self._memory_bytes
+
     def _scan_count_max(self, max_count: int) -> int:
         return max(self._options.filter_scan_bytes_max, max_count * UNIT_SIZE_BYTES) // UNIT_SIZE_BYTES
 

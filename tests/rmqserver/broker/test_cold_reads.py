@@ -159,7 +159,7 @@ class Bench:
             ReturnRequests(parts.send_backs, parts.recalls, parts.replies, parts.config, reads),
             TransactionRequests(parts.transaction_ends, self.store, reads, parts.pending),
             QueueEndRequests(parts.queue_ends, parts.reset_offset, reads),
-            PullRequests(parts.pulls),
+            PullRequests(parts.pulls, parts.pull_plans),
             ConsumerOffsetRequests(parts.committed_offsets, reads),
             BrokerRequests(parts.broker_admin, reads),
             ClientRequests(parts.membership, parts.filters, parts.locks, parts.client_admin, reads),

@@ -82,7 +82,7 @@ def test_pull_offset_is_behind_what_the_second_stage_has_looked_at(
     reads = ReadsByHand(store)
     parts = parts_on(store, files, "enablePropertyFilter=true", reads=lambda *_: reads)
     parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
-    pull = PullRequests(parts.pulls).handlers()[R.PULL_MESSAGE]
+    pull = PullRequests(parts.pulls, parts.pull_plans).handlers()[R.PULL_MESSAGE]
     header = PullHeader(
         consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=PULL_SUBSCRIPTION,
         subscription=expression, expression_type="SQL92",

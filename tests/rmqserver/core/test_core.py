@@ -51,7 +51,7 @@ def test_the_byte_layer_knows_no_python() -> None:
 def test_both_modules_have_the_same_names() -> None:
     native = pytest.importorskip("rmqserver.core._core")
     names = {name for name, value in vars(native).items() if callable(value)}
-    assert names == {"FrameCutter", "cut_signed", "index_units", "plain_records", "take_wanted"}
+    assert names == {"FrameCutter", "PlainPulls", "cut_signed", "index_units", "plain_records", "take_wanted"}
     for name in names:
         assert inspect.isclass(getattr(simple, name)) == inspect.isclass(getattr(native, name))
         assert getattr(rmqserver.core, name) is getattr(native, name)

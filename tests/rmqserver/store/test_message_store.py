@@ -247,7 +247,7 @@ class FailingDisk(OsDisk):
                 disk.check("fdatasync", path)
                 super().fdatasync()
 
-        fd, inner._fd = inner._fd, -1
+        fd, inner.fd = inner.fd, -1
         return Failing(path, fd)
 
     def check(self, name: str, path: str) -> None:

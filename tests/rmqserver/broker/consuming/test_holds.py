@@ -318,7 +318,7 @@ def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: 
     store.open()
     parts = parts_on(store, files)
     parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
-    pull = PullRequests(parts.pulls).handlers()[R.PULL_MESSAGE]
+    pull = PullRequests(parts.pulls, parts.pull_plans).handlers()[R.PULL_MESSAGE]
 
     def answers(expression: str) -> int:
         header = PullHeader(

@@ -1,0 +1,443 @@
+// Serves pulls by the plans that Python has left: units and records go from memory into the answer. simple.py says what a
+// plan is. Until an answer is whole, nothing is changed; what is not at hand is left to Python, and so is every OSError.
+#define _GNU_SOURCE
+#include "glue.h"
+#include <structmember.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#define RECORDS_MAX 128
+#define UNITS_MAX 1024
+#define PIECES 5
+#define PLANS_MAX 4096
+#define GAP_MAX 4096  // a call to the kernel costs as much as these bytes
+#define RECORD_SIZE_MAX (64 << 20)
+#define DIGITS_MAX 20
+#define FILES 64
+#define HEAD_SIZE 8
+
+enum { QUEUE, TAKEN, ANSWER, COUNT_MAX, UNIT_COUNT, SIZE_MAX_BYTES, MEMORY_BYTES, CODES, PARTS };  // of a plan
+
+typedef struct { PyObject *segments, *file; int64_t base, size; } OpenFile;  // segments is NULL if there is none
+typedef struct {
+    Taker taker;
+    PyObject *log, *plans;
+    OpenFile files[FILES];  // read a moment ago: a look-up in the store's cache costs a microsecond
+    int64_t hot_bytes, kept_ns, kept_since_ns;
+} PlainPulls;
+
+typedef struct { int64_t log_offset; int32_t size; } Chosen;
+typedef struct {
+    int64_t low, high, hot_from;
+    Py_ssize_t unit_count, seen, count, size;
+    char units[UNITS_MAX * UNIT_SIZE];
+    Chosen chosen[RECORDS_MAX];
+} Look;
+
+static struct {
+    PyObject *min_offset, *max_offset, *tail_first, *tail, *is_deleted, *segments, *bases, *file, *file_size_bytes, *fd,
+        *written_offset, *confirmed_offset, *uncached_offset, *send;
+} names;
+
+// -1 with an exception, too.
+static int64_t number_of(PyObject *object, PyObject *name) {
+    PyObject *value = PyObject_GetAttr(object, name);
+    if (!value) return -1;
+    int64_t number = PyLong_AsLongLong(value);
+    Py_DECREF(value);
+    return number;
+}
+
+static int64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static void drop_file(OpenFile *file) {
+    Py_CLEAR(file->segments);
+    Py_CLEAR(file->file);
+}
+
+// --- reading: each returns 1, 0 if it is not at hand, -1 with an exception ---------------------------------------------
+
+// Finds the file of a SegmentedFile in which ``offset`` of its stream lies.
+static int find_file(PlainPulls *self, PyObject *segments, int64_t offset, OpenFile **found) {
+    int64_t size = number_of(segments, names.file_size_bytes);
+    if (size <= 0) return PyErr_Occurred() ? -1 : 0;
+    int64_t base = offset - offset % size;
+    OpenFile *file = *found = &self->files[((uintptr_t)segments / 16 + (uint64_t)(base / size)) % FILES];
+    if (file->segments == segments && file->base == base && file->size == size) return 1;
+    PyObject *number = PyLong_FromLongLong(base);
+    PyObject *opened = number ? PyObject_CallMethodOneArg(segments, names.file, number) : NULL;
+    Py_XDECREF(number);
+    if (!opened) return -1;
+    drop_file(file);
+    *file = (OpenFile){Py_NewRef(segments), opened, base, size};
+    return 1;
+}
+
+static int read_into(const OpenFile *file, struct iovec *parts, int count, int64_t size, int64_t offset, int is_hot) {
+#ifdef RWF_NOWAIT
+    int64_t fd = number_of(file->file, names.fd), at = offset - file->base;
+    if (fd == -1 && PyErr_Occurred()) return -1;
+    return fd >= 0 && fd <= INT32_MAX && preadv2((int)fd, parts, count, at, is_hot ? 0 : RWF_NOWAIT) == size;
+#else
+    (void)file, (void)parts, (void)count, (void)size, (void)offset, (void)is_hot;
+    return 0;
+#endif
+}
+
+// Adds up to ``count`` units of the tail, from queue offset ``first`` on, of which none lies before it.
+static int add_from_tail(PyObject *queue, int64_t first, int64_t tail_first, Py_ssize_t count, Look *look) {
+    PyObject *tail = PyObject_GetAttr(queue, names.tail);
+    if (!tail) return -1;
+    int is_whole = 0;
+    if (PyByteArray_CheckExact(tail)) {
+        Py_ssize_t held = PyByteArray_GET_SIZE(tail) / UNIT_SIZE, skipped = (Py_ssize_t)(first - tail_first);
+        is_whole = skipped <= held && count <= held - skipped;
+        if (is_whole)
+            memcpy(look->units + look->unit_count * UNIT_SIZE, PyByteArray_AS_STRING(tail) + skipped * UNIT_SIZE,
+                   (size_t)count * UNIT_SIZE);
+    }
+    Py_DECREF(tail);
+    look->unit_count += is_whole ? count : 0;
+    return is_whole;
+}
+
+// As many units from ``first`` on as lie in one file of the queue; at most ``count``.
+static int add_from_file(PlainPulls *self, PyObject *queue, int64_t first, Py_ssize_t count, Look *look) {
+    PyObject *segments = PyObject_GetAttr(queue, names.segments);
+    if (!segments) return -1;
+    OpenFile *file;
+    int64_t at = first * UNIT_SIZE;
+    int done = find_file(self, segments, at, &file);
+    Py_DECREF(segments);
+    if (done <= 0) return done;
+    int64_t left = (file->size - (at - file->base)) / UNIT_SIZE;
+    if (count > left) count = (Py_ssize_t)left;
+    struct iovec part = {look->units, (size_t)count * UNIT_SIZE};
+    done = read_into(file, &part, 1, (int64_t)part.iov_len, at, 0);
+    look->unit_count = done > 0 ? count : 0;
+    return done;
+}
+
+// As ``ConsumeQueue.units``.
+static int read_units(PlainPulls *self, PyObject *queue, int64_t first, Py_ssize_t count, Look *look) {
+    int64_t tail_first = number_of(queue, names.tail_first);
+    if (tail_first < 0) return PyErr_Occurred() ? -1 : 0;
+    if (count > look->high - first) count = (Py_ssize_t)(look->high - first);
+    look->unit_count = 0;
+    if (first >= tail_first) return add_from_tail(queue, first, tail_first, count, look);
+    Py_ssize_t in_files = count < tail_first - first ? count : (Py_ssize_t)(tail_first - first);
+    int done = add_from_file(self, queue, first, in_files, look);
+    if (done <= 0 || count == in_files || first + look->unit_count < tail_first) return done;
+    return add_from_tail(queue, tail_first, tail_first, count - in_files, look);
+}
+
+// Reads the records, one behind the other. Neighbours, and those with small gaps, are read by one call.
+static int read_records(PlainPulls *self, PyObject *segments, const Look *look, char *to) {
+    static char gaps[GAP_MAX];  // what lies in between, of no use
+    struct iovec parts[2 * RECORDS_MAX];
+    for (Py_ssize_t first = 0, next; first < look->count; first = next) {
+        int64_t start = look->chosen[first].log_offset, end = start;
+        OpenFile *file;
+        int count = 0, done = find_file(self, segments, start, &file);
+        if (done <= 0) return done;
+        for (next = first; next < look->count; next++) {
+            const Chosen *record = &look->chosen[next];
+            int64_t gap = record->log_offset - end;
+            if (gap < 0 || gap > GAP_MAX || record->log_offset - file->base > file->size - record->size) break;
+            if (gap) parts[count++] = (struct iovec){gaps, (size_t)gap};
+            if (count && !gap) parts[count - 1].iov_len += (size_t)record->size;
+            else parts[count++] = (struct iovec){to, (size_t)record->size};
+            to += record->size;
+            end = record->log_offset + record->size;
+        }
+        if (next == first) return 0;  // it would go past the end of its file
+        done = read_into(file, parts, count, end - start, start, start >= look->hot_from);
+        if (done <= 0) return done;
+    }
+    return 1;
+}
+
+// --- a pull ------------------------------------------------------------------------------------------------------------
+
+// Selects records as the store's reader does, while nothing but counts, sizes and tag codes matters. 0 if something else does.
+static int select_records(PyObject *plan, Look *look, int64_t log_min, int64_t log_end) {
+    int64_t memory_from = log_end - PyLong_AsLongLong(PyTuple_GET_ITEM(plan, MEMORY_BYTES));
+    int64_t count_max = PyLong_AsLongLong(PyTuple_GET_ITEM(plan, COUNT_MAX));
+    int64_t size_max = PyLong_AsLongLong(PyTuple_GET_ITEM(plan, SIZE_MAX_BYTES));
+    PyObject *given = PyTuple_GET_ITEM(plan, CODES);
+    Text codes = Py_IsNone(given) ? (Text){NULL, 0} : text_of(given);
+    look->count = look->size = 0;
+    for (look->seen = 0; look->seen < look->unit_count; look->seen++) {
+        const char *unit = look->units + look->seen * UNIT_SIZE;
+        int64_t log_offset = i64_at(unit), code = i64_at(unit + 12);
+        int32_t size = (int32_t)u32_at(unit + 8);
+        if (size <= 0 || size > RECORD_SIZE_MAX || log_offset < memory_from) return 0;
+        if (log_offset < log_min || log_offset > log_end - size) return 0;
+        if (look->count && (look->count >= count_max || look->size + size > size_max)) break;
+        ptrdiff_t at = 0;
+        while (at < codes.size && memcmp(codes.bytes + at, &code, sizeof code)) at += (ptrdiff_t)sizeof code;
+        if (codes.bytes && at >= codes.size) continue;
+        look->chosen[look->count++] = (Chosen){log_offset, size};
+        look->size += size;
+    }
+    return look->count > 0;
+}
+
+// Finds the records of a plan. 0 if there are none, or if Python must look.
+static int look_for(PlainPulls *self, PyObject *segments, PyObject *plan, const Pull *pull, Look *look) {
+    PyObject *queue = PyTuple_GET_ITEM(plan, QUEUE);
+    PyObject *is_deleted = PyObject_GetAttr(queue, names.is_deleted);
+    if (!is_deleted) return -1;
+    int is_gone = !Py_IsFalse(is_deleted);
+    Py_DECREF(is_deleted);
+    look->low = number_of(queue, names.min_offset);
+    look->high = look->low < 0 ? -1 : number_of(queue, names.max_offset);
+    if (look->high < 0) return PyErr_Occurred() ? -1 : 0;
+    if (is_gone || pull->queue_offset < look->low || pull->queue_offset >= look->high) return 0;
+    int done = read_units(self, queue, pull->queue_offset, PyLong_AsSsize_t(PyTuple_GET_ITEM(plan, UNIT_COUNT)), look);
+    if (done <= 0) return done;
+
+    PyObject *const asked[] = {names.confirmed_offset, names.written_offset, names.uncached_offset};
+    int64_t log[3];
+    for (int number = 0; number < 3; number++)
+        if ((log[number] = number_of(self->log, asked[number])) < 0) return PyErr_Occurred() ? -1 : 0;
+    look->hot_from = log[2] > log[1] - self->hot_bytes ? log[2] : log[1] - self->hot_bytes;
+    PyObject *bases = PyObject_GetAttr(segments, names.bases);
+    if (!bases) return -1;
+    int has_files = PyList_CheckExact(bases) && PyList_GET_SIZE(bases);
+    int64_t log_min = has_files ? PyLong_AsLongLong(PyList_GET_ITEM(bases, 0)) : 0;
+    Py_DECREF(bases);
+    return has_files ? select_records(plan, look, log_min, log[0]) : 0;
+}
+
+static char *put_number(char *to, int64_t number) {
+    char digits[DIGITS_MAX], *at = digits + DIGITS_MAX;
+    do *--at = (char)('0' + number % 10); while (number /= 10);
+    size_t size = (size_t)(digits + DIGITS_MAX - at);
+    memcpy(to, at, size);
+    return to + size;
+}
+
+// The frame, with room for the records behind its header.
+static PyObject *begin_answer(PyObject *pieces, const Look *look, const Pull *pull, char **records) {
+    const int64_t numbers[PIECES] = {look->high, look->low, pull->queue_offset + look->seen, pull->opaque};
+    char header[PULL_HEADER_MAX], *to = header;
+    for (int number = 0; number < PIECES; number++) {
+        Text piece = text_of(PyTuple_GET_ITEM(pieces, number));
+        memcpy(to, piece.bytes, (size_t)piece.size);
+        to += piece.size;
+        if (number < PIECES - 1) to = put_number(to, numbers[number]);
+    }
+    Py_ssize_t size = to - header;
+    PyObject *answer = PyBytes_FromStringAndSize(NULL, HEAD_SIZE + size + look->size);
+    if (!answer) return NULL;
+    uint8_t *head = (uint8_t *)PyBytes_AS_STRING(answer);
+    head = put_big_endian(head, (uint64_t)(4 + size + look->size), 4);
+    head = put_big_endian(head, (uint64_t)size, 4);
+    memcpy(head, header, (size_t)size);
+    *records = (char *)head + size;
+    return answer;
+}
+
+// Counts the pull and sends the answer. -1 with an exception.
+static int finish(PyObject *owner, PyObject *plan, const Look *look, const Pull *pull, PyObject *answer, int64_t started_ns) {
+    PyObject *given[] = {
+        PyLong_FromLongLong((now_ns() - started_ns) / 1000000), PyLong_FromSsize_t(look->count), PyLong_FromSsize_t(look->size),
+        PyLong_FromLongLong(pull->queue_offset + look->seen), PyLong_FromLongLong(pull->commit_offset),
+    };
+    size_t count = sizeof given / sizeof *given;
+    PyObject *told = PyErr_Occurred() ? NULL : PyObject_Vectorcall(PyTuple_GET_ITEM(plan, TAKEN), given, count, NULL);
+    while (count) Py_XDECREF(given[--count]);
+    PyObject *sent = told ? PyObject_CallMethodOneArg(owner, names.send, answer) : NULL;
+    Py_XDECREF(told);
+    Py_XDECREF(sent);
+    return sent ? 1 : -1;
+}
+
+static int serve(PlainPulls *self, PyObject *owner, PyObject *plan, const Pull *pull, int64_t started_ns) {
+    Look look;
+    char *records;
+    PyObject *answer = NULL, *segments = PyObject_GetAttr(self->log, names.segments);
+    int done = segments ? look_for(self, segments, plan, pull, &look) : -1;
+    if (done > 0) {
+        answer = begin_answer(PyTuple_GET_ITEM(plan, ANSWER), &look, pull, &records);
+        done = answer ? read_records(self, segments, &look, records) : -1;
+    }
+    if (done > 0) {
+        done = finish(owner, plan, &look, pull, answer, started_ns);
+    } else if (done < 0 && PyErr_ExceptionMatches(PyExc_OSError)) {
+        PyErr_Clear();
+        done = 0;
+    }
+    Py_XDECREF(answer);
+    Py_XDECREF(segments);
+    return done;
+}
+
+static void forget_all(PlainPulls *self) {
+    PyDict_Clear(self->plans);
+    for (int number = 0; number < FILES; number++) drop_file(&self->files[number]);
+}
+
+// Whether the header begins with another code, as most do.
+static int is_other_code(Text header) {
+    static const char begin[] = "{\"code\":11,";
+    const size_t size = sizeof begin - 1, code = size - 3;
+    return (size_t)header.size > size && !memcmp(header.bytes, begin, code) && memcmp(header.bytes + code, begin + code, 3);
+}
+
+static int take_pull(Taker *taker, PyObject *owner, const Frame *frame) {
+    PlainPulls *self = (PlainPulls *)taker;
+    char key[PULL_HEADER_MAX];
+    Pull pull;
+    if (!PyDict_GET_SIZE(self->plans) || is_other_code(frame->header)) return 0;
+    int64_t started_ns = now_ns();
+    if (started_ns - self->kept_since_ns >= self->kept_ns) {
+        forget_all(self);
+        return 0;
+    }
+    ptrdiff_t size = cut_pull(frame->header, key, &pull);
+    PyObject *wanted = size ? PyBytes_FromStringAndSize(key, size) : NULL;
+    if (!wanted) return size ? -1 : 0;
+    PyObject *plan = PyDict_GetItemWithError(self->plans, wanted);
+    Py_DECREF(wanted);
+    if (!plan) return PyErr_Occurred() ? -1 : 0;
+    Py_INCREF(plan);  // it may be forgotten meanwhile
+    int done = serve(self, owner, plan, &pull, started_ns);
+    Py_DECREF(plan);
+    return done;
+}
+
+// --- the type ----------------------------------------------------------------------------------------------------------
+
+static PyObject *take(PyObject *self, PyObject *const *given, Py_ssize_t count) {
+    if (count != 3 || !PyBytes_Check(given[1]) || !PyBytes_Check(given[2])) {
+        PyErr_SetString(PyExc_TypeError, "a connection, bytes and bytes are wanted");
+        return NULL;
+    }
+    Frame frame = {text_of(given[1]), text_of(given[2])};
+    int done = take_pull((Taker *)self, given[0], &frame);
+    return done < 0 ? NULL : PyBool_FromLong(done);
+}
+
+static int is_within(PyObject *plan, int part, int64_t low, int64_t high) {
+    PyObject *value = PyTuple_GET_ITEM(plan, part);
+    if (!PyLong_Check(value)) return 0;
+    int64_t number = PyLong_AsLongLong(value);
+    if (number == -1 && PyErr_Occurred()) PyErr_Clear();
+    return number >= low && number <= high;
+}
+
+// 0 as well if it asks for more than can be looked at here.
+static int is_plan(PyObject *plan) {
+    PyObject *pieces = PyTuple_GET_ITEM(plan, ANSWER), *codes = PyTuple_GET_ITEM(plan, CODES);
+    Py_ssize_t size = (PIECES - 1) * DIGITS_MAX;
+    if (!PyTuple_Check(pieces) || PyTuple_GET_SIZE(pieces) != PIECES) return 0;
+    for (int number = 0; number < PIECES; number++) {
+        PyObject *piece = PyTuple_GET_ITEM(pieces, number);
+        if (!PyBytes_Check(piece) || PyBytes_GET_SIZE(piece) > PULL_HEADER_MAX - size) return 0;
+        size += PyBytes_GET_SIZE(piece);
+    }
+    if (!Py_IsNone(codes) && (!PyBytes_Check(codes) || PyBytes_GET_SIZE(codes) % 8)) return 0;
+    return is_within(plan, COUNT_MAX, 1, RECORDS_MAX) && is_within(plan, UNIT_COUNT, 1, UNITS_MAX) &&
+           is_within(plan, SIZE_MAX_BYTES, 0, INT32_MAX) && is_within(plan, MEMORY_BYTES, 0, INT64_MAX);
+}
+
+static PyObject *keep(PyObject *given_self, PyObject *args) {
+    PlainPulls *self = (PlainPulls *)given_self;
+    PyObject *header, *plan;
+    long long opaque, queue_offset, commit_offset;
+    char key[PULL_HEADER_MAX];
+    Pull pull;
+    if (!PyArg_ParseTuple(args, "SLLLO!", &header, &opaque, &queue_offset, &commit_offset, &PyTuple_Type, &plan)) return NULL;
+    if (PyTuple_GET_SIZE(plan) != PARTS) {
+        PyErr_SetString(PyExc_TypeError, "this is no plan");
+        return NULL;
+    }
+    ptrdiff_t size = is_plan(plan) ? cut_pull(text_of(header), key, &pull) : 0;
+    if (!size || pull.opaque != opaque || pull.queue_offset != queue_offset || pull.commit_offset != commit_offset)
+        Py_RETURN_NONE;
+    if (PyDict_GET_SIZE(self->plans) >= PLANS_MAX) forget_all(self);
+    if (!PyDict_GET_SIZE(self->plans)) self->kept_since_ns = now_ns();
+    PyObject *made = PyBytes_FromStringAndSize(key, size);
+    int failed = !made || PyDict_SetItem(self->plans, made, plan);
+    Py_XDECREF(made);
+    if (failed) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *forget(PyObject *self, PyObject *Py_UNUSED(none)) {
+    forget_all((PlainPulls *)self);
+    Py_RETURN_NONE;
+}
+
+static int traverse(PyObject *given, visitproc visit, void *arg) {
+    PlainPulls *self = (PlainPulls *)given;
+    Py_VISIT(self->log);
+    Py_VISIT(self->plans);
+    for (int number = 0; number < FILES; number++) {
+        Py_VISIT(self->files[number].segments);
+        Py_VISIT(self->files[number].file);
+    }
+    return 0;
+}
+
+static int clear(PyObject *given) {
+    if (((PlainPulls *)given)->plans) forget_all((PlainPulls *)given);  // all cycles go through a plan
+    return 0;
+}
+
+static void dealloc(PyObject *given) {
+    PyObject_GC_UnTrack(given);
+    clear(given);
+    Py_XDECREF(((PlainPulls *)given)->plans);
+    Py_XDECREF(((PlainPulls *)given)->log);
+    Py_TYPE(given)->tp_free(given);
+}
+
+static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords)) {
+    PyObject *log;
+    long long hot_bytes, kept_ms;
+    if (!PyArg_ParseTuple(args, "OLL", &log, &hot_bytes, &kept_ms)) return NULL;
+    PlainPulls *self = (PlainPulls *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->taker.take = take_pull;
+    self->log = Py_NewRef(log);
+    self->hot_bytes = hot_bytes;
+    self->kept_ns = kept_ms * 1000000;
+    self->plans = PyDict_New();
+    if (!self->plans) Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static PyMethodDef methods[] = {
+    {"take", (PyCFunction)(void (*)(void))take, METH_FASTCALL, NULL},
+    {"keep", keep, METH_VARARGS, NULL},
+    {"forget", forget, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject PlainPullsType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "rmqserver.core._core.PlainPulls",
+    .tp_base = &TakerType,
+    .tp_basicsize = sizeof(PlainPulls),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = new,
+    .tp_dealloc = dealloc,
+    .tp_traverse = traverse,
+    .tp_clear = clear,
+    .tp_methods = methods,
+};
+
+int add_plain_pulls(PyObject *module) {
+#define NAME(name) if (!(names.name = PyUnicode_InternFromString(#name))) return -1
+    NAME(min_offset); NAME(max_offset); NAME(tail_first); NAME(tail); NAME(is_deleted); NAME(segments); NAME(bases);
+    NAME(file); NAME(file_size_bytes); NAME(fd); NAME(written_offset); NAME(confirmed_offset);
+    NAME(uncached_offset); NAME(send);
+    return PyModule_AddType(module, &PlainPullsType);
+}
