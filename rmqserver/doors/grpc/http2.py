@@ -24,10 +24,10 @@ STREAMS_MAX = 1024
 HEADER_BLOCK_MAX_BYTES = 32 << 10
 """Of one request, with the heads of its frames: even empty ones come to an end."""
 FRAME_SIZE_MAX_BYTES = 16_384
-FRAMES_AT_ONCE_MAX = 64
-"""Frames that are taken in one turn: a client that sends without end holds up others for half a millisecond. Sixteen
-calls in flight, as clients have them, fit."""
-SETTINGS_AT_ONCE_MAX = 16
+FRAMES_AT_ONCE_MIN, FRAMES_AT_ONCE_MAX = 16, 64
+"""Frames that are taken in one turn. A client that sends without end holds up others for half a millisecond, and only
+if it asks something: otherwise it gets few frames, and rests after them (``asks_little``)."""
+SETTINGS_AT_ONCE_MAX = 12
 """Frames of settings among them: each changes the windows of all streams."""
 CANCELLED_MAX = 1000
 """How many calls more than it lets end a client may cancel: each costs more to take than to ask."""
@@ -136,6 +136,10 @@ class Http2:
         """What was not taken yet."""
         self.has_more = False
         """Whether whole frames are left for the next turn, which begins by ``received(b"")``."""
+        self._frames_at_once = FRAMES_AT_ONCE_MIN
+        self.asks_little = False
+        """Whether more are left, though those of this turn hardly brought data: a flood of pings, of calls that are
+        cancelled or of pieces of headers."""
         self._has_preface = self._has_settings = False
         self._streams: dict[int, _Stream] = {}
         """Those that one side or both have not ended."""
@@ -191,7 +195,7 @@ class Http2:
             if end < len(PREFACE):
                 return 0
             self._has_preface, at = True, len(PREFACE)
-        count = settings_count = 0
+        count = settings_count = asked_count = 0
         while end - at >= _HEAD.size:
             high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
             size = high << 8 | low
@@ -206,10 +210,11 @@ class Http2:
                 raise _Broken(_Error.PROTOCOL_ERROR, "the first frame is not of settings")
             if self._block is not None and (kind != _CONTINUATION or stream != self._block[0]):
                 raise _Broken(_Error.PROTOCOL_ERROR, "a header block does not go on")
-            if count == FRAMES_AT_ONCE_MAX:
-                self.has_more = True
+            if count == self._frames_at_once:
+                self._end_turn(asked_count)
                 break
             count += 1
+            asked_count += (kind == _DATA and size > 0) - (kind == _RST_STREAM)
             settings_count += kind == _SETTINGS
             if settings_count > SETTINGS_AT_ONCE_MAX:
                 raise _Broken(_Error.ENHANCE_YOUR_CALM, "so many settings at once are not taken")
@@ -218,6 +223,13 @@ class Http2:
                 take(self, flags, stream, data[at + _HEAD.size : after])
             at = after
         return at
+
+    def _end_turn(self, asked_count: int) -> None:
+        """More is left. ``asked_count``: of the frames of this turn, those of data less those that cancel."""
+        self.has_more = True
+        # While an answer waits, its client may open windows by many small frames.
+        self.asks_little = 4 * asked_count < self._frames_at_once and not self._queued
+        self._frames_at_once = FRAMES_AT_ONCE_MIN if self.asks_little else FRAMES_AT_ONCE_MAX
 
     def _take_headers(self, flags: int, stream: int, payload: bytes) -> None:
         if flags & _PADDED:

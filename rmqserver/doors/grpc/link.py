@@ -268,7 +268,7 @@ class Link:
         finally:
             self._is_feeding = False
             if self.http2.has_more:
-                self.connection.stop()
+                (self.connection.rest if self.http2.asks_little else self.connection.stop)()
             self.changed()
             if self.http2.is_over:  # the connection is closed next, and drops what has not left
                 self.connection.flush()

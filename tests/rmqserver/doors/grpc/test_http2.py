@@ -15,6 +15,7 @@ from rmqserver.doors.grpc.header_blocks import Headers, encode_block
 from rmqserver.doors.grpc.http2 import (
     CANCELLED_MAX,
     FRAMES_AT_ONCE_MAX,
+    FRAMES_AT_ONCE_MIN,
     PREFACE,
     STREAMS_MAX,
     Http2,
@@ -279,15 +280,47 @@ def test_calls_that_are_only_cancelled_come_to_an_end(http2: Http2) -> None:
         http2.received(frame(RST_STREAM, 0, stream + 2, u32(8)))
 
 
+def asked(stream: int) -> bytes:
+    return request(stream, END_HEADERS) + frame(DATA, END_STREAM, stream, b"x")
+
+
+STREAMS = range(3, 2 * FRAMES_AT_ONCE_MAX, 2)
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        frame(PING, 0, 0, bytes(8)) * FRAMES_AT_ONCE_MAX,
+        b"".join(request(stream) for stream in STREAMS),
+        b"".join(asked(stream) + frame(RST_STREAM, 0, stream, u32(8)) for stream in STREAMS),
+        request(3, 0) + frame(CONTINUATION, 0, 3) * FRAMES_AT_ONCE_MAX,
+    ],
+    ids=["pings", "calls without messages", "cancelled calls", "pieces of headers"],
+)
+def test_a_client_that_asks_little_is_told_from_others(http2: Http2, flood: bytes) -> None:
+    http2.received(flood)
+    assert http2.has_more
+    assert http2.asks_little
+
+
 def test_a_turn_takes_so_many_frames_and_leaves_the_others_for_the_next(http2: Http2) -> None:
     """A read of 64 KiB of pings would hold up others for ten milliseconds."""
-    http2.received(frame(PING, 0, 0, bytes(8)) * (2 * FRAMES_AT_ONCE_MAX) + request(3))
+    http2.received(frame(PING, 0, 0, bytes(8)) * (2 * FRAMES_AT_ONCE_MIN) + request(3))
     for _ in range(2):
         assert http2.has_more
-        assert len(frames_of(http2.to_send())) == FRAMES_AT_ONCE_MAX
+        assert len(frames_of(http2.to_send())) == FRAMES_AT_ONCE_MIN
         events = list(http2.received(b""))
     assert events == [StreamAsked(3, ASKED), StreamEnded(3)]
     assert not http2.has_more
+
+
+def test_a_turn_takes_more_frames_of_a_client_that_asks_much(http2: Http2) -> None:
+    calls = b"".join(asked(stream) for stream in STREAMS)
+    counts = [len(list(http2.received(calls)))]
+    while http2.has_more:
+        assert not http2.asks_little
+        counts.append(len(list(http2.received(b""))))
+    assert counts == [24, 96, 69]
 
 
 def test_calls_that_end_well_make_up_for_cancelled_ones(http2: Http2) -> None:
