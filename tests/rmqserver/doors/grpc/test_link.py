@@ -7,12 +7,14 @@ import ssl
 import struct
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import h2.settings
 import pytest
 
 from rmqserver.doors.grpc.codes import Code, GrpcStatus
-from rmqserver.doors.grpc.link import MESSAGE_SIZE_MAX_BYTES
+from rmqserver.doors.grpc.http2 import FRAMES_AT_ONCE_MIN
+from rmqserver.doors.grpc.link import MESSAGE_SIZE_MAX_BYTES, Link
 from rmqserver.doors.grpc.messages import CLASSES
 from tests.rmqserver.doors.grpc.calls import receive, receive_request, send
 from tests.support.grpc_client import GrpcClient, GrpcError
@@ -102,6 +104,14 @@ def test_pings_are_answered(client: GrpcClient) -> None:
     client.flush()
     assert _route(client) == Code.OK
     assert any(type(event).__name__ == "PingAckReceived" for event in client.events)
+
+
+def test_a_flood_that_asks_nothing_is_read_again_after_a_rest() -> None:
+    connection = Mock(closed=False)
+    ping = struct.pack(">IBI", 8 << 8 | 6, 0, 0) + bytes(8)
+    Link(connection, Mock()).feed_untrusted(PREFACE + struct.pack(">IBI", 4, 0, 0) + ping * FRAMES_AT_ONCE_MIN)
+    connection.rest.assert_called_once_with()
+    connection.stop.assert_not_called()
 
 
 def test_pings_whose_answers_nobody_reads_come_to_an_end(typed_server: Server, client: GrpcClient) -> None:
