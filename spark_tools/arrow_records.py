@@ -4,7 +4,6 @@ bytes that they need."""
 from __future__ import annotations
 
 import functools
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
+from rmqproto.message.compression import beginning_untrusted
 from rmqproto.message.message_id import offset_id
 from rmqproto.message.record import body_crc, host_text
 from rmqproto.message.sys_flag import (
@@ -179,11 +179,10 @@ def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
             with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
                 plain: bytes = stream.read(BODY_SIZE_MAX_BYTES + 1)
         else:
-            inflate = zlib.decompressobj()
-            plain = inflate.decompress(body, BODY_SIZE_MAX_BYTES + 1)
-            if not inflate.eof and len(plain) <= BODY_SIZE_MAX_BYTES:
+            plain, is_whole = beginning_untrusted(body, sys_flag, BODY_SIZE_MAX_BYTES + 1)
+            if not is_whole and len(plain) <= BODY_SIZE_MAX_BYTES:
                 raise ProtocolError("its compressed body is damaged: it is cut off")
-    except (zlib.error, OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException) as error:
         raise ProtocolError(f"its compressed body is damaged: {error}") from None
     if len(plain) > BODY_SIZE_MAX_BYTES:
         raise ProtocolError(f"its body is larger than {BODY_SIZE_MAX_BYTES} bytes when decompressed")

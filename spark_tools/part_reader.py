@@ -19,6 +19,7 @@ from spark_tools.partitions import cluster_of
 from spark_tools.record_scan import record_starts
 from spark_tools.row_filter import RowFilter
 from spark_tools.source_options import ReadOptions
+from spark_tools.spark_worker import spare_modules
 from spark_tools.store_files import Part
 from spark_tools.store_reader import ReadRules, read_part
 
@@ -48,6 +49,7 @@ class PartReader:
 def read_any(
     part: Part | OffsetRange, options: ReadOptions, columns: list[str], row_filters: Sequence[RowFilter] = ()
 ) -> Iterator[pa.RecordBatch]:
+    spare_modules()
     broker_name = part.queue.broker_name if isinstance(part, OffsetRange) else part.broker_name
     maker = BatchMaker(BatchOptions(
         columns=columns, broker_name=broker_name, properties=options.properties, decompress=options.decompress,

@@ -29,6 +29,7 @@ from spark_tools.source_options import (
     parse_stream_options,
     parse_write_options,
 )
+from spark_tools.spark_worker import spare_modules
 from spark_tools.store_files import Part, plan_store
 from spark_tools.tables.table_columns import TABLES, check_table_columns
 
@@ -63,6 +64,7 @@ class RocketMQDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]):
         super().__init__(dict(options))
+        spare_modules()
         self._given = plain_options(options)
         self._is_of_table = is_of_table(options)
         names = {name.lower() for name in self._given}
@@ -174,6 +176,7 @@ class RocketMQReader(DataSourceReader):
         self._row_filters: list[RowFilter] = []
 
     def partitions(self) -> list[InputPartition]:
+        spare_modules()
         gone = [f"{queue_text(gap.queue)}: part of {gap.start} to {gap.end} is gone" for gap in self._planned.gaps]
         for text in [*gone, *self._planned.not_searched]:
             tell(text)

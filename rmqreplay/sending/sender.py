@@ -4,6 +4,7 @@ and the replay's target both use it."""
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from rmqproto.codes import RequestCode
 from rmqproto.codes import ResponseCode as Code
 from rmqproto.errors import ConnectError
 from rmqproto.headers.sending import SendHeaderV2
-from rmqproto.message.compression import compressed
+from rmqproto.message.compression import beginning_untrusted, compressed
 from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.message.sys_flag import COMPRESSED
 from rmqproto.wire.command import Command
@@ -151,3 +152,10 @@ def compress(message: Outgoing, over_bytes: int) -> Outgoing:
         return message
     packed, bits = compressed(message.body)
     return replace(message, body=packed, sys_flag=message.sys_flag | bits)
+
+
+def plain_body(message: Outgoing) -> bytes:
+    """The body as it was before ``compress``."""
+    if not message.sys_flag & COMPRESSED:
+        return message.body
+    return beginning_untrusted(message.body, message.sys_flag, sys.maxsize)[0]

@@ -10,7 +10,6 @@ that it stored is read and compared.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
@@ -22,7 +21,6 @@ from rmqproto.errors import RocketMQError
 from rmqproto.message import properties as props
 from rmqproto.message.producer_sequence import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
 from rmqproto.message.record import StoredMessage
-from rmqproto.message.sys_flag import COMPRESSED
 from rmqproto.wording import counted
 from rmqreplay.sending.delivery import (
     BATCH_BYTES_MAX,
@@ -35,6 +33,7 @@ from rmqreplay.sending.delivery import (
     Outgoing,
     batches,
 )
+from rmqreplay.sending.sender import plain_body
 
 OF_QUEUE_MAX = REPEATS_KNOWN // 2
 """Messages of one queue under way: the broker must still know the place of each when it comes again."""
@@ -252,14 +251,10 @@ def _sequence(message: Outgoing) -> int:
 
 
 def _is_same(stored: StoredMessage, message: Outgoing) -> bool:
-    found, own = stored.properties, props.parse(message.properties)
+    found, own, body = stored.properties, props.parse(message.properties), plain_body(message)
     return (
         stored.flag == message.flag
-        and _body(stored.body, stored.sys_flag) == _body(message.body, message.sys_flag)
+        and stored.beginning_of_body(len(body) + 1) == body
         and {name: value for name, value in found.items() if name not in _ADDED}
         == {name: value for name, value in own.items() if name not in _ADDED}
     )
-
-
-def _body(body: bytes, sys_flag: int) -> bytes:
-    return zlib.decompress(body) if sys_flag & COMPRESSED else body

@@ -15,7 +15,7 @@ from rmqproto.names import RETRY_PREFIX, topic_problem
 from rmqproto.perm import PERM_WRITE
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from rmqreplay.sending.delivery import Outgoing, too_large
-from rmqreplay.sending.sender import compress
+from rmqreplay.sending.sender import compress, plain_body
 from rmqreplay.source.live import LiveCluster
 from spark_tools.source_options import WriteOptions
 from spark_tools.writing.rejects import RejectedRow, Rejects
@@ -89,9 +89,8 @@ class TaskRows:
 
     def reject(self, message: Outgoing, code: int, remark: str) -> None:
         """Notes that a broker has refused a message for ever."""
-        body = zlib.decompress(message.body) if message.sys_flag else message.body
         found = props.parse(message.properties)
-        self._reject(message.queue_offset, message.topic, body, found, message.flag, remark, code)
+        self._reject(message.queue_offset, message.topic, plain_body(message), found, message.flag, remark, code)
 
     def _reject(
         self, number: int, topic: str, body: bytes, found: Mapping[str, str], flag: int, remark: str, code: int = 0

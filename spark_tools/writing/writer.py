@@ -14,6 +14,7 @@ from rmqproto.errors import RocketMQError, UsageError
 from rmqreplay.source.live import LiveCluster
 from spark_tools.hints import hints_in_text
 from spark_tools.source_options import WriteOptions
+from spark_tools.spark_worker import spare_modules
 from spark_tools.writing.columns import check_input
 from spark_tools.writing.plan import StreamCheckpoint, WritePlan, make_plan
 from spark_tools.writing.rejects import check_reject_path, settle
@@ -119,6 +120,7 @@ def _write(
 ) -> WriteReport:
     context = TaskContext.get()
     assert context is not None
+    spare_modules()
     with hints_in_text(), _cluster(options) as cluster:
         if plan is not None:
             is_again = context.attemptNumber() > 0
