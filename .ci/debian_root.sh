@@ -7,7 +7,7 @@
 # Needs root and a Debian whose apt has a mirror. The mirror, pip's settings and the certificates are this machine's.
 # Status 3, with the reason: it cannot be made here.
 set -eu
-PYTHONS="python3.14 python3.14-venv python3.15 python3.15-venv"
+PYTHONS="python3.14 python3.14-venv libpython3.14-dev python3.15 python3.15-venv libpython3.15-dev"
 SUITE=sid  # the one suite that has them all
 action=$1 root=$(realpath -m "$2")
 shift 2

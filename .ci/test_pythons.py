@@ -1,6 +1,7 @@
 """Runs ``make test`` in a new clone with each other release of Python from 3.11 to 3.15, as on a machine with this
 Python, make, git and a shell's tools, but without Java, Maven, Go, Node or a C compiler. Releases that the machine
-lacks come from a small Debian, if one can be made (``debian_root.sh``). The run of CI around it has all tests, with the
+lacks come from a small Debian, if one can be made (``debian_root.sh``). Then this machine's compiler builds the native
+core for that Python, and the tests of what uses it run with it. The run of CI around it has all tests, with the
 oldest release if it can. With the others, CI only runs the tests of what a release may change (EDGES and LIBRARY);
 `make pythons` runs all."""
 
@@ -56,6 +57,12 @@ what decoders make of damaged bytes, and each recorded exchange with a server.
 
 No release changes the rules that stand on these: what a broker promises after a crash, a set after a fail-over, or a
 dashboard on its screens. They take more than half of the time of all, and `make pythons` tests them too."""
+OF_CORE = (
+    "tests/rmqserver/core",
+    "tests/rmqserver/store/append",
+    "tests/rmqserver/store/index",
+    "tests/rmqserver/remoting",
+)
 TIMEOUT_S = 2700
 SECOND_TRIES_MAX = 1
 
@@ -115,7 +122,12 @@ def test_make_test(version: str, tmp_path: Path) -> None:
             (tools / name).symlink_to(path)
     assert not [name for name in FOREIGN if shutil.which(name, path=str(tools))]
     clone = cloned(tmp_path / "clone")
-    run_tests(version, ["make", f"PYTHON={OTHERS[version]}"], clone, own_environment(str(tools)))
+    include = subprocess.run(
+        [OTHERS[version], "-c", "import sysconfig; print(sysconfig.get_path('include'))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    make = ["make", f"PYTHON={OTHERS[version]}"]
+    run_tests(version, make, clone, own_environment(str(tools)), clone, Path(include.stdout.strip()))
 
 
 @pytest.mark.flaky(reruns=0)
@@ -131,9 +143,10 @@ def test_make_test_in_a_newer_debian(release: str) -> None:
     assert made.returncode == 0, made.stderr
     folder = f"root/make-test-{release}"
     shutil.rmtree(DEBIAN / folder, ignore_errors=True)
-    cloned(DEBIAN / folder)
+    clone = cloned(DEBIAN / folder)
     there = [script, "run", str(DEBIAN), "make", "-C", f"/{folder}", f"PYTHON=python{release}"]
-    run_tests(release, there, ROOT, own_environment("/usr/sbin:/usr/bin") | {"HOME": "/root"})
+    environment = own_environment("/usr/sbin:/usr/bin") | {"HOME": "/root"}
+    run_tests(release, there, ROOT, environment, clone, DEBIAN / f"usr/include/python{release}")
 
 
 def own_environment(path: str) -> dict[str, str]:
@@ -146,8 +159,30 @@ def cloned(folder: Path) -> Path:
     return folder
 
 
-def run_tests(version: str, make: list[str], folder: Path, environment: dict[str, str]) -> None:
-    """``make test`` as ``make`` says, for the tests that a release may change, or for all of them."""
+def build_core(clone: Path, release: str, include: Path) -> None:
+    """Builds the native core in a clone for a Python with these headers."""
+    module = f"rmqserver/core/_core.cpython-{release.replace('.', '')}-{platform.machine()}-linux-gnu.so"
+    sources = [str(path) for path in sorted((clone / "rmqserver/core").glob("*.c"))]
+    flags = [
+        "-O2",
+        "-fPIC",
+        "-shared",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-isystem",
+        str(include),
+        "-idirafter",
+        str(include.parent),
+    ]
+    subprocess.run(["gcc", *flags, *sources, "-o", str(clone / module)], check=True)
+
+
+def run_tests(
+    version: str, make: list[str], folder: Path, environment: dict[str, str], clone: Path, include: Path
+) -> None:
+    """``make test`` as ``make`` says, for the tests that a release may change, or for all of them; then those of the
+    native core, if there are a compiler and the Python's headers."""
 
     def make_test(options: str) -> str:
         done = subprocess.run(
@@ -176,3 +211,7 @@ def run_tests(version: str, make: list[str], folder: Path, environment: dict[str
     told = make_test(f"--numprocesses 1 --reruns 1 {' '.join(wanted)}")
     tried_again = re.findall(r"^RERUN (.*)$", told, re.MULTILINE)
     assert len(tried_again) <= SECOND_TRIES_MAX, told
+    if shutil.which("gcc") and (include / "Python.h").exists():
+        build_core(clone, ".".join(version.split(".")[:2]), include)
+        told = make_test(f"--numprocesses 1 -rs {' '.join(OF_CORE)}")
+        assert "could not import 'rmqserver.core._core'" not in told, f"the core is there, and was not loaded: {told}"

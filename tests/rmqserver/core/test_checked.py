@@ -1,5 +1,5 @@
-"""What the core reads and writes: the tests of what uses it, with a core whose every address is checked. It is built with
-gcc, for the Python that runs the tests."""
+"""What the core reads and writes: the tests of what uses it run with a core whose every address is checked. gcc builds
+it, for the Python that runs the tests."""
 
 import os
 import shutil
