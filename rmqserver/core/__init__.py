@@ -1,13 +1,34 @@
-"""The functions over bytes that cost a broker most. There are two modules of the same names: ``_core`` in C, and
-``simple``, which is used where that was not compiled. A function may leave something to its caller's general way;
-``simple`` leaves more. What is stored and answered is the same."""
+"""The functions over bytes that cost a broker most. There are two of everything: in C, in ``_core``, and in
+``simple`` and ``round_buffer``, which are used where that was not compiled. A function may leave something to its
+caller's general way; ``simple`` leaves more. What is stored and answered is the same."""
 
 from rmqserver.core import simple
-from rmqserver.core.simple import INDEX_UNIT, NO_TAG, CopiedRun, IndexItem, entries, seconds_since
+from rmqserver.core.round_buffer import BATCH_COUNT_MAX, Appended
+from rmqserver.core.simple import (
+    ENTRY,
+    INDEX_UNIT,
+    NO_TAG,
+    OF_NO_KEY,
+    OF_TAG,
+    CopiedRun,
+    IndexItem,
+    log_offsets_of,
+    pack_entries,
+    seconds_since,
+)
 
 try:
-    from rmqserver.core._core import FrameCutter, PlainPulls, cut_signed, index_units, plain_records, take_wanted
+    from rmqserver.core._core import (
+        FrameCutter,
+        PlainPulls,
+        RoundBuffer,
+        cut_signed,
+        index_units,
+        plain_records,
+        take_wanted,
+    )
 except ImportError:  # installed without a C compiler
+    from rmqserver.core.round_buffer import RoundBuffer
     from rmqserver.core.simple import FrameCutter, PlainPulls, cut_signed, index_units, plain_records, take_wanted
 
 IS_NATIVE = index_units is not simple.index_units
@@ -15,17 +36,24 @@ NAME = "native" if IS_NATIVE else "python"
 """As the ready line and `doctor` say it."""
 
 __all__ = [
+    "BATCH_COUNT_MAX",
+    "ENTRY",
     "INDEX_UNIT",
     "IS_NATIVE",
     "NAME",
     "NO_TAG",
+    "OF_NO_KEY",
+    "OF_TAG",
+    "Appended",
     "CopiedRun",
     "FrameCutter",
     "IndexItem",
     "PlainPulls",
+    "RoundBuffer",
     "cut_signed",
-    "entries",
     "index_units",
+    "log_offsets_of",
+    "pack_entries",
     "plain_records",
     "seconds_since",
     "take_wanted",

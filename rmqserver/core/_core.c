@@ -6,7 +6,6 @@
 #define NAMES_MAX 32
 #define MARKS_MAX 8
 #define BODY_MAX_BYTES (64 << 10)  // of a signed request: a larger one is not copied
-#define ITEM_PARTS 6  // of an IndexItem
 
 int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack) {
     if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) > max) {
@@ -27,28 +26,21 @@ int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack) {
 
 // --- records of a copied log -------------------------------------------------------------------------------------------
 
-static PyObject *item_of(const Copied *copied) {
-    PyObject *item = PyTuple_New(ITEM_PARTS);  // Py_BuildValue reads its format anew for each record
-    if (!item) return NULL;
-    PyTuple_SET_ITEM(item, 0, PyLong_FromUnsignedLong(copied->prefix_hash));
-    PyTuple_SET_ITEM(item, 1, PyLong_FromLongLong(copied->log_offset));
-    PyTuple_SET_ITEM(item, 2, PyLong_FromLongLong(copied->store_ms));
-    PyTuple_SET_ITEM(item, 3, PyBytes_FromStringAndSize(copied->unique_key.bytes, copied->unique_key.size));
-    PyTuple_SET_ITEM(item, 4, PyBytes_FromStringAndSize(copied->keys.bytes, copied->keys.size));
-    PyTuple_SET_ITEM(item, 5, PyLong_FromLongLong(copied->tag_hash));
-    if (PyErr_Occurred()) Py_CLEAR(item);
-    return item;
-}
-
-static PyObject *items_of(const Found *found) {
-    PyObject *items = PyList_New(0);
-    for (ptrdiff_t number = 0; items && number < found->count; number++) {
-        if (!found->records[number].is_indexed) continue;
-        PyObject *item = item_of(&found->records[number]);
-        if (!item || PyList_Append(items, item)) Py_CLEAR(items);
-        Py_XDECREF(item);
+static PyObject *entries_of(const Found *found) {
+    ptrdiff_t room = 0;
+    for (ptrdiff_t number = 0; number < found->count; number++)
+        if (found->records[number].is_indexed) room += entry_count_max(&found->records[number].keys);
+    Entry *entries = PyMem_Malloc((size_t)(room ? room : 1) * sizeof(Entry)), *to = entries;
+    if (!entries) return PyErr_NoMemory();
+    for (ptrdiff_t number = 0; to && number < found->count; number++) {
+        const Copied *copied = &found->records[number];
+        if (!copied->is_indexed) continue;
+        ptrdiff_t made = put_entries(to, copied->prefix_hash, &copied->keys, copied->log_offset, copied->store_ms, odd_hash);
+        to = made < 0 ? NULL : to + made;
     }
-    return items;
+    PyObject *packed = to ? PyBytes_FromStringAndSize((char *)entries, (to - entries) * (Py_ssize_t)sizeof(Entry)) : NULL;
+    PyMem_Free(entries);
+    return packed;
 }
 
 static PyObject *runs_of(const Found *found) {
@@ -67,10 +59,8 @@ static PyObject *runs_of(const Found *found) {
     for (ptrdiff_t number = 0; runs && number < found->count; number++) {
         const Copied *copied = &found->records[number];
         if (copied->run < 0) continue;
-        uint8_t *at = next[copied->run];
-        at = put_big_endian(at, (uint64_t)copied->log_offset, 8);
-        at = put_big_endian(at, (uint32_t)copied->size, 4);
-        next[copied->run] = put_big_endian(at, (uint64_t)copied->tags_code, 8);
+        put_unit(next[copied->run], copied->log_offset, copied->size, copied->tags_code);
+        next[copied->run] += UNIT_SIZE;
     }
     return runs;
 }
@@ -81,10 +71,10 @@ static PyObject *plain_records_in(Text data, long long base, const Rules *rules)
     if (!found) return PyErr_NoMemory();
     memset(found, 0, sizeof(Found));
     ptrdiff_t taken = take_plain(data, base, rules, found);
-    PyObject *runs = runs_of(found), *items = runs ? items_of(found) : NULL, *result = NULL;
-    if (items) result = Py_BuildValue("LLLOO", base + taken, (long long)found->last, (long long)found->store_ms, runs, items);
+    PyObject *runs = runs_of(found), *entries = runs ? entries_of(found) : NULL, *result = NULL;
+    if (entries) result = Py_BuildValue("LLLOO", base + taken, (long long)found->last, (long long)found->store_ms, runs, entries);
     Py_XDECREF(runs);
-    Py_XDECREF(items);
+    Py_XDECREF(entries);
     PyMem_Free(found);
     return result;
 }
@@ -111,60 +101,29 @@ static PyObject *plain_records(PyObject *Py_UNUSED(module), PyObject *args) {
 
 // --- index entries -----------------------------------------------------------------------------------------------------
 
-// -1 with an exception.
-static int read_item(PyObject *given, Item *item) {
-    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != ITEM_PARTS || !PyBytes_Check(PyTuple_GET_ITEM(given, 3)) ||
-        !PyBytes_Check(PyTuple_GET_ITEM(given, 4))) {
-        PyErr_SetString(PyExc_TypeError, "an IndexItem is a tuple of three numbers, two bytes objects, and a number");
-        return -1;
-    }
-    // PyArg_ParseTuple reads its format anew for each message.
-    item->prefix_hash = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(given, 0));
-    item->log_offset = PyLong_AsLongLong(PyTuple_GET_ITEM(given, 1));
-    item->store_ms = PyLong_AsLongLong(PyTuple_GET_ITEM(given, 2));
-    item->unique_key = text_of(PyTuple_GET_ITEM(given, 3));
-    item->keys = text_of(PyTuple_GET_ITEM(given, 4));
-    item->tag_hash = PyLong_AsLongLong(PyTuple_GET_ITEM(given, 5));
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-static PyObject *index_units_in(PyObject *items, Entries *entries, Slots slots, int number, long long begin_ms) {
-    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(items); at++) {
-        Item item;
-        if (read_item(PyList_GET_ITEM(items, at), &item)) return NULL;
-        if (add_entries(entries, &item)) Py_RETURN_NONE;
-    }
-    PyObject *units = PyBytes_FromStringAndSize(NULL, entries->count * UNIT_SIZE);
-    if (!units) return NULL;
-    int32_t used = chain_up(entries, (uint8_t *)PyBytes_AS_STRING(units), slots, number, begin_ms);
-    return Py_BuildValue("Nin", units, (int)used, PyList_GET_SIZE(items));
-}
-
 static PyObject *index_units(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *items, *result = NULL;
+    PyObject *packed, *units = NULL;
     Py_buffer slots, dirty;
-    int number;
+    int number, used = 0;
     unsigned int slot_count;
-    Py_ssize_t room;
+    Py_ssize_t room, taken = 0;
     long long begin_ms;
-    if (!PyArg_ParseTuple(args, "O!w*Iw*inL", &PyList_Type, &items, &slots, &slot_count, &dirty, &number, &room, &begin_ms))
-        return NULL;
-    // A message may have a unique key, a tag, and as many keys as fit 32 KiB of properties. Too many entries go through Python.
-    Py_ssize_t most = 8 * PyList_GET_SIZE(items) + 1;
-    Entries entries = {NULL, 0, room < most ? room : most};
+    if (!PyArg_ParseTuple(args, "Sw*Iw*inL", &packed, &slots, &slot_count, &dirty, &number, &room, &begin_ms)) return NULL;
     if (!slot_count || slots.len / 4 < slot_count || dirty.len < slot_pages(slot_count)) {
         PyErr_SetString(PyExc_ValueError, "fewer slots than are said, or fewer dirty bytes than their pages");
-    } else if (entries.room <= 0) {
-        result = Py_NewRef(Py_None);
-    } else if (!(entries.all = PyMem_Malloc((size_t)entries.room * sizeof(Entry)))) {
-        PyErr_NoMemory();
+    } else if (PyBytes_GET_SIZE(packed) % (Py_ssize_t)sizeof(Entry) || number < 1 || room > INT32_MAX - number) {
+        PyErr_SetString(PyExc_ValueError, "no whole entries, or numbers that an index file cannot have");
     } else {
-        result = index_units_in(items, &entries, (Slots){slots.buf, dirty.buf, slot_count}, number, begin_ms);
+        const Entry *entries = (const Entry *)PyBytes_AS_STRING(packed);  // bytes objects are aligned for it
+        ptrdiff_t count = PyBytes_GET_SIZE(packed) / (Py_ssize_t)sizeof(Entry), unit_count;
+        taken = fitting(entries, count, room < 0 ? 0 : room, number == 1, &unit_count);
+        units = PyBytes_FromStringAndSize(NULL, unit_count * UNIT_SIZE);
+        if (units) used = chain_up(entries, unit_count, (uint8_t *)PyBytes_AS_STRING(units),
+                                   (Slots){slots.buf, dirty.buf, slot_count}, number, begin_ms);
     }
-    PyMem_Free(entries.all);
     PyBuffer_Release(&slots);
     PyBuffer_Release(&dirty);
-    return result;
+    return units ? Py_BuildValue("Nin", units, used, taken * (Py_ssize_t)sizeof(Entry)) : NULL;
 }
 
 // --- a filter's second stage -------------------------------------------------------------------------------------------
@@ -329,6 +288,6 @@ PyMODINIT_FUNC PyInit__core(void) {
     prepare_crc32();
     prepare_values();
     PyObject *module = PyModule_Create(&definition);
-    if (module && (add_frame_cutter(module) || add_plain_pulls(module))) Py_CLEAR(module);
+    if (module && (add_frame_cutter(module) || add_plain_pulls(module) || add_round_buffer(module))) Py_CLEAR(module);
     return module;
 }

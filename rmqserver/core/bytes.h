@@ -11,7 +11,11 @@
 #define MAGIC_V1 0xDAA320A7u
 #define BORN_HOST_V6 0x10
 #define STORE_HOST_V6 0x20
-#define NO_TAG (-1)
+#define HOST_V4_SIZE 8
+#define HOST_V6_SIZE 20
+#define PROPERTIES_SIZE_MAX 32767
+#define BATCH_COUNT_MAX 250000
+#define TOPIC_V1_SIZE_MAX 127
 
 typedef struct { const char *bytes; ptrdiff_t size; } Text;  // bytes is NULL if there is none
 typedef struct { Text header, body; } Frame;  // of the wire, without its lengths
@@ -53,6 +57,12 @@ static inline int extend_hash(uint32_t *hash, Text text) {
 // Math.abs of a hash; 0 for the only number that has none.
 static inline uint32_t absolute(uint32_t hash) { return hash < 0x80000000u ? hash : (0u - hash) & 0x7FFFFFFFu; }
 
+// Puts an IPv4 or IPv6 host's bits into a sysFlag.
+static inline int32_t with_host_bits(int32_t sys_flag, Text born_host, Text store_host) {
+    return (sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)) | (born_host.size == HOST_V6_SIZE ? BORN_HOST_V6 : 0) |
+           (store_host.size == HOST_V6_SIZE ? STORE_HOST_V6 : 0);
+}
+
 // --- crc32.c
 
 void prepare_crc32(void);  // once, before the other
@@ -74,14 +84,62 @@ int read_record(const char *at, ptrdiff_t room, Record *record);
 // The last of several values counts; an empty value counts as none. Each name ends with the separator, 0x01.
 void find_values(Text properties, const Text *names, ptrdiff_t count, Text *values);
 
+// --- index.c
+
+enum { OF_KEY, OF_NO_KEY, OF_TAG };  // kinds of entries; a message without keys and tags has one OF_NO_KEY
+typedef struct { uint32_t key_hash, kind; int64_t log_offset, store_ms; } Entry;
+typedef struct { Text unique_key, keys, tags; } Keys;
+typedef int (*OddHash)(uint32_t *hash, Text text);  // continues a hash with text that is not ASCII; -1 if that failed
+
+Keys keys_of(Text properties);
+ptrdiff_t entry_count_max(const Keys *keys);
+
+// Continues Java's String.hashCode with these characters. -1 if ``odd_hash`` failed.
+int extend_any_hash(uint32_t *hash, Text text, OddHash odd_hash);
+
+// Writes the entries of one message: unique key, keys, tag. Returns how many; -1 if ``odd_hash`` failed.
+ptrdiff_t put_entries(Entry *to, uint32_t prefix_hash, const Keys *keys, int64_t log_offset, int64_t store_ms,
+                      OddHash odd_hash);
+
+typedef struct {
+    int32_t *slots;
+    uint8_t *dirty;  // one for each 1024 slots
+    uint32_t slot_count;
+} Slots;
+
+// How many of the entries a file takes that has room for so many units. Those of a message are never spread over two files,
+// unless the file is ``empty`` and cannot hold them all: then the rest of them counts as taken, too. Sets how many units that
+// makes.
+ptrdiff_t fitting(const Entry *entries, ptrdiff_t count, ptrdiff_t room, int is_empty, ptrdiff_t *unit_count);
+
+// Writes the units and links each into its slot; returns how many slots were not used before.
+int32_t chain_up(const Entry *entries, ptrdiff_t unit_count, uint8_t *unit, Slots slots, int32_t number, int64_t begin_ms);
+
+uint32_t slot_pages(uint32_t slot_count);
+
+// --- append.c
+
+typedef struct { int64_t log_offset, queue_offset, store_ms; int32_t size; } Spot;  // of a new record
+
+// The size of the message's record; hosts and field decide its overhead.
+int64_t record_size(const Message *message, Text topic_field);
+
+// Writes the record at ``to``.
+void put_record(uint8_t *to, const Message *message, Text topic_field, const Spot *spot);
+
+void put_unit(uint8_t *to, int64_t log_offset, int32_t size, int64_t tags_code);
+
+// Cuts the next message off a batch: flag, body and properties. 0 at its end; -1 if it does not fit.
+int next_of_batch(Text *batch, Message *message);
+
 // --- copied.c
 
 #define RUNS_MAX 512
 #define RUN_SLOTS 2048  // more than RUNS_MAX, a power of two
 
 typedef struct {  // of a record: its unit, its index entries, or both
-    int64_t log_offset, store_ms, tags_code, tag_hash;
-    Text unique_key, keys;
+    int64_t log_offset, store_ms, tags_code;
+    Keys keys;
     uint32_t prefix_hash;
     int32_t size, run;  // -1: it enters no queue
     int is_indexed;
@@ -110,29 +168,6 @@ typedef struct {
 
 // Takes the plain records at the start of ``data``, the log from ``base`` on, and returns their bytes. ``found`` is zeroed.
 ptrdiff_t take_plain(Text data, int64_t base, const Rules *rules, Found *found);
-
-// --- index.c
-
-typedef struct {
-    uint32_t prefix_hash;
-    int64_t log_offset, store_ms, tag_hash;
-    Text unique_key, keys;
-} Item;
-typedef struct { uint32_t key_hash; int64_t log_offset, store_ms; } Entry;
-typedef struct { Entry *all; ptrdiff_t count, room; } Entries;
-typedef struct {
-    int32_t *slots;
-    uint8_t *dirty;  // one for each 1024 slots
-    uint32_t slot_count;
-} Slots;
-
-// Adds the entries of one message: unique key, keys, tag. 1 if there is no room; -1 if one is not ASCII.
-int add_entries(Entries *entries, const Item *item);
-
-// Writes the units and links each into its slot; returns how many slots were not used before.
-int32_t chain_up(const Entries *entries, uint8_t *unit, Slots slots, int32_t number, int64_t begin_ms);
-
-uint32_t slot_pages(uint32_t slot_count);
 
 // --- pull_header.c
 

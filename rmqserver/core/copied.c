@@ -50,25 +50,17 @@ static Run *run_of(Found *found, const Record *record) {
 
 // Adds what the record's fate says. 0 if the record is not plain.
 static int add_record(Found *found, const Record *record, int is_queued, int is_indexed) {
-    static const Text names[] = {{"UNIQ_KEY\x01", 9}, {"KEYS\x01", 5}, {"TAGS\x01", 5}};
     if (!is_queued && !is_indexed) return is_plain_topic(record->topic);
-    Text values[3];
-    find_values(record->properties, names, 3, values);
-    Text tags = values[2];
+    Keys keys = keys_of(record->properties);
     uint32_t code = 0;
-    if (extend_hash(&code, tags)) return 0;
+    if (extend_hash(&code, keys.tags)) return 0;
     Run *run = run_of(found, record);
     if (!run) return 0;
-    uint32_t hash = run->prefix_hash;
-    extend_hash(&hash, (Text){"T#", 2});
-    extend_hash(&hash, tags);
     found->records[found->count++] = (Copied){
         .log_offset = record->log_offset,
         .store_ms = record->store_ms,
         .tags_code = (int32_t)code,
-        .tag_hash = tags.size ? (int64_t)absolute(hash) : NO_TAG,
-        .unique_key = values[0],
-        .keys = values[1],
+        .keys = keys,
         .prefix_hash = run->prefix_hash,
         .size = record->size,
         .run = is_queued ? (int32_t)(run - found->runs) : -1,

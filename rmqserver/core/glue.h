@@ -10,10 +10,16 @@ static inline Text text_of(PyObject *bytes) { return (Text){PyBytes_AS_STRING(by
 // Sets the texts of a tuple of bytes, or None where it ``may_lack`` one. -1 for anything else, and for more than ``max``.
 int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack);
 
-// --- round_buffer.c: each returns 1 if the message was appended, 0 if not and nothing changed, else -1
+// --- round_buffer.c
 
 extern PyTypeObject RoundBufferType;
 
+int add_round_buffer(PyObject *module);  // -1, as those below
+
+int odd_hash(uint32_t *hash, Text text);  // an OddHash
+
+// Both return 1 if the message was appended, 0 if not and nothing changed: it is doubtful (see round_buffer.py), or its topic
+// has due times. Both may call Python, so the caller owns the message's memory.
 int round_append(PyObject *round, PyObject *entry, PyObject *queue, const Message *message, Place *place);
 
 // ``message`` has the batch as its body. ``offsets`` becomes new bytes: the log offsets of all its messages, native i64.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from itertools import repeat
+from array import array
+from bisect import bisect_right
+from itertools import compress, islice, repeat
 from operator import add, gt
 
 from rmqproto.filters.message_filter import AcceptsRawProperties, AcceptsValues
@@ -14,11 +15,18 @@ from rmqproto.message.sys_flag import HOST_V4_SIZE, HOST_V6_SIZE, HOSTS_V6
 from rmqproto.wire.frames import FrameCutter as FrameCutter
 
 IndexItem = tuple[int, int, int, bytes, bytes, int]
-"""What the index needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS, and the
-hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is one for every message sent."""
+"""What ``pack_entries`` needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS,
+and the hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is one for every message sent."""
 
 NO_TAG = -1
 """Stands for the hash of a tag's index entry if a message has no tags."""
+
+# An index entry on its way to the index, in native order: key hash u32 | kind u32 | log offset i64 | store time in
+# ms i64
+ENTRY = struct.Struct("=IIqq")
+OF_KEY, OF_NO_KEY, OF_TAG = 0, 1, 2
+"""Kinds of index entries. A message without keys and tags has one, too, which has no unit: it tells how far the index
+has come."""
 
 CopiedRun = tuple[str, int, int, bytes]
 """Neighbours of one queue: topic, queue id, first queue offset, units."""
@@ -52,22 +60,57 @@ def plain_records(
     indexed: int,
     marks: tuple[bytes, ...],
     odd_topic: bytes,
-) -> tuple[int, int, int, list[CopiedRun], list[IndexItem]]:
+) -> tuple[int, int, int, list[CopiedRun], bytes]:
     """Takes the records of ``data``, the log from ``base`` on, up to the first that is incomplete, damaged, or not
-    plain, and returns (end, last, store_ms, runs, items): the records end at ``end``; the last begins at ``last``, -1
+    plain, and returns (end, last, store_ms, runs, entries): the records end at ``end``; the last begins at ``last``, -1
     if there is none, and has the store time ``store_ms``. A record is not plain if it has IPv6 hosts, a long topic,
     ``odd_topic``, a topic that cannot be a directory, a topic or tags that are not ASCII, a queue offset that has no
     next one or is negative, or one of ``marks`` in its properties. ``fates``, by the low bits of a sysFlag, tells by
-    the bits ``queued`` and ``indexed`` which records have units and items (``indexed`` 0: none is indexed). Here, no
-    record is plain."""
-    return base, -1, 0, [], []
+    the bits ``queued`` and ``indexed`` which records have units and index entries (``indexed`` 0: none is indexed).
+    Here, no record is plain."""
+    return base, -1, 0, [], b""
 
 
 # --- index entries ---------------------------------------------------------------------------------------------------
 
 
+def pack_entries(items: list[IndexItem]) -> bytes:
+    """The entries of messages, in this order; those of one message in Apache's order: unique key, keys, tag."""
+    hashes: list[int] = []
+    kinds: list[int] = []
+    numbers: list[int] = []
+    ids = extend_hashes_id([item[0] for item in items], [item[3] for item in items])
+    for (prefix_hash, log_offset, store_ms, unique_key, keys, tag_hash), id_hash in zip(items, ids, strict=True):
+        before = len(hashes)
+        if unique_key:
+            hashes.append(id_hash if id_hash < SIGN else abs_hash(id_hash))
+        if keys:
+            for key in keys.split(b" ") if 0x20 in keys else (keys,):
+                if key:
+                    hashed = extend_hash_utf8(prefix_hash, key)
+                    hashes.append(hashed if hashed < SIGN else abs_hash(hashed))
+        kinds += repeat(OF_KEY, len(hashes) - before)
+        if tag_hash != NO_TAG:
+            hashes.append(tag_hash)
+            kinds.append(OF_TAG)
+        elif len(hashes) == before:
+            hashes.append(0)
+            kinds.append(OF_NO_KEY)
+        numbers += (log_offset, store_ms) * (len(hashes) - before)
+    packed = bytearray(ENTRY.size * len(hashes))
+    with memoryview(packed).cast("I") as small, memoryview(packed).cast("q") as large:
+        small[0::6], small[1::6] = array("I", hashes), array("I", kinds)
+        large[1::3], large[2::3] = array("q", numbers[0::2]), array("q", numbers[1::2])
+    return bytes(packed)
+
+
+def log_offsets_of(entries: bytes) -> memoryview:
+    """The log offset of each entry."""
+    return memoryview(entries).cast("q")[1::3]
+
+
 def index_units(
-    items: list[IndexItem],
+    entries: bytes,
     slots: memoryview,
     slot_count: int,
     dirty: bytearray,
@@ -75,67 +118,42 @@ def index_units(
     room: int,
     begin_ms: int,
 ) -> tuple[bytes, int, int]:
-    """Chains the entries of messages, the first as unit ``number``, and returns their units, how many slots were not
-    used before, and how many messages fit into ``room`` entries. The entries of a message are never spread over two
+    """Chains index entries, the first as unit ``number``, and returns their units, how many slots were not used before,
+    and how many bytes of ``entries`` were taken: at most ``room`` units. Those of a message are never spread over two
     files, unless no file could hold them all. ``slots`` is a writable buffer of native i32, ``dirty`` one with a byte
-    for each 1024 slots. ``_core`` returns None, with nothing changed, if not all fit or a key is not ASCII."""
-    hashes, log_offsets = entries(items)
-    done = len(items)
-    if len(hashes) > room:
-        next_offset = log_offsets[room]
-        end = log_offsets.index(next_offset)
-        if not end and number <= 1:
-            end, next_offset = room, next((offset for offset in log_offsets if offset > log_offsets[0]), -1)
-        done = next((position for position, item in enumerate(items) if item[1] == next_offset), done)
-        del hashes[end:], log_offsets[end:]
+    for each 1024 slots."""
+    small, large = memoryview(entries).cast("I"), memoryview(entries).cast("q")
+    hashes, kinds = small[0::6].tolist(), small[1::6].tolist()
+    log_offsets, times = large[1::3].tolist(), large[2::3].tolist()
+    done = len(hashes)
+    if done - kinds.count(OF_NO_KEY) > room:
+        over = next(islice((at for at, kind in enumerate(kinds) if kind != OF_NO_KEY), room, None))
+        done = log_offsets.index(log_offsets[over])
+        taken = done
+        if not done and number <= 1:
+            done, taken = bisect_right(log_offsets, log_offsets[over]), over
+        del hashes[taken:], kinds[taken:], log_offsets[taken:], times[taken:]
+    if OF_NO_KEY in kinds:
+        keyed = [kind != OF_NO_KEY for kind in kinds]
+        hashes, log_offsets, times = (list(compress(each, keyed)) for each in (hashes, log_offsets, times))
     # Each step for all entries: a loop that does all steps for each entry takes a third longer.
-    taken = [key_hash % slot_count for key_hash in hashes]
+    taken_slots = [key_hash % slot_count for key_hash in hashes]
     before: list[int] = []
-    for slot in taken:
+    for slot in taken_slots:
         previous = slots[slot]
         before.append(previous if 0 < previous < number else 0)
         slots[slot] = number
         number += 1
-    for page in {slot >> SLOTS_PER_PAGE_SHIFT for slot in taken}:
+    for page in {slot >> SLOTS_PER_PAGE_SHIFT for slot in taken_slots}:
         dirty[page] = 1
-    units = map(INDEX_UNIT.pack, hashes, log_offsets, _seconds(items, log_offsets, begin_ms), before)
-    return b"".join(units), before.count(0), done
-
-
-def entries(items: list[IndexItem]) -> tuple[list[int], list[int]]:
-    """Hashes and log offsets of the messages' entries; those of one message in Apache's order: unique key, keys,
-    tag."""
-    hashes: list[int] = []
-    log_offsets: list[int] = []
-    ids = extend_hashes_id([item[0] for item in items], [item[3] for item in items])
-    for (prefix_hash, log_offset, _, unique_key, keys, tag_hash), id_hash in zip(items, ids, strict=True):
-        if unique_key:
-            hashes.append(id_hash if id_hash < SIGN else abs_hash(id_hash))
-            log_offsets.append(log_offset)
-        if keys:
-            for key in keys.split(b" ") if 0x20 in keys else (keys,):
-                if key:
-                    hashed = extend_hash_utf8(prefix_hash, key)
-                    hashes.append(hashed if hashed < SIGN else abs_hash(hashed))
-                    log_offsets.append(log_offset)
-        if tag_hash != NO_TAG:
-            hashes.append(tag_hash)
-            log_offsets.append(log_offset)
-    return hashes, log_offsets
+    by_time = {at_ms: seconds_since(begin_ms, at_ms) for at_ms in set(times)}
+    units = map(INDEX_UNIT.pack, hashes, log_offsets, map(by_time.__getitem__, times), before)
+    return b"".join(units), before.count(0), ENTRY.size * done
 
 
 def seconds_since(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
     """The time of an index entry, as its unit holds it."""
     return min(max(0, store_timestamp_ms - begin_timestamp_ms) // 1000, _SECONDS_MAX)
-
-
-def _seconds(items: list[IndexItem], log_offsets: list[int], begin_ms: int) -> Iterable[int]:
-    """The seconds from the file's begin time to each entry."""
-    by_time = {at_ms: seconds_since(begin_ms, at_ms) for at_ms in {item[2] for item in items}}
-    if len(set(by_time.values())) == 1:
-        return repeat(by_time.popitem()[1])
-    by_offset = {item[1]: by_time[item[2]] for item in items}
-    return [by_offset[log_offset] for log_offset in log_offsets]
 
 
 # --- a filter's second stage -----------------------------------------------------------------------------------------

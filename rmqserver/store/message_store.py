@@ -15,6 +15,7 @@ from typing import ParamSpec, TypeVar
 from rmqproto.errors import StorageError
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.message.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, TAGS
+from rmqserver.core import Appended
 from rmqserver.store.append.appender import Appender
 from rmqserver.store.append.confirmation import Confirmation, OnVisible
 from rmqserver.store.append.log_copy import LogCopy
@@ -44,7 +45,7 @@ from rmqserver.store.recovery.checkpointer import Checkpointer
 from rmqserver.store.recovery.directory import StoreDirectory
 from rmqserver.store.recovery.failed_flush import FailedFlush
 from rmqserver.store.recovery.recovery import Recovered, Recovery
-from rmqserver.store.results import Appended, Boundary, GetResult, QueryResult
+from rmqserver.store.results import Boundary, GetResult, QueryResult
 from rmqserver.store.retention import CleanReport, Retention
 from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
 

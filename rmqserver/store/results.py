@@ -57,14 +57,6 @@ class Boundary(enum.Enum):
     UPPER = "UPPER"
 
 
-class Appended(msgspec.Struct, frozen=True, gc=False):
-    """Where a message went. A Struct costs a fifth of a NamedTuple to make."""
-
-    log_offset: int
-    size_bytes: int
-    queue_offset: int
-
-
 LogRange = tuple[int, int]
 """Log offset and size of some bytes of the commit log, all in one file."""
 

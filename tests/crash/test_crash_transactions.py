@@ -15,8 +15,8 @@ from rmqproto.headers.transactions import COMMIT, ROLLBACK
 from rmqserver.broker.transactions.end_transaction import EndTransactions
 from rmqserver.broker.transactions.endings import History
 from rmqserver.broker.transactions.state import TransactionState
+from rmqserver.core import Appended
 from rmqserver.store.options import FlushMode
-from rmqserver.store.results import Appended
 from tests.rmqserver.broker.transactions.bench import Asked, Bench
 from tests.support.clock import Clock
 

@@ -9,8 +9,8 @@ from rmqproto.message import properties as props
 from rmqproto.names import TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.pending import OnDone
 from rmqserver.broker.sending.properties import wants_safe
+from rmqserver.core import Appended
 from rmqserver.store.new_message import NewMessage
-from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:
     from rmqproto.message.record import StoredMessage

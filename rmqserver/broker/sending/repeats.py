@@ -16,8 +16,8 @@ from rmqproto.message.properties import find_bytes
 from rmqproto.message.record import StoredMessage, batch_parts_untrusted, decode_record_untrusted
 from rmqproto.names import RETRY_PREFIX
 from rmqserver.broker.sending.properties import TIMER_NAMES
+from rmqserver.core import Appended
 from rmqserver.operation import Refused
-from rmqserver.store.results import Appended
 from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, StoredPlace
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.properties import added_by_broker
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.targets import Target
+from rmqserver.core import Appended
 from rmqserver.operation import PeerAnswer, Refused
 from rmqserver.store.new_message import NewMessage
-from rmqserver.store.results import Appended, MessageRefused
+from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import Clients

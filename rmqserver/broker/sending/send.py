@@ -20,9 +20,10 @@ from rmqserver.broker.sending.rewrites import Sender
 from rmqserver.broker.sending.send_checks import refusal_of
 from rmqserver.broker.sending.targets import Target, Targets
 from rmqserver.broker.sending.waiting_put import WaitingPut
+from rmqserver.core import Appended
 from rmqserver.operation import Refused
 from rmqserver.store.new_message import NewMessage
-from rmqserver.store.results import Appended, MessageRefused
+from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader

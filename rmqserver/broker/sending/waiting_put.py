@@ -11,7 +11,7 @@ from rmqproto.message.sys_flag import TRANSACTION_MASK
 from rmqproto.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.properties import TIMER_NAMES, UNUSUAL_SYS_FLAG, USUAL
 from rmqserver.broker.sending.recall import recall_handle
-from rmqserver.store.results import Appended
+from rmqserver.core import Appended
 
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader

@@ -36,8 +36,9 @@ from rmqserver.broker.transactions.half_messages import (
 )
 from rmqserver.broker.transactions.half_queue import HalfQueue
 from rmqserver.broker.transactions.state import TransactionState
+from rmqserver.core import Appended
 from rmqserver.operation import Refused
-from rmqserver.store.results import Appended, MessageRefused
+from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import Clients

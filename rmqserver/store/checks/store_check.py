@@ -130,9 +130,9 @@ def _read_log(
             portion = each
             records.take(portion)
         wheel.take(portion)
-        items = queues.take(portion)
+        entries = queues.take(portion)
         if index is not None:
-            index.take(items)
+            index.take(entries)
         on_progress("reading the log", portion[-1].log_offset - start, end - start)
     if index is not None:
         index.finish()

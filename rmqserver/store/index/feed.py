@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from rmqserver.core import IndexItem
+from rmqserver.core import ENTRY, IndexItem, log_offsets_of, pack_entries
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.fate import FATE_MASK, INDEXED
@@ -18,18 +18,19 @@ from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.queues.round import Round, Sync
 from rmqserver.store.running_flags import INDEX_ERROR, RunningFlags
 
-BACKLOG_MAX = 4096
-"""Messages that may wait for the index. If more wait, a round indexes some of them before it ends."""
+BACKLOG_MAX_BYTES = 12_288 * ENTRY.size
+"""Entries that may wait for the index, nearly always three a message. If more wait, a round indexes some of them before
+it ends."""
 
-PORTION = 128
-"""Messages indexed at a time: enough to share the cost of a call, few enough (a fifth of a millisecond) that no answer
+PORTION_BYTES = 384 * ENTRY.size
+"""Entries indexed at a time: enough to share the cost of a call, few enough (a fifth of a millisecond) that no answer
 is noticeably late."""
 
 READ_AT_ONCE_BYTES = 1 << 20
 """Read from the log within one call: ten milliseconds' worth at most."""
 
-FEW = 5
-"""Messages indexed while a client makes its next request."""
+FEW_BYTES = 15 * ENTRY.size
+"""Entries indexed while a client makes its next request."""
 
 
 class IndexFeed:
@@ -41,8 +42,8 @@ class IndexFeed:
         self._queues = queues
         self._disk = disk
         self._flags = flags
-        self._backlog: deque[list[IndexItem]] = deque()
-        self._backlog_count = 0
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
         self._was_cut = False
         self._read_offset: int | None = None
         """How far the log has been read; None when that is finished."""
@@ -82,13 +83,13 @@ class IndexFeed:
     mark = None
 
     def show(self, round_: Round) -> None:
-        items = round_.index_items
-        if not items or self._read_offset is not None:
+        entries = round_.index_entries
+        if not entries or self._read_offset is not None:
             return  # reading the log will get there
-        self._backlog.append(items)
-        self._backlog_count += len(items)
-        while self._backlog_count > BACKLOG_MAX:
-            self.put_some(PORTION)
+        self._backlog.append(entries)
+        self._backlog_bytes += len(entries)
+        while self._backlog_bytes > BACKLOG_MAX_BYTES:
+            self.put_some(PORTION_BYTES)
 
     @property
     def is_behind(self) -> bool:
@@ -101,31 +102,31 @@ class IndexFeed:
     def catch_up(self) -> None:
         """Indexes all messages that wait; none if ``is_catching_up``."""
         while self.is_behind and not self.is_catching_up:
-            self.put_some(PORTION)
+            self.put_some(PORTION_BYTES)
 
     @property
     def behind_bytes(self) -> int:
         """Log bytes between the end of what is visible and the oldest message that the index lacks."""
         if self._read_offset is not None:
             return self._log.confirmed_offset - self._read_offset
-        return self._log.confirmed_offset - self._backlog[0][0][1] if self._backlog else 0
+        return self._log.confirmed_offset - log_offsets_of(self._backlog[0])[0] if self._backlog else 0
 
     def put_few(self) -> None:
         """Indexes a few messages, if that many wait; none while the log is still being read."""
-        if self._backlog_count >= FEW:
-            self.put_some(FEW)
+        if self._backlog_bytes >= FEW_BYTES:
+            self.put_some(FEW_BYTES)
 
     def work(self) -> None:
-        self.put_some(PORTION)
+        self.put_some(PORTION_BYTES)
 
-    def put_some(self, portion: int) -> None:
-        """Indexes a portion of the waiting messages: at most that many, or those of one round."""
+    def put_some(self, portion_bytes: int) -> None:
+        """Indexes a portion of the waiting entries: at most so many bytes, or those of one round."""
         if self._flags.bits & INDEX_ERROR:
-            self._read_offset, self._backlog_count = None, 0
+            self._read_offset, self._backlog_bytes = None, 0
             self._backlog.clear()
             return
         try:
-            self._index.put(self._read_some() if self._read_offset is not None else self._take_some(portion))
+            self._index.put(self._read_some() if self._read_offset is not None else self._take_some(portion_bytes))
         except OSError as error:
             self._fail(error)
 
@@ -133,20 +134,21 @@ class IndexFeed:
         path = error.filename or self._index.directory
         self._flags.fail(INDEX_ERROR, storage_error(error, "the index cannot go on:", path))
 
-    def _take_some(self, portion: int) -> list[IndexItem]:
-        items = self._backlog.popleft() if self._backlog else []
-        while self._backlog and len(items) + len(self._backlog[0]) <= portion:
-            items += self._backlog.popleft()
-        self._backlog_count -= len(items)
-        return items
+    def _take_some(self, portion_bytes: int) -> bytes:
+        entries = self._backlog.popleft() if self._backlog else b""
+        while self._backlog and len(entries) + len(self._backlog[0]) <= portion_bytes:
+            entries += self._backlog.popleft()
+        self._backlog_bytes -= len(entries)
+        return entries
 
-    def _read_some(self) -> list[IndexItem]:
+    def _read_some(self) -> bytes:
         """The next records of the log, which recovery has checked. Messages that are not visible yet come through
         ``show``."""
         assert self._read_offset is not None
         start = max(self._read_offset, self._log.min_offset)  # retention may have gone ahead
         portion = next(scan_portions(self._log.segments, start, check_crc=False), [])
-        end, items = self._log.confirmed_offset, []
+        end = self._log.confirmed_offset
+        items: list[IndexItem] = []
         topics: dict[str, Topic] = {}
         for found in portion:
             if found.log_offset >= end:
@@ -158,7 +160,7 @@ class IndexFeed:
                 items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
             start = found.log_offset + found.size_bytes
         self._read_offset = start if portion and start < end else None
-        return items
+        return pack_entries(items)
 
     @property
     def wants_sync(self) -> bool:

@@ -4,11 +4,12 @@ files a query reads. ``file.py`` says which entries a message gets, and writes t
 from __future__ import annotations
 
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import abs_hash, extend_hash
-from rmqserver.core import IndexItem, entries
+from rmqserver.core import ENTRY, log_offsets_of
 from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.index.index_file import (
     NAME_DIGITS,
@@ -85,24 +86,26 @@ class Index:
 
     # -- putting
 
-    def put(self, items: list[IndexItem]) -> None:
-        """Adds the entries of messages in log order. Messages up to the newest indexed one are skipped. OSError if a
-        file cannot be made or written."""
+    def put(self, entries: bytes) -> None:
+        """Adds entries in log order. Those of messages up to the newest indexed one are skipped. OSError if a file
+        cannot be made or written."""
         live = self._live()
         start = live.header.end_log_offset + (not live.is_empty)
-        if items and items[0][1] < start:
-            items = [item for item in items if item[1] >= start]
-        # A file that Apache wrote may lack entries of its last message; an empty file behind it takes them. Our files
-        # hold all entries of a message.
-        if live.is_empty and len(self.files) > 1 and items and items[0][1] == start:
-            hashes, _ = entries(items[:1])
-            if self.files[-2].last_message_entry_count() >= len(hashes):
-                items = items[1:]
-        done = live.put(items)
-        while done < len(items):
-            items = items[done:]
+        log_offsets = log_offsets_of(entries)
+        if entries and log_offsets[0] <= start:
+            skipped = bisect_left(log_offsets, start)
+            # A file that Apache wrote may lack entries of its last message; an empty file behind it takes them. Our
+            # files hold all entries of a message.
+            if live.is_empty and len(self.files) > 1:
+                count = bisect_right(log_offsets, start) - skipped
+                if self.files[-2].last_message_entry_count() >= count:
+                    skipped += count
+            entries = entries[ENTRY.size * skipped :]
+        done = live.put(entries)
+        while done < len(entries):
+            entries = entries[done:]
             live = self._roll()
-            done = live.put(items)
+            done = live.put(entries)
         live.write_ahead()
 
     def _live(self) -> LiveIndexFile:

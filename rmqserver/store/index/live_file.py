@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rmqserver.core import INDEX_UNIT, NO_TAG, IndexItem, index_units, simple
+from rmqserver.core import ENTRY, INDEX_UNIT, OF_NO_KEY, index_units
 from rmqserver.core.simple import SLOTS_PER_PAGE_SHIFT
 from rmqserver.store.disk.disk import File
 from rmqserver.store.index.index_file import HEADER, IndexFile
@@ -72,21 +72,22 @@ class LiveIndexFile(IndexFile):
             return bytes(self._behind[behind * INDEX_UNIT.size : (behind + 1) * INDEX_UNIT.size])
         return super().unit(number)
 
-    def put(self, items: list[IndexItem]) -> int:
-        """Adds the entries of messages in log order; returns how many messages fit."""
+    def put(self, entries: bytes) -> int:
+        """Adds entries in log order; returns how many bytes of them fit."""
         header = self.header
         if header.next_unit <= 1:
-            first = next((item for item in items if item[3] or item[4].strip(b" ") or item[5] != NO_TAG), None)
+            first = next((entry for entry in ENTRY.iter_unpack(entries) if entry[1] != OF_NO_KEY), None)
             if first is not None:
-                _, header.begin_log_offset, header.begin_timestamp_ms, _, _, _ = first
+                _, _, header.begin_log_offset, header.begin_timestamp_ms = first
         number, room = header.next_unit, self.unit_count - header.next_unit
-        place = self._slots, self.slot_count, self._dirty, number, room, header.begin_timestamp_ms
-        units, used_slots, done = index_units(items, *place) or simple.index_units(items, *place)
+        units, used_slots, done = index_units(
+            entries, self._slots, self.slot_count, self._dirty, number, room, header.begin_timestamp_ms
+        )
         self._behind += units
         header.next_unit += len(units) // INDEX_UNIT.size
         header.used_slot_count += used_slots
         if done:
-            _, header.end_log_offset, header.end_timestamp_ms, _, _, _ = items[done - 1]
+            _, _, header.end_log_offset, header.end_timestamp_ms = ENTRY.unpack_from(entries, done - ENTRY.size)
         return done
 
     def write_ahead(self) -> None:

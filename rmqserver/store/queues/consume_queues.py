@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_utf8, tag_code
 from rmqproto.message.record import MAGIC_V1, MAGIC_V2, RECORD_V4, TOPIC_V1_LENGTH_MAX, topic_field
-from rmqproto.names import LIGHT_QUEUE_PREFIX
+from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_OR_DLQ_TOPIC_LENGTH_MAX, RETRY_PREFIX
 from rmqserver.core import NO_TAG
 from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.disk.disk import Disk, storage_error
@@ -37,14 +37,17 @@ class Topic:
     """What appending to a topic needs to know of it, worked out once."""
 
     __slots__ = (
-        "fates", "field", "index_prefix_hash", "is_long", "magic", "name", "overhead_bytes", "queues", "tags",
-        "unopened",
+        "fates", "field", "index_prefix_hash", "is_long", "is_too_long", "magic", "name", "overhead_bytes", "queues",
+        "tags", "unopened",
     )  # fmt: skip
 
     def __init__(self, name: str):
         self.name = name
         self.field = topic_field(name)
         self.is_long = len(self.field) > TOPIC_V1_LENGTH_MAX + 1
+        is_retry = name.startswith(RETRY_PREFIX) and len(self.field) <= RETRY_OR_DLQ_TOPIC_LENGTH_MAX + 2
+        self.is_too_long = self.is_long and not is_retry
+        """No record may have it."""
         self.magic = MAGIC_V2 if self.is_long else MAGIC_V1
         self.overhead_bytes = RECORD_V4.size + len(self.field) + 2
         self.index_prefix_hash = extend_hash(0, name + "#")

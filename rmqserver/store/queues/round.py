@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqserver.core import IndexItem
-
 if TYPE_CHECKING:
     from rmqserver.store.disk.checkpoint import Checkpoint
     from rmqserver.store.queues.consume_queue import ConsumeQueue
@@ -33,7 +31,8 @@ class Round(msgspec.Struct, gc=False):
     end_offset: int
     last_record_offset: int
     marks: list[Mark]
-    index_items: list[IndexItem]
+    index_entries: bytes
+    """As ``core.pack_entries`` has them."""
     arrivals: list[Arrival] = []
     """What readers now see of the round; the consume queues fill it in."""
 

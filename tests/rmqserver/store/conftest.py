@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rmqproto.message.record import host_bytes
+from rmqserver.core import Appended
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode, StoreOptions
-from rmqserver.store.results import Appended
 from rmqserver.store.retention import CleanReport
 from tests.support.clock import Clock
 

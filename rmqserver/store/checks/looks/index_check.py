@@ -7,8 +7,10 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 
-from rmqserver.core import INDEX_UNIT, NO_TAG, IndexItem, entries, index_units, seconds_since
+from rmqserver.core import ENTRY, INDEX_UNIT, OF_NO_KEY, OF_TAG, index_units, log_offsets_of, seconds_since
 from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.index.found_counts import Counts
 from rmqserver.store.index.index_file import (
@@ -91,49 +93,46 @@ class CheckedIndexFile:
         self._pages = bytearray(found.slot_count // _SLOTS_PER_PAGE + 1)
         self._used_count = 0
 
-    def take_at_once(self, items: list[IndexItem]) -> bool:
+    def take_at_once(self, entries: bytes) -> bool:
         """Takes the next messages of the log if the file has exactly their entries. False if they are to be taken one
         by one."""
-        found = self.found
-        if not found.first_offset < items[0][1] <= items[-1][1] < found.last_offset:
+        found, log_offsets = self.found, log_offsets_of(entries)
+        if not found.first_offset < log_offsets[0] <= log_offsets[-1] < found.last_offset:
             return False
         if not self._has_tags:
-            items = [(*item[:5], NO_TAG) for item in items]
+            entries = _without(entries, OF_TAG)
         room = found.entry_count + 1 - self._number
-        made = index_units(
-            items, memoryview(self._slots), found.slot_count, self._pages, self._number, room, self._begin_ms
+        units, used_count, done = index_units(
+            entries, memoryview(self._slots), found.slot_count, self._pages, self._number, room, self._begin_ms
         )
-        if made is None:
-            return False
-        units, used_count, done = made
-        if done < len(items) or found.file.pread(len(units), found.units_at + INDEX_UNIT.size * self._number) != units:
+        place = found.units_at + INDEX_UNIT.size * self._number
+        if done < len(entries) or found.file.pread(len(units), place) != units:
             for key_hash, _, _, previous in reversed(list(INDEX_UNIT.iter_unpack(units))):
                 self._slots[key_hash % found.slot_count] = previous
             return False
         self._number += len(units) // INDEX_UNIT.size
         self._used_count += used_count
-        self._newest = items[-1][1]
+        self._newest = log_offsets[-1]
         return True
 
-    def take(self, item: IndexItem) -> None:
+    def take(self, log_offset: int, store_ms: int, hashes: Sequence[int], *, has_tag: bool) -> None:
         """Takes the next message of the log in this file."""
-        log_offset, found = item[1], self.found
+        found = self.found
         if log_offset in (found.first_offset, found.last_offset):
-            self._ends_ms[log_offset] = item[2]
+            self._ends_ms[log_offset] = store_ms
             if log_offset == found.first_offset:
-                self._begin_ms = item[2]
+                self._begin_ms = store_ms
         self._pass_over(log_offset)
         if self.problem is not None:
             return
         first, told = self._number, []
-        seconds = seconds_since(self._begin_ms, item[2])
+        seconds = seconds_since(self._begin_ms, store_ms)
         while (entry := self._next()) is not None and entry[1] == log_offset:
             if entry[2] != seconds and (self._number, entry[2]) != (1, self._apaches_first_seconds):
                 self._differs("an entry has another time than its message", first)
             told.append(entry[0])
             self._advance(entry)
-        hashes, _ = entries([item])
-        if told != hashes and not self._is_usual(told, hashes, log_offset, has_tag=item[5] != NO_TAG):
+        if told != hashes and not self._is_usual(told, hashes, log_offset, has_tag=has_tag):
             self._differs(f"the entries are not those of the message at log offset {log_offset}", first)
         self._newest = log_offset
 
@@ -210,6 +209,13 @@ class CheckedIndexFile:
         return None if told == really else ("its header is not that of its entries", 0)
 
 
+def _without(entries: bytes, kind: int) -> bytes:
+    """The entries of other kinds."""
+    if kind not in memoryview(entries).cast("I")[1::6].tolist():
+        return entries
+    return b"".join(ENTRY.pack(*entry) for entry in ENTRY.iter_unpack(entries) if entry[1] != kind)
+
+
 class IndexCheck:
     """``take`` the results of ``QueueCheck.take``, in log order, then ``finish``. ``outside_count`` counts messages
     before the first entry and between two files, ``behind_count`` those behind the last entry; ``outside_at`` and
@@ -228,16 +234,17 @@ class IndexCheck:
                 self.files.append(CheckedIndexFile(found, self.files[-1] if self.files else None, min_offset))
         self._at = 0
 
-    def take(self, items: list[IndexItem]) -> None:
-        keyed = [item for item in items if item[3] or item[4] or item[5] != NO_TAG]
+    def take(self, entries: bytes) -> None:
+        keyed = _without(entries, OF_NO_KEY)
         file = self.files[self._at] if self._at < len(self.files) else None
         if not keyed or (file is not None and file.problem is None and file.take_at_once(keyed)):
             return
-        for item in keyed:
-            self._take(item)
+        for (log_offset, store_ms), of_message in groupby(ENTRY.iter_unpack(keyed), itemgetter(2, 3)):
+            hashes, kinds, _, _ = zip(*of_message, strict=True)
+            self._take(log_offset, store_ms, list(hashes), has_tag=OF_TAG in kinds)
 
-    def _take(self, item: IndexItem) -> None:
-        log_offset, files = item[1], self.files
+    def _take(self, log_offset: int, store_ms: int, hashes: list[int], *, has_tag: bool) -> None:
+        files = self.files
         while self._at < len(files) and log_offset > files[self._at].found.last_offset:
             self._finish_one()
         if self._at == len(files):
@@ -249,7 +256,7 @@ class IndexCheck:
         else:
             for file in files[self._at : self._at + 2]:
                 if file.problem is None and file.found.first_offset <= log_offset:
-                    file.take(item)
+                    file.take(log_offset, store_ms, hashes, has_tag=has_tag)
 
     def finish(self) -> None:
         """Call it at the end of the log."""

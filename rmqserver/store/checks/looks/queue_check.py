@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.message.properties import message_keys
 from rmqproto.names import SCHEDULE_TOPIC
-from rmqserver.core import IndexItem
+from rmqserver.core import IndexItem, pack_entries
 from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.looks.log_walk import LogStretch
 from rmqserver.store.disk.disk import Disk
@@ -255,8 +255,8 @@ class QueueCheck:
         """Messages whose units point to a place without a record: by the start of the stretch (for those behind the
         log, its end), then topic and queue."""
 
-    def take(self, records: Sequence[FoundRecord]) -> list[IndexItem]:
-        """Takes the next records. Returns what the index must hold for them."""
+    def take(self, records: Sequence[FoundRecord]) -> bytes:
+        """Takes the next records. Returns the index entries that they call for."""
         topics, levels, has_queues = self.topics, self._options.delay_levels_ms, self._has_queues
         items: list[IndexItem] = []
         for found in records:
@@ -288,7 +288,7 @@ class QueueCheck:
         self._since_sweep += len(records)
         if self._since_sweep >= RECORDS_PER_SWEEP:
             self._sweep()
-        return items
+        return pack_entries(items)
 
     def _take_light(self, found: FoundRecord, unit: bytes) -> None:
         for name, queue_offset in light_units_untrusted(found.topic, found.properties):

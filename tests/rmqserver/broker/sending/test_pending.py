@@ -19,12 +19,12 @@ from rmqserver.broker.sending.properties import waits_until_safe, wants_safe
 from rmqserver.broker.sending.send import SendOutcome
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.core import Appended
 from rmqserver.doors.remoting.sent_answers import SentAnswers
 from rmqserver.remoting.answer import Request, success
 from rmqserver.store.log.flusher import Flusher
 from rmqserver.store.message_store import MessageStore, StoreParts
 from rmqserver.store.options import FlushMode, StoreOptions
-from rmqserver.store.results import Appended
 from tests.rmqserver.broker.golden_state import ok
 from tests.rmqserver.broker.messaging import send, stored, text
 from tests.rmqserver.store.conftest import put

@@ -12,13 +12,13 @@ from rmqproto.headers.transactions import COMMIT, CheckTransactionHeader, EndTra
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
+from rmqserver.core import Appended
 from rmqserver.remoting.connection import Connection
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.options import FlushMode, StoreOptions
-from rmqserver.store.results import Appended
 from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.store.conftest import HOST
 from tests.support.clock import Clock

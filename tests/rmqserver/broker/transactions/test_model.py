@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC
-from rmqserver.store.results import Appended
+from rmqserver.core import Appended
 from tests.rmqserver.broker.transactions.bench import TIMEOUT_MS, Asked, Bench
 
 CHECKS_MAX = 15

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_id, extend_hash_utf8, extend_hashes_id, java_hash
-from rmqserver.core import IndexItem, simple
+from rmqserver.core import ENTRY, IndexItem, pack_entries, simple
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.index import live_file
 from rmqserver.store.index.index import Index
@@ -37,7 +37,7 @@ def item(log_offset: int, properties: bytes, at_ms: int = NOW_MS) -> IndexItem:
 
 def test_bytes_are_those_of_apache(tmp_path: Path) -> None:
     index = make_index(tmp_path)
-    index.put([item(0x400, b"KEYS\x01k1\x02")])
+    index.put(pack_entries([item(0x400, b"KEYS\x01k1\x02")]))
     save(index)
     path = next((tmp_path / "index").iterdir())
     assert len(path.name) == 17
@@ -81,7 +81,7 @@ def test_hashing_bytes_is_hashing_text(text: str) -> None:
 
 def test_unique_key_keys_and_tag_are_entries_in_this_order(tmp_path: Path) -> None:
     index = make_index(tmp_path)
-    index.put([item(0, b"KEYS\x01a  b\x02UNIQ_KEY\x01u\x02TAGS\x01t\x02")])
+    index.put(pack_entries([item(0, b"KEYS\x01a  b\x02UNIQ_KEY\x01u\x02TAGS\x01t\x02")]))
     save(index)
     data = next((tmp_path / "index").iterdir()).read_bytes()
     hashes = [struct.unpack_from(">i", data, 20_000_040 + 20 * number)[0] for number in range(1, 5)]
@@ -94,7 +94,7 @@ def test_unique_key_keys_and_tag_are_entries_in_this_order(tmp_path: Path) -> No
 def test_a_full_file_is_followed_by_another_and_both_are_searched(tmp_path: Path) -> None:
     index = make_index(tmp_path, slots=3, units=5)
     for number in range(20):
-        index.put([item(number * 100, b"UNIQ_KEY\x01u%d\x02KEYS\x01same\x02" % number)])
+        index.put(pack_entries([item(number * 100, b"UNIQ_KEY\x01u%d\x02KEYS\x01same\x02" % number)]))
         if number % 7 == 0:
             save(index)
     save(index)
@@ -109,7 +109,7 @@ def test_entries_are_found_while_their_snapshot_waits_to_be_written(tmp_path: Pa
     """Another thread writes it. Until then a message was not found by its key, seldom enough to look like a mistake."""
     index = make_index(tmp_path, slots=3, units=5)
     for number in range(7):
-        index.put([item(number * 100, b"KEYS\x01same\x02")])
+        index.put(pack_entries([item(number * 100, b"KEYS\x01same\x02")]))
     snapshots = index.snapshots()
     assert index.query("TopicTest", "same", 100, 0, FOREVER) == [number * 100 for number in reversed(range(7))]
     for snapshot in snapshots:
@@ -142,7 +142,7 @@ def test_files_are_the_same_whatever_is_put_at_once(units: int, items: list[Inde
             index = make_index(Path(folder), slots=3, units=units)
             at = 0
             for size in [*sizes, *[len(items)]]:
-                index.put(items[at : at + size])
+                index.put(pack_entries(items[at : at + size]))
                 at += size
             save(index)
             return [path.read_bytes() for path in sorted(Path(folder, "index").iterdir())]
@@ -156,25 +156,24 @@ def test_files_are_the_same_whatever_is_put_at_once(units: int, items: list[Inde
 
 def test_the_native_part_refuses_what_would_write_beside_its_memory() -> None:
     index_units = pytest.importorskip("rmqserver.core._core").index_units
-    slots, fits = memoryview(bytearray(4 * 2000)).cast("i"), [item(0, b"KEYS\x01k\x02")]
-    assert index_units(fits, slots, 2000, bytearray(2), 1, 9, NOW_MS) is not None
+    slots, fits = memoryview(bytearray(4 * 2000)).cast("i"), pack_entries([item(0, b"KEYS\x01k\x02")])
+    assert index_units(fits, slots, 2000, bytearray(2), 1, 9, NOW_MS)[1:] == (1, ENTRY.size)
     with pytest.raises(ValueError, match="fewer"):
         index_units(fits, slots, 2001, bytearray(2), 1, 9, NOW_MS)
     with pytest.raises(ValueError, match="fewer"):
         index_units(fits, slots, 2000, bytearray(1), 1, 9, NOW_MS)
-    for odd in ([()], [None], [(1, 2, 3, "text", b"", -1)], [(1, 1 << 70, 3, b"", b"", -1)]):
-        with pytest.raises((TypeError, OverflowError)):
-            index_units(odd, slots, 2000, bytearray(2), 1, 9, NOW_MS)
-    assert index_units(fits * 9, slots, 2000, bytearray(2), 1, 8, NOW_MS) is None  # no room
-    assert index_units([item(0, "KEYS\x01ключ\x02".encode())], slots, 2000, bytearray(2), 1, 8, NOW_MS) is None
+    for entries, number, room in ((fits[:-1], 1, 9), (fits, 0, 9), (fits, 2, (1 << 31) - 2)):
+        with pytest.raises(ValueError, match="no whole entries"):
+            index_units(entries, slots, 2000, bytearray(2), number, room, NOW_MS)
+    assert index_units(fits, slots, 2000, bytearray(2), 2, -1, NOW_MS) == (b"", 0, 0)  # no room
 
 
 def test_a_loaded_file_takes_more_entries(tmp_path: Path) -> None:
     index = make_index(tmp_path, slots=3)
-    index.put([item(0, b"KEYS\x01k\x02")])
+    index.put(pack_entries([item(0, b"KEYS\x01k\x02")]))
     save(index)
     again = make_index(tmp_path, slots=3)
-    again.put([item(100, b"KEYS\x01k\x02")])
+    again.put(pack_entries([item(100, b"KEYS\x01k\x02")]))
     save(again)
     assert make_index(tmp_path, slots=3).query("TopicTest", "k", 10, 0, FOREVER) == [100, 0]
 
@@ -182,22 +181,22 @@ def test_a_loaded_file_takes_more_entries(tmp_path: Path) -> None:
 def test_replay_puts_no_message_twice(tmp_path: Path) -> None:
     index = make_index(tmp_path)
     items = [item(offset, b"KEYS\x01k\x02") for offset in (0, 100, 200)]
-    index.put(items)
-    index.put(items)
+    index.put(pack_entries(items))
+    index.put(pack_entries(items))
     assert index.query("TopicTest", "k", 10, 0, FOREVER) == [200, 100, 0]
 
 
 def test_a_time_range_finds_what_lies_in_it(tmp_path: Path) -> None:
     index = make_index(tmp_path)
     for second in range(10):
-        index.put([item(second * 100, b"KEYS\x01k\x02", at_ms=NOW_MS + second * 1000)])
+        index.put(pack_entries([item(second * 100, b"KEYS\x01k\x02", at_ms=NOW_MS + second * 1000)]))
     assert index.query("TopicTest", "k", 10, NOW_MS + 3000, NOW_MS + 5000) == [500, 400, 300]
     assert index.query("TopicTest", "k", 2, 0, FOREVER) == [900, 800]
 
 
 def test_after_a_crash_a_file_younger_than_the_checkpoint_is_not_trusted(tmp_path: Path) -> None:
     index = make_index(tmp_path)
-    index.put([item(0, b"KEYS\x01k\x02")])
+    index.put(pack_entries([item(0, b"KEYS\x01k\x02")]))
     save(index)
     trusted = Index(index.directory, 5_000_000, 100, OsDisk(), lambda: NOW_MS)
     trusted.load(trusted_until_ms=NOW_MS, read_only=False)
@@ -210,7 +209,7 @@ def test_after_a_crash_a_file_younger_than_the_checkpoint_is_not_trusted(tmp_pat
 
 def test_a_damaged_chain_ends_and_does_not_loop(tmp_path: Path) -> None:
     index = make_index(tmp_path, slots=1)
-    index.put([item(offset, b"KEYS\x01k\x02") for offset in (0, 100, 200)])
+    index.put(pack_entries([item(offset, b"KEYS\x01k\x02") for offset in (0, 100, 200)]))
     save(index)
     path = next((tmp_path / "index").iterdir())
     data = bytearray(path.read_bytes())
@@ -222,7 +221,7 @@ def test_a_damaged_chain_ends_and_does_not_loop(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [-1, 0, 11, 1 << 30])
 def test_a_damaged_count_of_entries_stops_neither_puts_nor_looks(tmp_path: Path, count: int) -> None:
     index = make_index(tmp_path, slots=7, units=10)
-    index.put([item(100 * number, b"KEYS\x01k%d\x02" % number) for number in range(1, 6)])
+    index.put(pack_entries([item(100 * number, b"KEYS\x01k%d\x02" % number) for number in range(1, 6)]))
     save(index)
     path = next((tmp_path / "index").iterdir())
     data = bytearray(path.read_bytes())
@@ -230,7 +229,7 @@ def test_a_damaged_count_of_entries_stops_neither_puts_nor_looks(tmp_path: Path,
     path.write_bytes(data)
     index = make_index(tmp_path, slots=7, units=10)
     index.query("TopicTest", "k1", 10, 0, FOREVER)
-    index.put([item(1000, b"KEYS\x01new\x02")])
+    index.put(pack_entries([item(1000, b"KEYS\x01new\x02")]))
     assert index.query("TopicTest", "new", 10, 0, FOREVER) == [1000]
 
 
@@ -238,12 +237,12 @@ def test_kills_between_a_roll_and_its_snapshot_double_no_entry(tmp_path: Path) -
     """The new file exists but is empty, and the old one is not full on the disk yet. Each such kill used to leave one
     more empty file, and the last message's entries twice."""
     save(first := make_index(tmp_path, units=4))
-    first.put([item(100, b"UNIQ_KEY\x01A\x02")])
+    first.put(pack_entries([item(100, b"UNIQ_KEY\x01A\x02")]))
     save(first)
     messages = [item(200 + number, b"UNIQ_KEY\x01U%d\x02" % number) for number in range(3)]
     for _ in range(3):
         index = make_index(tmp_path, units=4)
-        index.put([item(100, b"UNIQ_KEY\x01A\x02"), *messages])
+        index.put(pack_entries([item(100, b"UNIQ_KEY\x01A\x02"), *messages]))
         offsets = [
             struct.unpack(">iqii", file.unit(number))[1]
             for file in index.files

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.message.record import decode_record_untrusted
+from rmqserver.core import Appended
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues.light import light_names, light_units_untrusted
-from rmqserver.store.results import Appended, GetStatus, MessageRefused, PutStatus
+from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
 from tests.rmqserver.store.conftest import HOST, TINY, put
 from tests.rmqserver.store.golden import SIZES, unpack
 
