@@ -6,14 +6,17 @@ for that by ziglang's clang with its checks of addresses and for undefined behav
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import logging
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 from fuzz.targets import TARGETS, seeds
 from hatch_build import build_command
@@ -109,11 +112,7 @@ def _fuzz(name: str, core: str, options: list[str]) -> None:
 
     if _is_of_core(name):
         _import_anew()
-        spec = importlib.util.spec_from_file_location(CORE, core)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[CORE] = native = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(native)
+        sys.meta_path.insert(0, _InsteadOfCore(core))
         from fuzz import targets
     else:
         with atheris.instrument_imports(include=list(WATCHED), enable_loader_override=False):
@@ -124,6 +123,16 @@ def _fuzz(name: str, core: str, options: list[str]) -> None:
     target = targets.TARGETS[name]
     atheris.Setup([sys.argv[0], *options], lambda data: targets.run_one(target, data))
     atheris.Fuzz()
+
+
+class _InsteadOfCore:
+    """Finds another file for the module of the native core."""
+
+    def __init__(self, path: str):
+        self._path = path
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        return spec_from_file_location(name, self._path) if name == CORE else None
 
 
 def _import_anew() -> None:

@@ -2,16 +2,22 @@
 checks of addresses and for undefined behaviour, whose libraries were loaded before Python. What the tests start has the
 usual core, and no such libraries."""
 
-import importlib.util
 import os
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from types import ModuleType
 
-NAME = "rmqserver.core._core"
+CORE = os.environ.pop("CHECKED_CORE")
 
-_spec = importlib.util.spec_from_file_location(NAME, os.environ["CHECKED_CORE"])
-assert _spec is not None
-assert _spec.loader is not None
-sys.modules[NAME] = _module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-os.environ.pop("LD_PRELOAD", None)
-os.environ.pop("PYTHONMALLOC", None)
+
+class CheckedCore:
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        return spec_from_file_location(name, CORE) if name == "rmqserver.core._core" else None
+
+
+sys.meta_path.insert(0, CheckedCore)
+for _name in ("LD_PRELOAD", "PYTHONMALLOC"):
+    os.environ.pop(_name, None)
