@@ -21,6 +21,8 @@ try:
     from rmqserver.core._core import (
         FrameCutter,
         PlainPulls,
+        PlainSends,
+        Puts,
         RoundBuffer,
         cut_signed,
         index_units,
@@ -29,7 +31,16 @@ try:
     )
 except ImportError:  # installed without a C compiler
     from rmqserver.core.round_buffer import RoundBuffer
-    from rmqserver.core.simple import FrameCutter, PlainPulls, cut_signed, index_units, plain_records, take_wanted
+    from rmqserver.core.simple import (
+        FrameCutter,
+        PlainPulls,
+        PlainSends,
+        Puts,
+        cut_signed,
+        index_units,
+        plain_records,
+        take_wanted,
+    )
 
 IS_NATIVE = index_units is not simple.index_units
 NAME = "native" if IS_NATIVE else "python"
@@ -49,6 +60,8 @@ __all__ = [
     "FrameCutter",
     "IndexItem",
     "PlainPulls",
+    "PlainSends",
+    "Puts",
     "RoundBuffer",
     "cut_signed",
     "index_units",

@@ -288,6 +288,7 @@ PyMODINIT_FUNC PyInit__core(void) {
     prepare_crc32();
     prepare_values();
     PyObject *module = PyModule_Create(&definition);
-    if (module && (add_frame_cutter(module) || add_plain_pulls(module) || add_round_buffer(module))) Py_CLEAR(module);
+    if (module && (add_frame_cutter(module) || add_plain_pulls(module) || add_round_buffer(module) ||
+                   add_plain_sends(module))) Py_CLEAR(module);
     return module;
 }

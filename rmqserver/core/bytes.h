@@ -193,4 +193,44 @@ int cut_values(Text header, const Text *keys, ptrdiff_t count, Value *values);
 char *put_value(char *to, const Value *value);
 
 int is_spelled(const Value *value, Text text);
+
+// --- send_header.c
+
+#define SEND_NAMES 14
+#define ANSWER_PIECES 6
+#define ONEWAY 2  // of a request's flag
+
+typedef struct {
+    Text names[2][SEND_NAMES];  // of SendHeader's fields on the wire: those of code 10, and those of 310 and 320
+    Text marks[32];  // names of properties with which a message asks for more than to be stored
+    ptrdiff_t mark_count;
+} SendRules;
+typedef struct {
+    int32_t opaque, queue_id, sys_flag, flag, reconsume_times;
+    int64_t born_ms;
+    int is_oneway, is_batch, waits_until_safe;
+    Text topic;  // in the header
+    Text properties, unique_key;  // in the room; the properties end with a separator
+} Send;
+
+// Whether the beginning of a JSON header may be that of a send.
+int may_be_send(Text header);
+
+// Reads a send that asks only to be stored. 0 if it is none, or if that is not certain. ``room`` is for its properties: the
+// header's size and one byte more.
+int read_send(Text header, const SendRules *rules, char *room, Send *send);
+
+typedef struct {
+    int32_t opaque, queue_id;
+    int64_t queue_offset;
+    const int64_t *log_offsets;
+    ptrdiff_t count;
+    Text host, unique_key;  // the key may lack
+} Answer;
+
+// A frame with what the pieces say: before the message ids, the queue id, the queue offset, the unique key (left out with it)
+// and the opaque; behind that.
+char *put_answer(char *to, const Answer *answer, const Text *pieces);
+
+ptrdiff_t answer_room(const Answer *answer, const Text *pieces);
 #endif

@@ -10,6 +10,10 @@ static inline Text text_of(PyObject *bytes) { return (Text){PyBytes_AS_STRING(by
 // Sets the texts of a tuple of bytes, or None where it ``may_lack`` one. -1 for anything else, and for more than ``max``.
 int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack);
 
+// An attribute; -1 if it cannot be read as that.
+int is_true(PyObject *owner, PyObject *name);
+int get_number(PyObject *owner, PyObject *name, long long *number);
+
 // --- round_buffer.c
 
 extern PyTypeObject RoundBufferType;
@@ -38,6 +42,11 @@ typedef struct Taker {
 extern PyTypeObject TakerType;
 
 int add_frame_cutter(PyObject *module);
+
+// --- plain_sends.c
+
+int add_plain_sends(PyObject *module);
+
 // --- plain_pulls.c
 
 int add_plain_pulls(PyObject *module);

@@ -65,7 +65,7 @@ int odd_hash(uint32_t *hash, Text text) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static int is_true(PyObject *owner, PyObject *name) {
+int is_true(PyObject *owner, PyObject *name) {
     PyObject *value = PyObject_GetAttr(owner, name);
     if (!value) return -1;
     int found = PyObject_IsTrue(value);
@@ -73,7 +73,7 @@ static int is_true(PyObject *owner, PyObject *name) {
     return found;
 }
 
-static int get_number(PyObject *owner, PyObject *name, long long *number) {
+int get_number(PyObject *owner, PyObject *name, long long *number) {
     PyObject *value = PyObject_GetAttr(owner, name);
     if (!value) return -1;
     *number = PyLong_AsLongLong(value);

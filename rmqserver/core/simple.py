@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from itertools import compress, islice, repeat
 from operator import add, gt
+from typing import Any
 
 from rmqproto.filters.message_filter import AcceptsRawProperties, AcceptsValues
 from rmqproto.java.java_hash import SIGN, abs_hash, extend_hash_utf8, extend_hashes_id
@@ -242,6 +244,57 @@ class PlainPulls:
 
     def forget(self) -> None:
         """Drops all plans."""
+
+
+# --- sends -----------------------------------------------------------------------------------------------------------
+
+
+class Puts:
+    """Sends that were taken in a round. Here there are none."""
+
+    count = 0
+
+    def all(self) -> list[tuple[Any, int, int, bytes, int, int, bytes, list[int] | None]]:
+        """Of each: connection, opaque, queue id, store host, log offset, queue offset, unique key (empty if it has
+        none), and if it is a batch, the log offsets of its messages."""
+        return []
+
+
+class PlainSends:
+    """A taker of frames: of sends, one message or a batch, that ask only to be stored, in a topic and a queue that are
+    open, and plain in ``targets``. All others are left to the service; here, all are. What it took in a round becomes
+    Puts."""
+
+    def __init__(
+        self,
+        round_buffer: object,
+        topics: Mapping[str, object],
+        targets: Mapping[str, object],
+        address: object,
+        next_unique_id: Callable[[], str],
+        names: tuple[bytes, ...],
+        names_v2: tuple[bytes, ...],
+        asking_names: tuple[bytes, ...],
+        repeat_mark: bytes,
+        unusual_sys_flag: int,
+        /,
+    ):
+        """``names`` and ``names_v2`` are those of SendHeader's fields on the wire. A message that has one of
+        ``asking_names``, a batch that contains ``repeat_mark``, or a bit of ``unusual_sys_flag`` is not plain."""
+
+    def configure(self, added_properties: bytes, answer_pieces: tuple[bytes, ...], knows_safe: bool, /) -> None:
+        """Before anything is taken. The properties go behind those of each message, but of a batch; for the pieces see
+        ``answer_templates.sent_pieces``. ``knows_safe``: safe means more than written."""
+
+    def take_written(self) -> Puts | None:
+        """The puts of this round that are answered when they are written."""
+
+    def take_safe(self) -> Puts | None:
+        """Those that are answered when they are safe."""
+
+    def answers(self, puts: Puts, /) -> list[tuple[Any, bytes]]:
+        """What each connection is sent when the puts are stored. A connection may come again."""
+        return []
 
 
 # --- signed fields ---------------------------------------------------------------------------------------------------

@@ -302,7 +302,8 @@ class Connection:
                 self.flush()
 
     put_out = send
-    """Sends bytes that are no answer of the remoting protocol; a subclass may count those."""
+    """Sends bytes that a subclass does not count as an answer: others than those of the remoting protocol, and answers
+    to what no gate has let in."""
 
     def stop(self) -> None:
         """Call it while bytes are handled: what the cutter holds of them comes in the next turn."""

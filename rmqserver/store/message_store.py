@@ -163,6 +163,7 @@ class MessageStore:
         self._when_indexed: list[Callable[[], None]] = []
         self._checkpointer: Checkpointer | None = None
         # The hot path calls these objects directly; see Appender for the contracts.
+        self.round = self._appender.round
         self.append = self._appender.append
         self.append_batch = self._appender.append_batch
         self.commit = self._appender.commit

@@ -86,6 +86,13 @@ class PendingPuts:
         self._replicas = replicas
         self._waits_for_flush = store.options.flush_mode is FlushMode.SYNC
         self._unsafe: deque[_Unsafe] = deque()
+        self._collect: Callable[[], None] | None = None
+        self._answer_puts: Callable[[Outcome, PendingPut], None] | None = None
+
+    def collect_from(self, collect: Callable[[], None], answer_puts: Callable[[Outcome, PendingPut], None]) -> None:
+        """``collect`` is called at the end of each round, to append puts that are kept elsewhere: many of them as one,
+        of ``answer_puts`` and an object that has their ``count``."""
+        self._collect, self._answer_puts = collect, answer_puts
 
     def wait(self, on_done: OnDone, *, until_safe: bool) -> None:
         """Calls ``on_done`` once, when what this round appended so far is written, or safe, or lost."""
@@ -106,6 +113,8 @@ class PendingPuts:
 
     def end_round(self) -> None:
         """Writes what the round appended, and ends the puts for which that is enough."""
+        if self._collect is not None:
+            self._collect()
         written, unsafe = self.when_written, self.when_safe
         started_s = time.monotonic()
         try:
@@ -120,7 +129,7 @@ class PendingPuts:
                         put[0](STORED, put)
                     except Exception:  # one failing answer must not keep the others from theirs
                         log.exception("event=put-not-answered")
-                self._stats.put_times.note(int((time.monotonic() - started_s) * 1e6), len(written))
+                self._note_time(started_s, written)
             if unsafe:
                 self._unsafe.append(_Unsafe(self._store.written_offset, started_s, unsafe.copy()))
         written.clear()
@@ -134,7 +143,7 @@ class PendingPuts:
             while self._unsafe and self._unsafe[0].end_offset <= safe_offset:
                 _, written_s, puts = self._unsafe.popleft()
                 _end(puts, STORED)
-                self._note_time(written_s, len(puts))
+                self._note_time(written_s, puts)
         if self._store.flags.bits & NOT_WRITEABLE:
             while self._unsafe:
                 self._lose(self._unsafe.popleft().puts, self._store.unwriteable_reason)
@@ -163,11 +172,15 @@ class PendingPuts:
             self._unsafe.popleft()
             _end(puts, COPY_TIMED_OUT if is_late_copy else FLUSH_TIMED_OUT)
 
-    def _note_time(self, started_s: float, message_count: int) -> None:
-        self._stats.put_times.note(int((time.monotonic() - started_s) * 1e6), message_count)
+    def _note_time(self, started_s: float, puts: list[PendingPut]) -> None:
+        self._stats.put_times.note(int((time.monotonic() - started_s) * 1e6), self._count(puts))
+
+    def _count(self, puts: list[PendingPut]) -> int:
+        many = self._answer_puts
+        return len(puts) if many is None else sum(put[1].count if put[0] is many else 1 for put in puts)
 
     def _lose(self, puts: list[PendingPut], reason: str) -> None:
-        self._stats.put_failed += len(puts)
+        self._stats.put_failed += self._count(puts)
         _end(puts, Outcome(ResponseCode.SERVICE_NOT_AVAILABLE, unavailable_text(self._store, reason)))
 
 

@@ -41,18 +41,19 @@ TIMER_NAMES = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
 UNUSUAL_SYS_FLAG = ~(COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK | HOSTS_V6)
 """A message with one of these bits may be half of a transaction, a batch in one record, or something unknown."""
 
-_NAMES_WITH_A_MEANING = (
-    UNIQUE_KEY, KEYS, TAGS, TRAN_MSG, DELAY, *TIMER_NAMES, f"P(?:{POP_CK[1:]}|{PRODUCER_SEQ[1:]})", LITE_TOPIC,
-    MULTI_DISPATCH, PRIORITY, INNER_NUM, MSG_REGION, TRACE_ON, CLUSTER, WAIT,
+ASKING_NAMES = (
+    TRAN_MSG, DELAY, *TIMER_NAMES, POP_CK, PRODUCER_SEQ, LITE_TOPIC, MULTI_DISPATCH, PRIORITY, INNER_NUM, MSG_REGION,
+    TRACE_ON, CLUSTER,
 )  # fmt: skip
-"""PRODUCER_SEQ shares the branch of POP_CK, so that it costs the properties of plain messages no further look."""
+"""Messages that have one of these ask for more than to be stored."""
 
 # Possessive quantifiers save the notes for backtracking, which would find nothing: no property matches in two ways.
 # Python before 3.11.5 keeps half a property if the outer one is possessive.
 _AGAIN = b"*+" if sys.version_info >= (3, 11, 5) else b"*"
 USUAL = re.compile(
     rb"(?:UNIQ_KEY\x01([0-9A-Za-z]++)\x02|KEYS\x01([^\x02]++)\x02|TAGS\x01([^\x02]++)\x02|WAIT\x01[^\x02]++\x02"
-    rb"|(?!(?:%b)\x01)[^\x01\x02]++\x01[^\x02]++\x02)%b" % ("|".join(_NAMES_WITH_A_MEANING).encode(), _AGAIN)
+    rb"|(?!(?:%b)\x01)[^\x01\x02]++\x01[^\x02]++\x02)%b"
+    % ("|".join((UNIQUE_KEY, KEYS, TAGS, WAIT, *ASKING_NAMES)).encode(), _AGAIN)
 )
 """Matches, in full, the properties of a message that asks only to be stored, and not those of one that is to be
 delayed, is half of a transaction, is sent again ... They end with a separator. The groups are the MessageKeys; the

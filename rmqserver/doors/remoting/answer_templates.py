@@ -42,28 +42,41 @@ POP_FOUND = (
 """To be filled with the members of ``PopAnswer`` except ``order_count_info``, and the opaque."""
 
 
+def sent_pieces(region: str, trace_on: str) -> tuple[bytes, ...]:
+    """What stands before message ids, queue id, queue offset, unique key and opaque, and at the end."""
+    pieces = (
+        f'{{"code":0,"extFields":{{"MSG_REGION":{json.dumps(region)},"TRACE_ON":"{trace_on}","msgId":"',
+        '","queueId":"',
+        '","queueOffset":"',
+        '","transactionId":"',
+        f'"}},"flag":1,"language":"{LANGUAGE}","opaque":',
+        f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}',
+    )
+    return tuple(piece.encode() for piece in pieces)
+
+
 def sent(region: str, trace_on: str, store_host: bytes) -> bytes:
     """A template to be filled with the log offset, the queue id, the queue offset, the unique key and the opaque. The
     unique key must be alphanumeric: it goes between quotes as it is."""
-    return _sent(region, trace_on, f"{store_host.hex().upper()}%016X", ',"transactionId":"%b"')
+    return _sent(region, trace_on, _message_id(store_host), b'","transactionId":"%b')
 
 
 def sent_timer(region: str, trace_on: str, store_host: bytes) -> bytes:
     """As ``sent``, with the recall handle (base64) before the unique key."""
-    message_id = f"{store_host.hex().upper()}%016X"
-    return _sent(region, trace_on, message_id, ',"recallHandle":"%b","transactionId":"%b"')
+    return _sent(region, trace_on, _message_id(store_host), b'","recallHandle":"%b","transactionId":"%b')
 
 
 def sent_batch(region: str, trace_on: str) -> bytes:
     """A template to be filled with the offset message ids, joined by commas, the queue id, the queue offset of the
     first, and the opaque. Such a batch has no unique key of its own."""
-    return _sent(region, trace_on, "%b", "")
+    return _sent(region, trace_on, b"%b", b"")
 
 
-def _sent(region: str, trace_on: str, message_id: str, more: str) -> bytes:
-    fixed = f'{{"MSG_REGION":{json.dumps(region)},"TRACE_ON":"{trace_on}","msgId":"'.replace("%", "%%")
-    template = (
-        f'{{"code":0,"extFields":{fixed}{message_id}","queueId":"%d","queueOffset":"%d"{more}}},"flag":1,'
-        f'"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
-    )
-    return template.encode()
+def _message_id(store_host: bytes) -> bytes:
+    return f"{store_host.hex().upper()}%016X".encode()
+
+
+def _sent(region: str, trace_on: str, message_id: bytes, more: bytes) -> bytes:
+    pieces = (piece.replace(b"%", b"%%") for piece in sent_pieces(region, trace_on))
+    before, queue_id, queue_offset, _, opaque, end = pieces
+    return b"".join((before, message_id, queue_id, b"%d", queue_offset, b"%d", more, opaque, b"%d", end))

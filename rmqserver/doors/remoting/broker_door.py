@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rmqproto.codes import SEND_CODES
 from rmqproto.errors import StorageError
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.plain_acl.plain_gate import PlainGate
@@ -14,6 +15,7 @@ from rmqserver.broker.errors import as_refused
 from rmqserver.doors.remoting.automatic_topics import AutomaticTopics
 from rmqserver.doors.remoting.broker_handlers import broker_handlers
 from rmqserver.doors.remoting.forwarding import Forwarding
+from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.operation import Refused
@@ -34,8 +36,11 @@ class BrokerDoor(Service):
 
     def __init__(self, broker: Broker, nameservers: Outward | None = None):
         """Connections to a master are opened as those to ``nameservers``."""
-        super().__init__("broker", broker_handlers(broker))
         config, auth = broker.config, broker.auth_settings
+        sends = SendHandlers(config, broker.store, broker.pending, broker.address, broker.unique_ids, broker.sends)
+        super().__init__("broker", broker_handlers(broker, sends))
+        if all(self.handlers[code] == sends.send for code in SEND_CODES):  # a member of a set looks at its role first
+            self.offer_frames_to(sends.plain_sends)
         self.broker = broker
         self.idle_max_s = config.server_channel_max_idle_time_s
         self.limits = config

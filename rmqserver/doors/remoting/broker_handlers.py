@@ -19,20 +19,20 @@ from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequ
 from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.doors.remoting.queries import QueryRequests
 from rmqserver.doors.remoting.returned_messages import ReturnRequests
-from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.doors.remoting.slave_refusals import SlaveRefusals
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
+    from rmqserver.doors.remoting.sends import SendHandlers
     from rmqserver.remoting.service import Handler
 
 
-def broker_handlers(broker: Broker) -> dict[int, Handler]:
+def broker_handlers(broker: Broker, sends: SendHandlers) -> dict[int, Handler]:
     reads, subscriptions = broker.reads, broker.pop.lite.subscriptions
     services = (
-        SendHandlers(broker.config, broker.store, broker.pending, broker.address, broker.unique_ids, broker.sends),
+        sends,
         PullRequests(broker.pulls, broker.pull_plans),
         ReturnRequests(broker.send_backs, broker.recalls, broker.replies, broker.config, reads),
         TransactionRequests(broker.transaction_ends, broker.store, reads, broker.pending),

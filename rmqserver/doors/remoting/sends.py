@@ -7,14 +7,23 @@ leave it early. Half messages and timers have a shortcut of their own (``waiting
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import ONEWAY_FLAG, SEND_CODES
-from rmqproto.headers.sending import SendHeader
+from rmqproto.headers.sending import SendHeader, SendHeaderV2
 from rmqproto.message import properties as props
-from rmqserver.broker.sending.properties import UNUSUAL_SYS_FLAG, USUAL, added_by_broker, waits_until_safe
+from rmqserver.broker.sending.pending import STORED, Outcome, PendingPut
+from rmqserver.broker.sending.properties import (
+    ASKING_NAMES,
+    UNUSUAL_SYS_FLAG,
+    USUAL,
+    added_by_broker,
+    waits_until_safe,
+)
 from rmqserver.broker.sending.send import SendOutcome
+from rmqserver.core import IS_NATIVE, PlainSends
 from rmqserver.doors.remoting.sent_answers import SentAnswers
 from rmqserver.operation import Refused
 
@@ -31,6 +40,9 @@ if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore
 
 
+log = logging.getLogger(__name__)
+
+
 class SendHandlers:
     def __init__(
         self, config: BrokerConfig, store: MessageStore, pending: PendingPuts, address: OwnAddress,
@@ -44,6 +56,15 @@ class SendHandlers:
         self._known_targets = sends.known_targets
         self._append = store.append
         self._when_written, self._when_safe = pending.when_written, pending.when_safe
+        self.plain_sends = PlainSends(
+            store.round, store.queues.topics, sends.known_targets, address, unique_ids.next, _names(SendHeader),
+            _names(SendHeaderV2), tuple(name.encode() for name in ASKING_NAMES), f"{props.PRODUCER_SEQ}\x01".encode(),
+            UNUSUAL_SYS_FLAG,
+        )  # fmt: skip
+        """Takes plain sends before they come here."""
+        self._puts_answer = self._answer_puts  # one object, by which `pending` knows it
+        if IS_NATIVE:
+            pending.collect_from(self._collect, self._puts_answer)
         sends.on_settings_changed.append(self._settings_changed)
         self._settings_changed()
 
@@ -55,6 +76,7 @@ class SendHandlers:
         added = added_by_broker(self._config)
         self._answers = SentAnswers(added[props.MSG_REGION], added[props.TRACE_ON])
         self._answer_plain = self._answers.plain
+        self.plain_sends.configure(self._added_bytes, self._answers.pieces, self._knows_safe)
 
     def send(self, request: Request[SendHeader], connection: Connection) -> None:
         header = request.header
@@ -100,6 +122,23 @@ class SendHandlers:
                     (self._answer_plain, connection, request.opaque, store_host, appended, queue_id, unique_key)
                 )
 
+    # --- what the native core took ---------------------------------------------------------------------------------
+
+    def _collect(self) -> None:
+        if (puts := self.plain_sends.take_written()) is not None:
+            self._when_written.append((self._puts_answer, puts))
+        if (puts := self.plain_sends.take_safe()) is not None:
+            self._when_safe.append((self._puts_answer, puts))
+
+    def _answer_puts(self, outcome: Outcome, put: PendingPut) -> None:
+        _, puts = put
+        answers = self.plain_sends.answers(puts) if outcome is STORED else self._answers.of_puts(outcome, puts)
+        for connection, frames in answers:
+            try:
+                connection.put_out(frames)
+            except Exception:  # one failing answer must not keep the others from theirs
+                log.exception("event=put-not-answered")
+
     # --- messages that are not plain ---------------------------------------------------------------------------------
 
     def _send_unusual(
@@ -128,3 +167,7 @@ class SendHandlers:
 
     def _on_sent(self, request: Request[SendHeader], connection: Connection) -> OnSent | None:
         return None if request.is_oneway else partial(self._answers.when_done, request, connection)
+
+
+def _names(header: type[SendHeader]) -> tuple[bytes, ...]:
+    return tuple(name.encode() for name in header.__struct_encode_fields__)

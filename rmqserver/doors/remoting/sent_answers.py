@@ -4,7 +4,7 @@ Requests with a header codec other than JSON, which are rare, are answered the o
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,11 +13,13 @@ from rmqproto.headers.base import Header, NoFields
 from rmqproto.headers.sending import SendAnswer
 from rmqserver.broker.sending.pending import STORED, OnDone, Outcome, PendingPut
 from rmqserver.broker.sending.send import SendOutcome
+from rmqserver.core import Appended
 from rmqserver.doors.remoting import answer_templates
 from rmqserver.doors.remoting.answer_templates import HEAD, HEADS, HEADS_COUNT
 from rmqserver.remoting.answer import Request, answer_frame
 
 if TYPE_CHECKING:
+    from rmqserver.core import Puts
     from rmqserver.remoting.connection import Connection
 
 STORE_HOSTS_MAX = 64
@@ -44,6 +46,7 @@ class SentAnswers:
         self._templates: dict[bytes, bytes] = {}
         self._timer_templates: dict[bytes, bytes] = {}
         self._batch_template = answer_templates.sent_batch(region, trace_on)
+        self.pieces = answer_templates.sent_pieces(region, trace_on)
 
     def plain(self, outcome: Outcome, put: PendingPut) -> None:
         """Answers a plain JSON request. ``put`` holds, after this function: connection, opaque, store host, where the
@@ -72,6 +75,14 @@ class SentAnswers:
             request = Request(code=0, opaque=opaque, header=NoFields())
             sent = SendOutcome(appended, queue_id, store_host, unique_key.decode(), handle.decode())
             connection.send(_frame(request, outcome, self._answer(sent)))
+
+    def of_puts(self, outcome: Outcome, puts: Puts) -> Iterator[tuple[Connection, bytes]]:
+        """The answers to plain sends that the native core took, if they are not simply stored."""
+        for connection, opaque, queue_id, store_host, log_offset, queue_offset, unique_key, batch in puts.all():
+            request = Request(code=0, opaque=opaque, header=_NO_FIELDS)
+            appended = Appended(log_offset, 0, queue_offset)
+            sent = SendOutcome(appended, queue_id, store_host, unique_key.decode() or None, batch=batch)
+            yield connection, _frame(request, outcome, self._answer(sent))
 
     def when_done(self, request: Request[Any], connection: Connection, sent: SendOutcome) -> OnDone:
         """The function that answers a batch, or a request that is not plain."""

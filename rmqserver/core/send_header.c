@@ -1,0 +1,366 @@
+// Reads the JSON headers of sends, and writes their answers. It takes a header only if it is certain how the service would
+// read it, by its typed decoder and by its forgiving way alike: everything else is left to these.
+#include "bytes.h"
+
+#define UNIQUE_KEY_MAX 64
+#define DIGITS_MAX 20  // of an int64, with its sign
+
+enum { TEXT, NUMBER, TRUE, FALSE, NOTHING };
+typedef struct { int kind, has_escapes; Text text; int64_t number; } Scalar;
+typedef struct { const char *at, *end; } Scan;
+
+// The fields of SendHeader, in order.
+enum {
+    PRODUCER_GROUP, TOPIC, DEFAULT_TOPIC, DEFAULT_TOPIC_QUEUE_NUMS, QUEUE_ID, SYS_FLAG, BORN_TIMESTAMP, FLAG, PROPERTIES,
+    RECONSUME_TIMES, UNIT_MODE, MAX_RECONSUME_TIMES, BATCH, BROKER_NAME,
+};
+#define BIT(field) (1u << (field))
+#define ANY_SCALAR (BIT(PRODUCER_GROUP) | BIT(DEFAULT_TOPIC) | BIT(UNIT_MODE) | BIT(BROKER_NAME))  // their values do not matter
+#define NEEDED (BIT(TOPIC) | BIT(QUEUE_ID) | BIT(BORN_TIMESTAMP))
+
+static const Text envelope_names[] = {{"code", 4}, {"opaque", 6}, {"extFields", 9}, {"flag", 4},
+                                      {"version", 7}, {"language", 8}, {"remark", 6}};
+enum { CODE, OPAQUE, EXT_FIELDS, ENVELOPE_FLAG, VERSION, LANGUAGE, REMARK, ENVELOPE_NAMES };
+
+// --- JSON --------------------------------------------------------------------------------------------------------------
+
+static void skip_space(Scan *scan) {
+    while (scan->at < scan->end && (*scan->at == ' ' || *scan->at == '\n' || *scan->at == '\r' || *scan->at == '\t')) scan->at++;
+}
+
+static int take_char(Scan *scan, char wanted) {
+    skip_space(scan);
+    if (scan->at == scan->end || *scan->at != wanted) return 0;
+    scan->at++;
+    return 1;
+}
+
+static int is_next(Scan *scan, char wanted) {
+    skip_space(scan);
+    return scan->at < scan->end && *scan->at == wanted;
+}
+
+// The bytes of the character that is not ASCII; 0 if it is not UTF-8.
+static int utf8_size(const uint8_t *at, ptrdiff_t room) {
+    int size = *at >= 0xF0 ? 4 : *at >= 0xE0 ? 3 : 2;
+    if (*at < 0xC2 || *at > 0xF4 || room < size) return 0;
+    for (int number = 1; number < size; number++)
+        if ((at[number] & 0xC0) != 0x80) return 0;
+    if (size == 3 && ((*at == 0xE0 && at[1] < 0xA0) || (*at == 0xED && at[1] > 0x9F))) return 0;
+    if (size == 4 && ((*at == 0xF0 && at[1] < 0x90) || (*at == 0xF4 && at[1] > 0x8F))) return 0;
+    return size;
+}
+
+// The character of the escape at the backslash, and how long that is; 0 for zero, surrogates, and what is no escape.
+static uint32_t escaped(const char *at, const char *end, int *spelled) {
+    static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    if (end - at < 2 || !at[1]) return 0;
+    if (at[1] != 'u') {
+        const char *found = strchr(names, at[1]);
+        *spelled = 2;
+        return found ? (uint32_t)meant[found - names] : 0;
+    }
+    uint32_t code = 0;
+    *spelled = 6;
+    if (end - at < 6) return 0;
+    for (int number = 2; number < 6; number++) {
+        char c = at[number], small = (char)(c | 0x20);
+        if (c >= '0' && c <= '9') code = code << 4 | (uint32_t)(c - '0');
+        else if (small >= 'a' && small <= 'f') code = code << 4 | (uint32_t)(small - 'a' + 10);
+        else return 0;
+    }
+    return code >= 0xD800 && code < 0xE000 ? 0 : code;
+}
+
+// The scan is behind the first quote, and then behind the last.
+static int take_text(Scan *scan, Scalar *value) {
+    const char *at = scan->at, *end = scan->end;
+    *value = (Scalar){.kind = TEXT, .text = {at, 0}};
+    for (int size; at < end; at += size) {
+        uint8_t c = (uint8_t)*at;
+        size = 1;
+        if (c == '"') {
+            value->text.size = at - value->text.bytes;
+            scan->at = at + 1;
+            return 1;
+        }
+        if (c < 0x20) return 0;
+        if (c == '\\') {
+            value->has_escapes = 1;
+            if (!escaped(at, end, &size)) return 0;
+        } else if (c >= 0x80 && !(size = utf8_size((const uint8_t *)at, end - at))) return 0;
+    }
+    return 0;
+}
+
+static int take_integer(Scan *scan, int64_t *number) {
+    int is_negative = scan->at < scan->end && *scan->at == '-';
+    const char *first = scan->at + is_negative, *at = first;
+    uint64_t value = 0;
+    for (; at < scan->end && *at >= '0' && *at <= '9' && at - first < 19; at++) value = 10 * value + (uint64_t)(*at - '0');
+    if (at == first || (*first == '0' && (at - first > 1 || is_negative))) return 0;
+    if (value > INT64_MAX) return 0;
+    if (at < scan->end && ((*at >= '0' && *at <= '9') || *at == '.' || *at == 'e' || *at == 'E')) return 0;
+    *number = is_negative ? -(int64_t)value : (int64_t)value;
+    scan->at = at;
+    return 1;
+}
+
+static int take_word(Scan *scan, const char *word, ptrdiff_t size) {
+    if (scan->end - scan->at < size || memcmp(scan->at, word, (size_t)size)) return 0;
+    scan->at += size;
+    return 1;
+}
+
+static int take_scalar(Scan *scan, Scalar *value) {
+    if (take_char(scan, '"')) return take_text(scan, value);
+    *value = (Scalar){.kind = NUMBER};
+    if (take_integer(scan, &value->number)) return 1;
+    value->kind = take_word(scan, "true", 4) ? TRUE : take_word(scan, "false", 5) ? FALSE : NOTHING;
+    return value->kind != NOTHING || take_word(scan, "null", 4);
+}
+
+// A number, quoted or not.
+static int number_of(const Scalar *value, int64_t min, int64_t max, int64_t *number) {
+    if (value->kind == NUMBER) {
+        *number = value->number;
+    } else {
+        Scan scan = {value->text.bytes, value->text.bytes + value->text.size};
+        if (value->kind != TEXT || !take_integer(&scan, number) || scan.at != scan.end) return 0;
+    }
+    return *number >= min && *number <= max;
+}
+
+static int bool_of(const Scalar *value, int64_t *found) {
+    Text text = value->text;
+    *found = value->kind == TRUE;
+    if (value->kind != TEXT) return value->kind == TRUE || value->kind == FALSE;
+    *found = is_same(text, (Text){"true", 4}) || is_same(text, (Text){"1", 1});
+    return *found || is_same(text, (Text){"false", 5}) || is_same(text, (Text){"0", 1});
+}
+
+// The scan is behind a brace or a comma, and then behind a key and its colon.
+static int take_key(Scan *scan, Text *key) {
+    Scalar value;
+    if (!take_char(scan, '"') || !take_text(scan, &value) || value.has_escapes || !take_char(scan, ':')) return 0;
+    *key = value.text;
+    return 1;
+}
+
+// --- a send's header ---------------------------------------------------------------------------------------------------
+
+typedef struct {
+    uint32_t seen[2];  // bits of the fields whose names are those of code 10, or those of 310 and 320
+    int64_t numbers[SEND_NAMES];
+    Text topic, properties;
+    int has_escapes;
+} Fields;
+
+static int take_field(Fields *fields, int field, const Scalar *value) {
+    int64_t *number = &fields->numbers[field];
+    if (BIT(field) & ANY_SCALAR) return 1;
+    if (field == TOPIC || field == PROPERTIES) {
+        if (field == TOPIC) fields->topic = value->text;
+        else {
+            fields->properties = value->text;
+            fields->has_escapes = value->has_escapes;
+        }
+        return value->kind == TEXT && !(field == TOPIC && value->has_escapes);
+    }
+    if (field == BATCH) return bool_of(value, number);
+    if (field == BORN_TIMESTAMP) return number_of(value, INT64_MIN, INT64_MAX, number);
+    return (field == MAX_RECONSUME_TIMES && value->kind == NOTHING) || number_of(value, INT32_MIN, INT32_MAX, number);
+}
+
+// Keys nearly always come in the order of the fields, so the search begins behind the last one found.
+static int field_of(Text key, const SendRules *rules, int *family, int *next) {
+    for (int both = 0; both < 2; both++, *family = !*family)
+        for (int number = 0; number < SEND_NAMES; number++) {
+            int field = (*next + number) % SEND_NAMES;
+            if (!is_same(key, rules->names[*family][field])) continue;
+            *next = field + 1;
+            return field;
+        }
+    return -1;
+}
+
+static int take_fields(Scan *scan, const SendRules *rules, Fields *fields) {
+    int family = 1, next = 0;
+    if (!take_char(scan, '{')) return 0;
+    if (take_char(scan, '}')) return 1;
+    do {
+        Text key;
+        Scalar value;
+        if (!take_key(scan, &key) || !take_scalar(scan, &value)) return 0;
+        int field = field_of(key, rules, &family, &next);
+        if (field < 0) continue;
+        if (fields->seen[family] & BIT(field) || !take_field(fields, field, &value)) return 0;
+        fields->seen[family] |= BIT(field);
+    } while (take_char(scan, ','));
+    return take_char(scan, '}');
+}
+
+static int take_envelope(Scan *scan, const SendRules *rules, Fields *fields, int64_t *numbers) {
+    uint32_t seen = 0;
+    if (!take_char(scan, '{')) return 0;
+    do {
+        Text key;
+        Scalar value;
+        int name = 0;
+        if (!take_key(scan, &key)) return 0;
+        while (name < ENVELOPE_NAMES && !is_same(key, envelope_names[name])) name++;
+        if (name < ENVELOPE_NAMES) {
+            if (seen & BIT(name)) return 0;
+            seen |= BIT(name);
+        }
+        if (name == EXT_FIELDS) {
+            if (!is_next(scan, '{') || !take_fields(scan, rules, fields)) return 0;
+        } else {
+            if (!take_scalar(scan, &value)) return 0;
+            if (name == LANGUAGE && (value.kind == TRUE || value.kind == FALSE)) return 0;
+            if (name == REMARK && value.kind != TEXT && value.kind != NOTHING) return 0;
+            if (name < LANGUAGE && !number_of(&value, INT32_MIN, INT32_MAX, &numbers[name])) return 0;
+        }
+    } while (take_char(scan, ','));
+    if (!take_char(scan, '}')) return 0;
+    skip_space(scan);
+    return scan->at == scan->end && !(~seen & (BIT(CODE) | BIT(OPAQUE) | BIT(EXT_FIELDS)));
+}
+
+// Writes the text without escapes; returns its end. It is as long at most.
+static char *put_unescaped(char *to, Text text) {
+    for (const char *at = text.bytes, *end = at + text.size; at < end;) {
+        if (*at != '\\') {
+            *to++ = *at++;
+            continue;
+        }
+        int spelled;
+        uint32_t c = escaped(at, end, &spelled);
+        at += spelled;
+        if (c < 0x80) {
+            *to++ = (char)c;
+        } else if (c < 0x800) {
+            *to++ = (char)(0xC0 | c >> 6);
+            *to++ = (char)(0x80 | (c & 0x3F));
+        } else {
+            *to++ = (char)(0xE0 | c >> 12);
+            *to++ = (char)(0x80 | (c >> 6 & 0x3F));
+            *to++ = (char)(0x80 | (c & 0x3F));
+        }
+    }
+    return to;
+}
+
+static int is_unique_key(Text value) {
+    for (ptrdiff_t at = 0; at < value.size; at++) {
+        char c = value.bytes[at], small = (char)(c | 0x20);
+        if (!((c >= '0' && c <= '9') || (small >= 'a' && small <= 'z'))) return 0;
+    }
+    return value.size <= UNIQUE_KEY_MAX;
+}
+
+// 0 if the message asks for more than to be stored.
+static int look_at_properties(Send *send, const SendRules *rules) {
+    int has_wait = 0;
+    send->waits_until_safe = 1;
+    for (const char *at = send->properties.bytes, *end = at + send->properties.size; at < end;) {
+        const char *stop = memchr(at, 2, (size_t)(end - at)), *between = stop ? memchr(at, 1, (size_t)(stop - at)) : NULL;
+        if (!between || between == at || stop - between == 1) return 0;
+        Text name = {at, between - at}, value = {between + 1, stop - between - 1};
+        if (is_same(name, (Text){"UNIQ_KEY", 8})) {
+            if (!is_unique_key(value)) return 0;
+            send->unique_key = value;
+        } else if (is_same(name, (Text){"WAIT", 4})) {
+            if (has_wait++) return 0;
+            send->waits_until_safe = !is_same(value, (Text){"false", 5});
+        } else {
+            for (ptrdiff_t number = 0; number < rules->mark_count; number++)
+                if (is_same(name, rules->marks[number])) return 0;
+        }
+        at = stop + 1;
+    }
+    return 1;
+}
+
+int may_be_send(Text header) {
+    static const char code[] = "{\"code\":";
+    const ptrdiff_t size = sizeof code - 1;
+    if (header.size < size + 4 || memcmp(header.bytes, code, (size_t)size)) return 1;
+    const char *digits = header.bytes + size;
+    return !memcmp(digits, "310,", 4) || !memcmp(digits, "10,", 3) || !memcmp(digits, "320,", 4);
+}
+
+int read_send(Text header, const SendRules *rules, char *room, Send *send) {
+    Scan scan = {header.bytes, header.bytes + header.size};
+    Fields fields = {.seen = {0, 0}};
+    int64_t envelope[ENVELOPE_NAMES] = {0};
+    if (!take_envelope(&scan, rules, &fields, envelope)) return 0;
+    int64_t code = envelope[CODE];
+    int family = code != 10;
+    if ((family && code != 310 && code != 320) || fields.seen[!family] || ~fields.seen[family] & NEEDED) return 0;
+    if (envelope[ENVELOPE_FLAG] & ~(int64_t)ONEWAY) return 0;
+    *send = (Send){
+        .opaque = (int32_t)envelope[OPAQUE],
+        .queue_id = (int32_t)fields.numbers[QUEUE_ID],
+        .sys_flag = (int32_t)fields.numbers[SYS_FLAG],
+        .flag = (int32_t)fields.numbers[FLAG],
+        .reconsume_times = (int32_t)fields.numbers[RECONSUME_TIMES],
+        .born_ms = fields.numbers[BORN_TIMESTAMP],
+        .is_oneway = envelope[ENVELOPE_FLAG] != 0,
+        .is_batch = fields.numbers[BATCH] != 0,
+        .topic = fields.topic,
+        .properties = {room, 0},
+    };
+    char *to = room;
+    if (fields.has_escapes) to = put_unescaped(to, fields.properties);
+    else if (fields.properties.size) to = (char *)memcpy(to, fields.properties.bytes, (size_t)fields.properties.size) + fields.properties.size;
+    if (to > room && to[-1] != 2) *to++ = 2;  // old clients leave out the last separator
+    send->properties.size = to - room;
+    return look_at_properties(send, rules);
+}
+
+// --- its answer --------------------------------------------------------------------------------------------------------
+
+static char *put_text(char *to, Text text) {
+    if (text.size) memcpy(to, text.bytes, (size_t)text.size);
+    return to + text.size;
+}
+
+static char *put_hex(char *to, uint8_t byte) {
+    static const char digits[] = "0123456789ABCDEF";
+    *to++ = digits[byte >> 4];
+    *to++ = digits[byte & 15];
+    return to;
+}
+
+static char *put_number(char *to, int64_t number) {
+    char digits[DIGITS_MAX], *at = digits + DIGITS_MAX;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    do *--at = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0) *--at = '-';
+    return put_text(to, (Text){at, digits + DIGITS_MAX - at});
+}
+
+ptrdiff_t answer_room(const Answer *answer, const Text *pieces) {
+    ptrdiff_t size = 8 + 3 * DIGITS_MAX + answer->unique_key.size;
+    for (int number = 0; number < ANSWER_PIECES; number++) size += pieces[number].size;
+    return size + answer->count * (2 * answer->host.size + 17);
+}
+
+char *put_answer(char *to, const Answer *answer, const Text *pieces) {
+    char *header = to + 8, *at = put_text(header, pieces[0]);
+    for (ptrdiff_t number = 0; number < answer->count; number++) {
+        if (number) *at++ = ',';
+        for (ptrdiff_t place = 0; place < answer->host.size; place++) at = put_hex(at, (uint8_t)answer->host.bytes[place]);
+        for (int shift = 56; shift >= 0; shift -= 8) at = put_hex(at, (uint8_t)((uint64_t)answer->log_offsets[number] >> shift));
+    }
+    at = put_number(put_text(at, pieces[1]), answer->queue_id);
+    at = put_number(put_text(at, pieces[2]), answer->queue_offset);
+    if (answer->unique_key.size) at = put_text(put_text(at, pieces[3]), answer->unique_key);
+    at = put_number(put_text(at, pieces[4]), answer->opaque);
+    at = put_text(at, pieces[5]);
+    put_big_endian((uint8_t *)to, (uint64_t)(at - header + 4), 4);
+    put_big_endian((uint8_t *)to + 4, (uint64_t)(at - header), 4);
+    return at;
+}
