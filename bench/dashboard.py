@@ -353,9 +353,8 @@ class MeasuredApp(DashboardApp):
         self._began_s = time.thread_time(), time.monotonic()
         self.frame: Block | None = None
 
-    def _display(self, screen: Any, renderable: Any) -> None:
-        super()._display(screen, renderable)
-        if getattr(self, "_before", None) not in (None, screen) and renderable is not None:
+    def post_display_hook(self) -> None:
+        if getattr(self, "_before", None) not in (None, self.screen):
             self._before = None
             cpu_s, elapsed_s = self._began_s
             self.frame = [time.thread_time() - cpu_s, time.monotonic() - elapsed_s]

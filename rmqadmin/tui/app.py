@@ -5,10 +5,8 @@ every screen (a picture). Each screen has its own file.
 from __future__ import annotations
 
 import asyncio
-import gc
 import io
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -105,11 +103,8 @@ def _modules_late() -> Iterator[str]:
 
 
 def _load_modules(names: Iterable[str]) -> None:
-    loaded_count = len(sys.modules)
     for module in names:
         import_module(module)
-    if len(sys.modules) != loaded_count:
-        gc.freeze()  # as in the command: modules are never garbage
 
 
 class DashboardApp(App[None]):

@@ -11,10 +11,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import pytest
-from textual._compositor import Compositor
+from textual.app import App
+from textual.css import stylesheet
 from textual.css.model import RuleSet
-from textual.css.stylesheet import Stylesheet
+from textual.css.tokenize import Token
+from textual.css.types import CSSLocation
+from textual.geometry import Region
 from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Footer
 
 from rmqadmin.tui.app import DashboardApp
@@ -116,13 +121,18 @@ def unpainted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     and CI do both."""
     if "not slow" not in request.config.option.markexpr:
         return
-    paint = Compositor.render_update
+    paint = Widget.render_lines
 
-    def picture_only(compositor: Compositor, full: bool = False, **how: Any) -> Any:
-        if full:
-            return paint(compositor, full=True, **how)
-        compositor._dirty_regions.clear()
-        return None
+    def blank(widget: Widget, crop: Region) -> list[Strip]:
+        return [Strip.blank(crop.width)] * crop.height
+
+    def painting(looks: Callable[..., Any]) -> Callable[..., Any]:
+        def look(*args: Any, **how: Any) -> Any:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Widget, "render_lines", paint)
+                return looks(*args, **how)
+
+        return look
 
     def other_keys_only(footer: Footer, screen: Screen[object]) -> None:
         keys = [(one.binding, one.enabled, one.tooltip) for one in screen.active_bindings.values()]
@@ -133,24 +143,38 @@ def unpainted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
     shown: WeakKeyDictionary[Footer, list[Any]] = WeakKeyDictionary()
     tell = Footer.bindings_changed
-    monkeypatch.setattr(Compositor, "render_update", picture_only)
+    monkeypatch.setattr(Widget, "render_lines", blank)
+    monkeypatch.setattr(App, "export_screenshot", painting(App.export_screenshot))
+    monkeypatch.setattr(Screen, "get_style_at", painting(Screen.get_style_at))
     monkeypatch.setattr(Footer, "bindings_changed", other_keys_only)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def parsed_once() -> Iterator[None]:
     """The widgets' styles are parsed once in a process, not again for each dashboard and each of its screens."""
-    parse = Stylesheet._parse_rules
+    parse = stylesheet.parse
     parsed: dict[tuple[object, ...], list[RuleSet]] = {}
+    variables: tuple[object, object] = (None, None)
 
-    def parse_rules(sheet: Stylesheet, css: str, **how: Any) -> list[RuleSet]:
-        key = (css, *how.items(), frozenset(sheet._variables.items()))
+    def parse_rules(
+        scope: str,
+        css: str,
+        read_from: CSSLocation,
+        *,
+        variable_tokens: dict[str, list[Token]] | None = None,
+        **how: Any,
+    ) -> list[RuleSet]:
+        nonlocal variables
+        if variables[0] is not variable_tokens:
+            values = {name: tuple(one.value for one in tokens) for name, tokens in (variable_tokens or {}).items()}
+            variables = variable_tokens, frozenset(values.items())
+        key = (scope, css, read_from, variables[1], *how.items())
         if key not in parsed:
-            parsed[key] = parse(sheet, css, **how)
+            parsed[key] = list(parse(scope, css, read_from, variable_tokens=variable_tokens, **how))
         return parsed[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stylesheet, "_parse_rules", parse_rules)
+        patch.setattr(stylesheet, "parse", parse_rules)
         yield
 
 

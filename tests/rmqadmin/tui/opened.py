@@ -8,8 +8,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
+from unittest.mock import patch
 
-from textual._context import visible_screen_stack
+from rich.console import Console
 from textual.dom import DOMNode
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
@@ -108,9 +109,13 @@ class Driver:
 
 def screen_text(app: DashboardApp) -> str:
     """The terminal's text, without colours and trailing blanks."""
-    visible_screen_stack.set(app._background_screens)  # shows the screen below a dialog
-    strips = app.screen._compositor.render_strips(app.size)
-    return "".join("".join(segment.text for segment in strip).rstrip() + "\n" for strip in strips)
+    return "".join(f"{line.rstrip()}\n" for line in screen_picture(app, styles=False).splitlines())
+
+
+def screen_picture(app: DashboardApp, *, styles: bool) -> str:
+    """What a terminal would show, with a dialog and the screen below it. With styles, as ANSI sequences."""
+    with patch.object(Console, "export_svg", lambda console, **_: console.export_text(styles=styles)):
+        return app.export_screenshot()
 
 
 def without_ages(text: str) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rich.ansi import AnsiDecoder
 from rich.cells import cell_len
-from textual._context import visible_screen_stack
+from rich.console import Console
 from textual.color import Color
 from textual.geometry import Offset, Region
 
 from rmqadmin.tui.contrast import CONTRAST_MIN, contrast
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from tests.rmqadmin.tui.opened import Driver
+from tests.rmqadmin.tui.opened import Driver, screen_picture
 
 _BORDER = re.compile("[\u2500-\u257f ]+")
 
@@ -26,12 +27,10 @@ def painted(driver: Driver) -> Iterator[Painted]:
     app = driver.app
     bars = [one.vertical_scrollbar.region for one in app.screen.query("*") if one.show_vertical_scrollbar]
     boxes = [box.region for box in app.screen.query(".dialog--box")]
-    visible_screen_stack.set(app._background_screens)
-    for y, strip in enumerate(app.screen._compositor.render_strips(app.size)):
-        for line_filter in app._filters:
-            strip = strip.apply_filter(line_filter, app.screen.background_colors[1])
+    console = Console()
+    for y, line in enumerate(AnsiDecoder().decode(screen_picture(app, styles=True))):
         x = 0
-        for text, style, _ in strip:
+        for text, style, _ in line.render(console):
             place, x = Offset(x, y), x + max(1, cell_len(text))
             if (
                 text.strip()
