@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from textual.app import App, ComposeResult
-from textual.geometry import Region
 from textual.pilot import Pilot
 
 from rmqadmin.tui.contrast import readable
@@ -52,7 +51,7 @@ def show(look: Shown, *, body: bytes = BODY, size: tuple[int, int] = (40, 12)) -
 
 
 def drawn(tree: JsonTree) -> list[str]:
-    return [line for strip in tree.render_lines(Region(0, 0, *tree.outer_size)) if (line := strip.text.rstrip())]
+    return [line for y in range(tree.size.height) if (line := tree.render_line(y).text.rstrip())]
 
 
 def at_cursor(tree: JsonTree) -> str:
