@@ -6,7 +6,7 @@
 #define INNER_BATCH 0x80
 #define TRANSACTION_MASK 0xC
 enum { QUEUED = 1, DUE_TIME = 4 };  // bits of a fate
-#define KEPT_MAX_BYTES (4 << 20)  // of a buffer that was taken
+#define KEPT_MAX_BYTES (1 << 20)  // of a buffer that was taken
 
 typedef struct { char *bytes; Py_ssize_t size, room; } Buffer;
 
