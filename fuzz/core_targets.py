@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
+from rmqproto.errors import ProtocolError
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.sending import SendHeader, SendHeaderV2
+from rmqproto.message.record import decode_records_untrusted, host_bytes
+from rmqproto.wire import header_json
+from rmqproto.wire.frames import frame
 from rmqserver.auth.signed_fields import SignedFields
-from rmqserver.core import CopiedRun, cut_signed, plain_records, simple, take_wanted
+from rmqserver.core import (
+    CopiedRun,
+    FrameCutter,
+    PlainPulls,
+    PlainSends,
+    RoundBuffer,
+    cut_signed,
+    plain_records,
+    simple,
+    take_wanted,
+)
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.disk.segments import FileCache, SegmentedFile
 from rmqserver.store.fate import INDEXED, QUEUED
 from rmqserver.store.log.scan import records_untrusted
-from rmqserver.store.queues.consume_queue import UNIT
+from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
+from rmqserver.store.queues.consume_queues import Topic
+from rmqserver.store.running_flags import RunningFlags
 
 LOG_OFFSET = 1 << 33
 _FATES = bytes([QUEUED | INDEXED]) * 256
@@ -63,3 +85,79 @@ def core_signed(data: bytes) -> None:
         access_key, content, signature = SignedFields(_NAMES).read(data)
         assert access_key == "me"
         assert cut[:2] == (content + b"body", signature)
+
+
+def core_frames(data: bytes) -> None:
+    """The same frames, refusals and held bytes as in Python. The bytes themselves decide where to cut."""
+    found: list[list[Any]] = []
+    for make in (FrameCutter, simple.FrameCutter):
+        seen: list[Any] = []
+
+        def on_frame(owner: None, codec: int, peeked: int, header: bytes, body: bytes, seen: list[Any] = seen) -> None:
+            is_peeked = len(header) + len(body) >= 12  # of a shorter frame, the number has no meaning
+            seen.append((codec, peeked if is_peeked else None, header, body))
+
+        cutter, at = make(on_frame, None, []), 0
+        while at < len(data):
+            size = 1 + data[at] % 32
+            try:
+                cutter.feed_untrusted(data[at : at + size])
+            except ProtocolError as error:
+                seen.append(str(error))
+                break
+            seen.append(cutter.held_bytes)
+            at += size
+        found.append(seen)
+    assert found[0] == found[1]
+
+
+_HOST = host_bytes("127.0.0.1", 1)
+_NAMES_V1, _NAMES_V2 = (
+    tuple(name.encode() for name in kind.__struct_encode_fields__) for kind in (SendHeader, SendHeaderV2)
+)
+
+
+def core_sends(data: bytes) -> None:
+    """The header of a send, up to a zero byte, and its body. What is taken is in the log as a decoder reads it."""
+    header, _, body = data.partition(b"\0")
+    topic, disk = Topic("T"), OsDisk()
+    topic.queues[0] = ConsumeQueue("T", 0, SegmentedFile("unused", 1000, disk, FileCache(disk, 1)))
+    round_buffer = RoundBuffer(lambda: 1, RunningFlags())
+    round_buffer.records_end_offset = round_buffer.body_size_max_bytes = 1 << 20
+    round_buffer.indexed_bits = INDEXED
+    target = SimpleNamespace(is_plain=True, queue_limit=1, sys_flag=0, flow=SimpleNamespace(add=lambda *counts: None))
+    address = SimpleNamespace(advertised_host=_HOST)
+    sends = PlainSends(
+        round_buffer, {"T": topic}, {"T": target}, address, lambda: "0" * 32, _NAMES_V1, _NAMES_V2, (b"DELAY",),
+        b"PRODUCER_SEQ\x01", 1 << 30,
+    )  # fmt: skip
+    sends.configure(b"CLUSTER\x01c\x02", (b"{", b",", b",", b",", b",", b"}"), False)
+    left: list[Any] = []
+    owner = SimpleNamespace(born_host=_HOST, local_host=_HOST)
+    cutter = FrameCutter(lambda owner, *cut: left.append(cut), owner, [sends])
+    cutter.feed_untrusted(frame(header, body))
+    records = decode_records_untrusted(round_buffer.take())
+    assert bool(records) != bool(left)
+    if records:
+        fields = header_json.decode_untrusted(header)
+        meant = from_ext(fields.ext, SendHeader if fields.code == 10 else SendHeaderV2)
+        assert (meant.topic, meant.queue_id) == ("T", 0)
+        assert all(each.is_intact and each.born_timestamp_ms == meant.born_timestamp for each in records)
+        assert meant.batch or records[0].body == body
+        puts = sends.take_written()
+        assert (puts is None) == bool(fields.flag)
+        if puts is not None:
+            assert sends.answers(puts)
+
+
+def core_pulls(data: bytes) -> None:
+    """The header of a pull, of which a plan is left, and by which it is looked for."""
+    pulls = PlainPulls(SimpleNamespace(segments=None), 0, 1 << 40)
+    plan = SimpleNamespace(is_deleted=True, min_offset=0, max_offset=0), print, (b"",) * 5, 1, 1, 1, 1, None
+    try:
+        fields = header_json.decode_untrusted(data)
+        opaque, queue_offset = fields.opaque, int(fields.ext.get("queueOffset", "0"))
+    except (ProtocolError, ValueError):
+        opaque, queue_offset = 1, 0
+    pulls.keep(data, opaque, queue_offset, 0, plan)
+    assert not pulls.take(None, data, b"")

@@ -125,8 +125,9 @@ static int number_of(const Scalar *value, int64_t min, int64_t max, int64_t *num
     if (value->kind == NUMBER) {
         *number = value->number;
     } else {
+        if (value->kind != TEXT) return 0;
         Scan scan = {value->text.bytes, value->text.bytes + value->text.size};
-        if (value->kind != TEXT || !take_integer(&scan, number) || scan.at != scan.end) return 0;
+        if (!take_integer(&scan, number) || scan.at != scan.end) return 0;
     }
     return *number >= min && *number <= max;
 }
