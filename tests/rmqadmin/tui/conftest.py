@@ -14,7 +14,8 @@ import pytest
 from textual.app import App
 from textual.css import stylesheet
 from textual.css.model import RuleSet
-from textual.css.tokenize import Token
+from textual.css.parse import parse
+from textual.css.tokenizer import Token
 from textual.css.types import CSSLocation
 from textual.geometry import Region
 from textual.screen import Screen
@@ -152,7 +153,6 @@ def unpainted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture(scope="session", autouse=True)
 def parsed_once() -> Iterator[None]:
     """The widgets' styles are parsed once in a process, not again for each dashboard and each of its screens."""
-    parse = stylesheet.parse
     parsed: dict[tuple[object, ...], list[RuleSet]] = {}
     variables: tuple[object, object] = (None, None)
 
