@@ -56,9 +56,9 @@ ptrdiff_t fitting(const Entry *entries, ptrdiff_t count, ptrdiff_t room, int is_
         if (entries[at].kind == OF_NO_KEY) continue;
         if (units++ < room) continue;
         *unit_count = units_before;
-        if (start || !is_empty) return start;
+        if (units_before || !is_empty) return start;
         *unit_count = room;
-        while (at < count && entries[at].log_offset == entries[start].log_offset) at++;
+        while (at < count && (entries[at].kind == OF_NO_KEY || entries[at].log_offset == entries[start].log_offset)) at++;
         return at;
     }
     *unit_count = units;

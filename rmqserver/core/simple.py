@@ -132,8 +132,10 @@ def index_units(
         over = next(islice((at for at, kind in enumerate(kinds) if kind != OF_NO_KEY), room, None))
         done = log_offsets.index(log_offsets[over])
         taken = done
-        if not done and number <= 1:
+        if number <= 1 and kinds[:done].count(OF_NO_KEY) == done:  # no unit before: no file could hold them all
             done, taken = bisect_right(log_offsets, log_offsets[over]), over
+            while kinds[done : done + 1] == [OF_NO_KEY]:  # they need no unit
+                done += 1
         del hashes[taken:], kinds[taken:], log_offsets[taken:], times[taken:]
     if OF_NO_KEY in kinds:
         keyed = [kind != OF_NO_KEY for kind in kinds]
