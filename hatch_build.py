@@ -1,7 +1,6 @@
 """Builds the native core if there are a C compiler and Python's headers. ``RMQ_BUILD_WITH=ziglang`` brings a compiler
-along: the wheel of that name, 100 MB, which the build takes for itself. The core is optional. Without it the index
-costs three times the CPU. A pull with a filter by properties and a slave's copy of a log cost twice the CPU. The cost
-that users and policies add to a request is a third higher. Everything else is the same.
+along: the wheel of that name, 100 MB, which the build takes for itself. The core is optional:
+without it Python does the same, for twice the CPU in plain sends and three times that in batches and pulls, at least.
 
 The manual pages come along if `make release` has written them; a source package has them."""
 
