@@ -24,6 +24,12 @@ int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack) {
     return 0;
 }
 
+int make_names(const Name *names, size_t count) {
+    for (size_t number = 0; number < count; number++)
+        if (!(*names[number].name = PyUnicode_InternFromString(names[number].text))) return -1;
+    return 0;
+}
+
 // --- records of a copied log -------------------------------------------------------------------------------------------
 
 static PyObject *entries_of(const Found *found) {

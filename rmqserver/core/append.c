@@ -9,10 +9,7 @@ int64_t record_size(const Message *message, Text topic_field) {
            message->body.size + message->properties.size + message->added.size;
 }
 
-static inline uint8_t *put_text(uint8_t *to, Text text) {
-    if (text.size) memcpy(to, text.bytes, (size_t)text.size);
-    return to + text.size;
-}
+static inline uint8_t *put_bytes(uint8_t *to, Text text) { return (uint8_t *)put_text((char *)to, text); }
 
 void put_record(uint8_t *to, const Message *message, Text topic_field, const Spot *spot) {
     to = put_big_endian(to, (uint32_t)spot->size, 4);
@@ -24,16 +21,16 @@ void put_record(uint8_t *to, const Message *message, Text topic_field, const Spo
     to = put_big_endian(to, (uint64_t)spot->log_offset, 8);
     to = put_big_endian(to, (uint32_t)with_host_bits(message->sys_flag, message->born_host, message->store_host), 4);
     to = put_big_endian(to, (uint64_t)message->born_ms, 8);
-    to = put_text(to, message->born_host);
+    to = put_bytes(to, message->born_host);
     to = put_big_endian(to, (uint64_t)spot->store_ms, 8);
-    to = put_text(to, message->store_host);
+    to = put_bytes(to, message->store_host);
     to = put_big_endian(to, (uint32_t)message->reconsume_times, 4);
     to = put_big_endian(to, (uint64_t)message->prepared_offset, 8);
     to = put_big_endian(to, (uint32_t)message->body.size, 4);
-    to = put_text(to, message->body);
-    to = put_text(to, topic_field);
+    to = put_bytes(to, message->body);
+    to = put_bytes(to, topic_field);
     to = put_big_endian(to, (uint32_t)(message->properties.size + message->added.size), 2);
-    put_text(put_text(to, message->properties), message->added);
+    put_bytes(put_bytes(to, message->properties), message->added);
 }
 
 void put_unit(uint8_t *to, int64_t log_offset, int32_t size, int64_t tags_code) {

@@ -39,6 +39,23 @@ static inline uint8_t *put_big_endian(uint8_t *to, uint64_t value, int size) {
     return to + size;
 }
 
+// These write behind ``to`` and return the end.
+static inline char *put_text(char *to, Text text) {
+    if (text.size) memcpy(to, text.bytes, (size_t)text.size);
+    return to + text.size;
+}
+
+#define NUMBER_SIZE_MAX 20  // of an int64, with its sign
+
+static inline char *put_number(char *to, int64_t number) {
+    char digits[NUMBER_SIZE_MAX], *at = digits + NUMBER_SIZE_MAX;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    do *--at = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0) *--at = '-';
+    return put_text(to, (Text){at, digits + NUMBER_SIZE_MAX - at});
+}
+
 static inline int is_same(Text one, Text other) {
     return one.size == other.size && !memcmp(one.bytes, other.bytes, (size_t)one.size);
 }

@@ -10,6 +10,10 @@ static inline Text text_of(PyObject *bytes) { return (Text){PyBytes_AS_STRING(by
 // Sets the texts of a tuple of bytes, or None where it ``may_lack`` one. -1 for anything else, and for more than ``max``.
 int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack);
 
+// Names of attributes, made once. -1 if one cannot be made.
+typedef struct { PyObject **name; const char *text; } Name;
+int make_names(const Name *names, size_t count);
+
 // An attribute; -1 if it cannot be read as that.
 int is_true(PyObject *owner, PyObject *name);
 int get_number(PyObject *owner, PyObject *name, long long *number);
@@ -19,6 +23,12 @@ int get_number(PyObject *owner, PyObject *name, long long *number);
 extern PyTypeObject RoundBufferType;
 
 int add_round_buffer(PyObject *module);  // -1, as those below
+
+// Sets the hosts of a message, which live as long as these. -1 if one is none.
+int take_hosts(PyObject *born_host, PyObject *store_host, Message *message);
+
+// The log offsets of ``round_append_batch`` as a list of numbers.
+PyObject *offset_list(PyObject *offsets);
 
 int odd_hash(uint32_t *hash, Text text);  // an OddHash
 

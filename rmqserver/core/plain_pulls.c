@@ -12,7 +12,6 @@
 #define PLANS_MAX 4096
 #define GAP_MAX 4096  // a call to the kernel costs as much as these bytes
 #define RECORD_SIZE_MAX (64 << 20)
-#define DIGITS_MAX 20
 #define FILES 64
 #define HEAD_SIZE 8
 
@@ -41,11 +40,8 @@ static struct {
 
 // -1 with an exception, too.
 static int64_t number_of(PyObject *object, PyObject *name) {
-    PyObject *value = PyObject_GetAttr(object, name);
-    if (!value) return -1;
-    int64_t number = PyLong_AsLongLong(value);
-    Py_DECREF(value);
-    return number;
+    long long number;
+    return get_number(object, name, &number) ? -1 : number;
 }
 
 static int64_t now_ns(void) {
@@ -214,22 +210,12 @@ static int look_for(PlainPulls *self, PyObject *segments, PyObject *plan, const 
     return has_files ? select_records(plan, look, log_min, log[0]) : 0;
 }
 
-static char *put_number(char *to, int64_t number) {
-    char digits[DIGITS_MAX], *at = digits + DIGITS_MAX;
-    do *--at = (char)('0' + number % 10); while (number /= 10);
-    size_t size = (size_t)(digits + DIGITS_MAX - at);
-    memcpy(to, at, size);
-    return to + size;
-}
-
 // The frame, with room for the records behind its header.
 static PyObject *begin_answer(PyObject *pieces, const Look *look, const Pull *pull, char **records) {
     const int64_t numbers[PIECES] = {look->high, look->low, pull->queue_offset + look->seen, pull->opaque};
     char header[PULL_HEADER_MAX], *to = header;
     for (int number = 0; number < PIECES; number++) {
-        Text piece = text_of(PyTuple_GET_ITEM(pieces, number));
-        memcpy(to, piece.bytes, (size_t)piece.size);
-        to += piece.size;
+        to = put_text(to, text_of(PyTuple_GET_ITEM(pieces, number)));
         if (number < PIECES - 1) to = put_number(to, numbers[number]);
     }
     Py_ssize_t size = to - header;
@@ -335,7 +321,7 @@ static int is_within(PyObject *plan, int part, int64_t low, int64_t high) {
 // 0 as well if it asks for more than can be looked at here.
 static int is_plan(PyObject *plan) {
     PyObject *pieces = PyTuple_GET_ITEM(plan, ANSWER), *codes = PyTuple_GET_ITEM(plan, CODES);
-    Py_ssize_t size = (PIECES - 1) * DIGITS_MAX;
+    Py_ssize_t size = (PIECES - 1) * NUMBER_SIZE_MAX;
     if (!PyTuple_Check(pieces) || PyTuple_GET_SIZE(pieces) != PIECES) return 0;
     for (int number = 0; number < PIECES; number++) {
         PyObject *piece = PyTuple_GET_ITEM(pieces, number);
@@ -435,9 +421,12 @@ static PyTypeObject PlainPullsType = {
 };
 
 int add_plain_pulls(PyObject *module) {
-#define NAME(name) if (!(names.name = PyUnicode_InternFromString(#name))) return -1
-    NAME(min_offset); NAME(max_offset); NAME(tail_first); NAME(tail); NAME(is_deleted); NAME(segments); NAME(bases);
-    NAME(file); NAME(file_size_bytes); NAME(fd); NAME(written_offset); NAME(confirmed_offset);
-    NAME(uncached_offset); NAME(send);
+#define NAME(name) {&names.name, #name}
+    static const Name all[] = {
+        NAME(min_offset), NAME(max_offset), NAME(tail_first), NAME(tail), NAME(is_deleted), NAME(segments), NAME(bases),
+        NAME(file), NAME(file_size_bytes), NAME(fd), NAME(written_offset), NAME(confirmed_offset), NAME(uncached_offset),
+        NAME(send),
+    };
+    if (make_names(all, sizeof all / sizeof *all)) return -1;
     return PyModule_AddType(module, &PlainPullsType);
 }

@@ -1,4 +1,4 @@
-// PlainSends; _core.pyi says what each of its methods does.
+// PlainSends; simple.py says what each of its methods does.
 #define _GNU_SOURCE  // memmem
 #include "glue.h"
 #include <structmember.h>
@@ -60,14 +60,7 @@ static void puts_dealloc(Puts *self) {
 }
 
 static PyObject *put_tuple(const Put *put) {
-    PyObject *offsets = put->log_offsets ? PyList_New(0) : Py_NewRef(Py_None);
-    const int64_t *offset = put->log_offsets ? (const int64_t *)PyBytes_AS_STRING(put->log_offsets) : NULL;
-    Py_ssize_t count = offset ? PyBytes_GET_SIZE(put->log_offsets) / (Py_ssize_t)sizeof(int64_t) : 0;
-    for (Py_ssize_t number = 0; offsets && number < count; number++) {
-        PyObject *made = PyLong_FromLongLong(offset[number]);
-        if (!made || PyList_Append(offsets, made)) Py_CLEAR(offsets);
-        Py_XDECREF(made);
-    }
+    PyObject *offsets = put->log_offsets ? offset_list(put->log_offsets) : Py_NewRef(Py_None);
     if (!offsets) return NULL;
     return Py_BuildValue("OiiOLLy#N", put->connection, (int)put->opaque, (int)put->queue_id, put->host,
                          (long long)put->log_offset, (long long)put->queue_offset, put->unique_key,
@@ -164,15 +157,7 @@ static int find_hosts(PlainSends *self, PyObject *owner, Goal *found) {
     found->store_host = PyObject_GetAttr(self->address, name_advertised_host);
     if (found->store_host && Py_IsNone(found->store_host))
         Py_SETREF(found->store_host, PyObject_GetAttr(owner, name_local_host));
-    if (!found->born_host || !found->store_host) return -1;
-    PyObject *hosts[] = {found->born_host, found->store_host};
-    for (int number = 0; number < 2; number++)
-        if (!PyBytes_Check(hosts[number]) ||
-            (PyBytes_GET_SIZE(hosts[number]) != HOST_V4_SIZE && PyBytes_GET_SIZE(hosts[number]) != HOST_V6_SIZE)) {
-            PyErr_SetString(PyExc_ValueError, "a host is 8 or 20 bytes");
-            return -1;
-        }
-    return 1;
+    return found->born_host && found->store_host ? 1 : -1;
 }
 
 static int find_place(PlainSends *self, PyObject *owner, const Send *send, Goal *found) {
@@ -216,9 +201,9 @@ static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *s
     }
     Message message = {
         .queue_id = send->queue_id, .flag = send->flag, .sys_flag = found->sys_flag,
-        .reconsume_times = send->reconsume_times, .born_ms = send->born_ms, .born_host = text_of(found->born_host),
-        .store_host = text_of(found->store_host), .body = frame->body,
+        .reconsume_times = send->reconsume_times, .born_ms = send->born_ms, .body = frame->body,
     };
+    if (take_hosts(found->born_host, found->store_host, &message)) return -1;
     Place place;
     PyObject *offsets = NULL;
     int done;
@@ -437,12 +422,11 @@ static PyTypeObject PlainSendsType = {
 };
 
 int add_plain_sends(PyObject *module) {
-    static const struct { PyObject **name; const char *text; } all[] = {
+    static const Name names[] = {
         {&name_is_plain, "is_plain"}, {&name_queue_limit, "queue_limit"}, {&name_sys_flag, "sys_flag"}, {&name_flow, "flow"},
         {&name_add, "add"}, {&name_queues, "queues"}, {&name_born_host, "born_host"}, {&name_local_host, "local_host"},
         {&name_advertised_host, "advertised_host"},
     };
-    for (size_t number = 0; number < sizeof all / sizeof *all; number++)
-        if (!(*all[number].name = PyUnicode_InternFromString(all[number].text))) return -1;
+    if (make_names(names, sizeof names / sizeof *names)) return -1;
     return PyModule_AddType(module, &PutsType) ? -1 : PyModule_AddType(module, &PlainSendsType);
 }

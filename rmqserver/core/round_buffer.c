@@ -338,7 +338,7 @@ static PyObject *appended_of(const Place *place) {
     return made;
 }
 
-static int take_hosts(PyObject *born_host, PyObject *store_host, Message *message) {
+int take_hosts(PyObject *born_host, PyObject *store_host, Message *message) {
     PyObject *hosts[] = {born_host, store_host};
     for (int number = 0; number < 2; number++)
         if (!PyBytes_Check(hosts[number]) ||
@@ -349,6 +349,18 @@ static int take_hosts(PyObject *born_host, PyObject *store_host, Message *messag
     message->born_host = text_of(born_host);
     message->store_host = text_of(store_host);
     return 0;
+}
+
+PyObject *offset_list(PyObject *offsets) {
+    Py_ssize_t count = PyBytes_GET_SIZE(offsets) / (Py_ssize_t)sizeof(int64_t);
+    const int64_t *offset = (const int64_t *)PyBytes_AS_STRING(offsets);
+    PyObject *numbers = PyList_New(count);
+    for (Py_ssize_t at = 0; numbers && at < count; at++) {
+        PyObject *made = PyLong_FromLongLong(offset[at]);
+        if (made) PyList_SET_ITEM(numbers, at, made);
+        else Py_CLEAR(numbers);
+    }
+    return numbers;
 }
 
 static PyObject *append(RoundBuffer *self, PyObject *const *given, Py_ssize_t count) {
@@ -392,14 +404,7 @@ static PyObject *append_batch(RoundBuffer *self, PyObject *const *given, Py_ssiz
     if (done < 0 || take_hosts(given[5], given[6], &message)) return NULL;
     if (done > 0) done = round_append_batch((PyObject *)self, given[0], given[1], &message, &first, &offsets);
     if (done <= 0) return done ? NULL : Py_NewRef(Py_None);
-    Py_ssize_t message_count = PyBytes_GET_SIZE(offsets) / (Py_ssize_t)sizeof(int64_t);
-    const int64_t *offset = (const int64_t *)PyBytes_AS_STRING(offsets);
-    PyObject *numbers = PyList_New(message_count);
-    for (Py_ssize_t number = 0; numbers && number < message_count; number++) {
-        PyObject *made = PyLong_FromLongLong(offset[number]);
-        if (made) PyList_SET_ITEM(numbers, number, made);
-        else Py_CLEAR(numbers);
-    }
+    PyObject *numbers = offset_list(offsets);
     Py_DECREF(offsets);
     return numbers ? Py_BuildValue("NN", appended_of(&first), numbers) : NULL;
 }
@@ -533,13 +538,12 @@ PyTypeObject RoundBufferType = {
 };
 
 int add_round_buffer(PyObject *module) {
-    static const struct { PyObject **name; const char *text; } names[] = {
+    static const Name names[] = {
         {&name_refuses_writes, "refuses_writes"}, {&name_field, "field"}, {&name_fates, "fates"},
         {&name_is_too_long, "is_too_long"}, {&name_prefix_hash, "index_prefix_hash"}, {&name_next_offset, "next_offset"},
         {&name_tail, "tail"}, {&name_is_touched, "is_touched"},
     };
-    for (size_t number = 0; number < sizeof(names) / sizeof(*names); number++)
-        if (!(*names[number].name = PyUnicode_InternFromString(names[number].text))) return -1;
+    if (make_names(names, sizeof names / sizeof *names)) return -1;
     PyObject *twin = PyImport_ImportModule("rmqserver.core.round_buffer");
     PyObject *hashes = PyImport_ImportModule("rmqproto.java.java_hash");
     if (twin) appended_type = PyObject_GetAttrString(twin, "Appended");

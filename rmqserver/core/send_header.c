@@ -3,7 +3,6 @@
 #include "bytes.h"
 
 #define UNIQUE_KEY_MAX 64
-#define DIGITS_MAX 20  // of an int64, with its sign
 
 enum { TEXT, NUMBER, TRUE, FALSE, NOTHING };
 typedef struct { int kind, has_escapes; Text text; int64_t number; } Scalar;
@@ -313,19 +312,13 @@ int read_send(Text header, const SendRules *rules, char *room, Send *send) {
         .properties = {room, 0},
     };
     char *to = room;
-    if (fields.has_escapes) to = put_unescaped(to, fields.properties);
-    else if (fields.properties.size) to = (char *)memcpy(to, fields.properties.bytes, (size_t)fields.properties.size) + fields.properties.size;
+    to = fields.has_escapes ? put_unescaped(to, fields.properties) : put_text(to, fields.properties);
     if (to > room && to[-1] != 2) *to++ = 2;  // old clients leave out the last separator
     send->properties.size = to - room;
     return look_at_properties(send, rules);
 }
 
 // --- its answer --------------------------------------------------------------------------------------------------------
-
-static char *put_text(char *to, Text text) {
-    if (text.size) memcpy(to, text.bytes, (size_t)text.size);
-    return to + text.size;
-}
 
 static char *put_hex(char *to, uint8_t byte) {
     static const char digits[] = "0123456789ABCDEF";
@@ -334,17 +327,8 @@ static char *put_hex(char *to, uint8_t byte) {
     return to;
 }
 
-static char *put_number(char *to, int64_t number) {
-    char digits[DIGITS_MAX], *at = digits + DIGITS_MAX;
-    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    do *--at = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (number < 0) *--at = '-';
-    return put_text(to, (Text){at, digits + DIGITS_MAX - at});
-}
-
 ptrdiff_t answer_room(const Answer *answer, const Text *pieces) {
-    ptrdiff_t size = 8 + 3 * DIGITS_MAX + answer->unique_key.size;
+    ptrdiff_t size = 8 + 3 * NUMBER_SIZE_MAX + answer->unique_key.size;
     for (int number = 0; number < ANSWER_PIECES; number++) size += pieces[number].size;
     return size + answer->count * (2 * answer->host.size + 17);
 }
