@@ -5,8 +5,8 @@ forgets all plans: ``forget``."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PullHeader
 from rmqserver.broker.consuming.pull import PULL_COUNT_MAX
@@ -37,6 +37,8 @@ class PullPlans:
         self._offsets = offsets
         self._stats = stats
         self.plain = PlainPulls(store.log, HOT_BYTES, KEPT_MS)
+        self.takers: Sequence[Any] = [self.plain]
+        """Those of the service that answers pulls: while it has gates, ``plain`` is not among them, and not asked."""
         self.forget = self.plain.forget
 
     def table_changed(self, put_names: Collection[str] | None) -> None:
@@ -48,6 +50,7 @@ class PullPlans:
         wanted, result, config = pulled.wanted, pulled.result, self._config
         return (
             IS_NATIVE
+            and self.plain in self.takers
             and result.next_offset < result.max_offset
             and not pulled.suggested_broker_id
             and wanted.accepts_properties is None

@@ -48,6 +48,7 @@ class BrokerDoor(Service):
         self.end_round = broker.end_round  # type: ignore[method-assign]
         self.idle = broker.store.index_few  # type: ignore[method-assign]
         self.offer_frames_to(broker.pull_plans.plain)
+        broker.pull_plans.takers = self.takers
         self._auth_gate: AuthGate | None = None
         self._plain_gate: PlainGate | None = None
         self._forwarding: Forwarding | None = None

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from operator import sub
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -22,9 +23,14 @@ from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUBSC
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.wire.command import Command, encode_frame
 from rmqproto.wire.frames import HEAD_SIZE_BYTES, head_untrusted
+from rmqserver.broker.broker import Broker
 from rmqserver.broker.consuming import pull_plans
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.core import IS_NATIVE
+from rmqserver.doors.remoting.broker_door import BrokerDoor
 from rmqserver.doors.remoting.pulls import PullRequests
+from rmqserver.remoting.gate import GatePlace
+from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -271,6 +277,29 @@ def test_a_change_drops_the_plans(bench: Bench, change: str) -> None:
     asked = warm(bench, sys_flag=0)
     CHANGES[change](bench)
     assert bench.by_core(asked) is None
+
+
+class Admits:
+    wants_ext = False
+
+    def admit(self, request: object, ext: object, connection: object) -> None: ...
+
+
+def test_a_service_with_gates_leaves_none() -> None:
+    """It asks for none."""
+    loop = Loop()
+    broker = Broker(BrokerConfig(), loop)
+    door, plans = BrokerDoor(broker), broker.pull_plans
+    assert plans.plain in door.takers
+    wanted: Any = SimpleNamespace(accepts_properties=None, accepts_code=None, codes=None)
+    result = SimpleNamespace(next_offset=1, max_offset=2)
+    pulled: Any = SimpleNamespace(wanted=wanted, result=result, suggested_broker_id=0)
+    assert plans.pays(pulled)
+    door.use_gate(GatePlace.FAULTS, Admits())
+    assert not plans.pays(pulled)
+    door.use_gate(GatePlace.FAULTS, None)
+    assert plans.pays(pulled)
+    loop.close()
 
 
 def test_a_heartbeat_without_news_drops_none(bench: Bench) -> None:
