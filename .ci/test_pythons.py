@@ -163,19 +163,9 @@ def build_core(clone: Path, release: str, include: Path) -> None:
     """Builds the native core in a clone for a Python with these headers."""
     module = f"rmqserver/core/_core.cpython-{release.replace('.', '')}-{platform.machine()}-linux-gnu.so"
     sources = [str(path) for path in sorted((clone / "rmqserver/core").glob("*.c"))]
-    flags = [
-        "-O2",
-        "-fPIC",
-        "-shared",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-isystem",
-        str(include),
-        "-idirafter",
-        str(include.parent),
-    ]
-    subprocess.run(["gcc", *flags, *sources, "-o", str(clone / module)], check=True)
+    flags = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
+    headers = ["-isystem", str(include), "-idirafter", str(include.parent)]
+    subprocess.run(["gcc", *flags, *headers, *sources, "-o", str(clone / module)], check=True)
 
 
 def run_tests(

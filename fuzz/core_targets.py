@@ -14,7 +14,6 @@ from rmqproto.wire import header_json
 from rmqproto.wire.frames import frame
 from rmqserver.auth.signed_fields import SignedFields
 from rmqserver.core import (
-    CopiedRun,
     FrameCutter,
     PlainPulls,
     PlainSends,
@@ -44,15 +43,11 @@ def core_records(data: bytes) -> None:
     end, last, store_ms, runs, _ = plain_records(data, LOG_OFFSET, _FATES, QUEUED, INDEXED, _MARKS, b"odd")
     found = records_untrusted(data[: end - LOG_OFFSET], LOG_OFFSET, check_crc=True)
     assert sorted((each.log_offset, each.size_bytes) for each in found) == sorted(
-        unit[:2] for run in runs for unit in UNIT.iter_unpack(_units(run))
+        unit[:2] for *_, units in runs for unit in UNIT.iter_unpack(units)
     )
     if found:
         assert (found[-1].log_offset, found[-1].store_timestamp_ms) == (last, store_ms)
         assert found[-1].log_offset + found[-1].size_bytes == end
-
-
-def _units(run: CopiedRun) -> bytes:
-    return run[3]
 
 
 def core_wanted(data: bytes) -> None:

@@ -101,11 +101,14 @@ class Service:
         line = [self._by_place[each] for each in sorted(self._by_place)]
         self._gates = tuple(gate for gate, _ in line)
         self._is_known = line[0][1] if len(line) == 1 else _knows_none
-        self.takers[:] = () if self._gates else self._takers
+        self._offer_frames()
 
     def offer_frames_to(self, taker: Any) -> None:
         """A taker of the native core, such as its plain sends: frames that it takes do not come here."""
         self._takers.append(taker)
+        self._offer_frames()
+
+    def _offer_frames(self) -> None:
         self.takers[:] = () if self._gates else self._takers
 
     def gates_at(self, places: Iterable[GatePlace]) -> list[Gate]:

@@ -168,10 +168,10 @@ class Appender:
         one file. Returns where the first went, and all log offsets. ProtocolError if it is not a batch; otherwise as
         ``append``."""
         entry = self._topics.get(topic) or self._topic(topic)
-        if (queue := entry.queues.get(queue_id)) is not None:
-            common = queue_id, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, batch
-            if (done := self.round.append_batch(entry, queue, *common)) is not None:
-                return done
+        given = queue_id, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, batch
+        queue = entry.queues.get(queue_id)
+        if queue is not None and (done := self.round.append_batch(entry, queue, *given)) is not None:
+            return done
         messages = batch_parts_untrusted(batch)
         overhead = entry.overhead_bytes - 2 + len(born_host) + len(store_host) - _HOSTS_V4_SIZE
         sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
@@ -187,10 +187,7 @@ class Appender:
                 for flag, body, properties in messages
             ]  # fmt: skip
             return appended[0], [each.log_offset for each in appended]
-        queue = queue or self._queue(entry, queue_id)
-        done = self.round.append_batch(
-            entry, queue, queue_id, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, batch
-        )
+        done = self.round.append_batch(entry, queue or self._queue(entry, queue_id), *given)
         assert done is not None
         return done
 

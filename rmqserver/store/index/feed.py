@@ -135,11 +135,13 @@ class IndexFeed:
         self._flags.fail(INDEX_ERROR, storage_error(error, "the index cannot go on:", path))
 
     def _take_some(self, portion_bytes: int) -> bytes:
-        entries = self._backlog.popleft() if self._backlog else b""
-        while self._backlog and len(entries) + len(self._backlog[0]) <= portion_bytes:
-            entries += self._backlog.popleft()
-        self._backlog_bytes -= len(entries)
-        return entries
+        taken: list[bytes] = []
+        taken_bytes = 0
+        while self._backlog and (not taken or taken_bytes + len(self._backlog[0]) <= portion_bytes):
+            taken.append(self._backlog.popleft())
+            taken_bytes += len(taken[-1])
+        self._backlog_bytes -= taken_bytes
+        return b"".join(taken)
 
     def _read_some(self) -> bytes:
         """The next records of the log, which recovery has checked. Messages that are not visible yet come through
