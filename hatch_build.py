@@ -1,6 +1,6 @@
 """Builds the native core if there are a C compiler and Python's headers. ``RMQ_BUILD_WITH=ziglang`` brings a compiler
-along: the wheel of that name, 100 MB, which the build takes for itself. The core is optional:
-without it Python does the same, for twice the CPU in plain sends and three times that in batches and pulls, at least.
+along: the wheel of that name, 100 MB, which the build takes for itself. The core is optional: without it Python does
+the same, at half the rate of plain sends, a quarter of that of pulls, and a seventh of that of batches.
 
 The manual pages come along if `make release` has written them; a source package has them."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from itertools import compress, islice, repeat
@@ -78,32 +77,22 @@ def plain_records(
 
 def pack_entries(items: list[IndexItem]) -> bytes:
     """The entries of messages, in this order; those of one message in Apache's order: unique key, keys, tag."""
-    hashes: list[int] = []
-    kinds: list[int] = []
-    numbers: list[int] = []
+    pack, packed = ENTRY.pack, list[bytes]()
     ids = extend_hashes_id([item[0] for item in items], [item[3] for item in items])
     for (prefix_hash, log_offset, store_ms, unique_key, keys, tag_hash), id_hash in zip(items, ids, strict=True):
-        before = len(hashes)
+        before = len(packed)
         if unique_key:
-            hashes.append(id_hash if id_hash < SIGN else abs_hash(id_hash))
+            packed.append(pack(id_hash if id_hash < SIGN else abs_hash(id_hash), OF_KEY, log_offset, store_ms))
         if keys:
             for key in keys.split(b" ") if 0x20 in keys else (keys,):
                 if key:
                     hashed = extend_hash_utf8(prefix_hash, key)
-                    hashes.append(hashed if hashed < SIGN else abs_hash(hashed))
-        kinds += repeat(OF_KEY, len(hashes) - before)
+                    packed.append(pack(hashed if hashed < SIGN else abs_hash(hashed), OF_KEY, log_offset, store_ms))
         if tag_hash != NO_TAG:
-            hashes.append(tag_hash)
-            kinds.append(OF_TAG)
-        elif len(hashes) == before:
-            hashes.append(0)
-            kinds.append(OF_NO_KEY)
-        numbers += (log_offset, store_ms) * (len(hashes) - before)
-    packed = bytearray(ENTRY.size * len(hashes))
-    with memoryview(packed).cast("I") as small, memoryview(packed).cast("q") as large:
-        small[0::6], small[1::6] = array("I", hashes), array("I", kinds)
-        large[1::3], large[2::3] = array("q", numbers[0::2]), array("q", numbers[1::2])
-    return bytes(packed)
+            packed.append(pack(tag_hash, OF_TAG, log_offset, store_ms))
+        elif len(packed) == before:
+            packed.append(pack(0, OF_NO_KEY, log_offset, store_ms))
+    return b"".join(packed)
 
 
 def log_offsets_of(entries: bytes) -> memoryview:
