@@ -1,7 +1,10 @@
 """Fixtures for every test: a running server, a raw connection, names that nobody else uses."""
 
+import contextlib
 import gc
+import importlib
 import itertools
+import os
 import signal
 import tempfile
 from collections.abc import Callable, Container, Generator, Iterator
@@ -45,17 +48,33 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, Any, Any]:
+def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
     """What is collected is never garbage. Looking for some among ten thousand tests takes an eighth of the time of
     collecting, in every worker, and again in each full collection later. Each dashboard makes some hundred thousand
     objects that stay until it is closed: with Python's own threshold, a tenth of their time went into looking."""
     gc.disable()
     try:
+        if "tests" in session.config.args:
+            import_share(session.config)
         return (yield)
     finally:
         gc.freeze()
         gc.set_threshold(GARBAGE_MIN)
         gc.enable()
+
+
+def import_share(config: pytest.Config) -> None:
+    """Each xdist worker reads a share of the test files before it collects. In a fresh clone pytest then rewrites the
+    assertions of each file once, and not once in each worker."""
+    worker, count = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if not worker:
+        return
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("test_*.py"))[int(worker.removeprefix("gw")) :: count]:
+        if INTEROP in path.parents and "not interop" in config.option.markexpr:
+            continue
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it says what is wrong
+            importlib.import_module(".".join(path.relative_to(folder.parent).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
