@@ -11,6 +11,7 @@ from rmqproto.headers.base import from_ext
 from rmqproto.headers.sending import SendHeader, SendHeaderV2
 from rmqproto.message.record import decode_records_untrusted, host_bytes
 from rmqproto.wire import header_json
+from rmqproto.wire.command import HeaderCodec, decode_header_untrusted
 from rmqproto.wire.frames import frame
 from rmqserver.auth.signed_fields import SignedFields
 from rmqserver.core import (
@@ -113,8 +114,10 @@ _NAMES_V1, _NAMES_V2 = (
 
 
 def core_sends(data: bytes) -> None:
-    """The header of a send, up to a zero byte, and its body. What is taken is in the log as a decoder reads it."""
-    header, _, body = data.partition(b"\0")
+    """The header of a send, in JSON up to a zero byte, and its body. What is taken is in the log as a decoder reads
+    it."""
+    codec = HeaderCodec.JSON if data[:1] == b"{" else HeaderCodec.ROCKETMQ
+    header, _, body = data.partition(b"\0" if codec == HeaderCodec.JSON else b"\0BODY")
     topic, disk = Topic("T"), OsDisk()
     topic.queues[0] = ConsumeQueue("T", 0, SegmentedFile("unused", 1000, disk, FileCache(disk, 1)))
     round_buffer = RoundBuffer(lambda: 1, RunningFlags())
@@ -126,15 +129,15 @@ def core_sends(data: bytes) -> None:
         round_buffer, {"T": topic}, {"T": target}, address, lambda: "0" * 32, _NAMES_V1, _NAMES_V2, (b"DELAY",),
         b"PRODUCER_SEQ\x01", 1 << 30,
     )  # fmt: skip
-    sends.configure(b"CLUSTER\x01c\x02", (b"{", b",", b",", b",", b",", b"}"), False)
+    sends.configure(b"CLUSTER\x01c\x02", 2 * (b"{", b",", b",", b",", b",", b"}"), False)
     left: list[Any] = []
     owner = SimpleNamespace(born_host=_HOST, local_host=_HOST)
     cutter = FrameCutter(lambda owner, *cut: left.append(cut), owner, [sends])
-    cutter.feed_untrusted(frame(header, body))
+    cutter.feed_untrusted(frame(header, body, codec))
     records = decode_records_untrusted(round_buffer.take())
     assert bool(records) != bool(left)
     if records:
-        fields = header_json.decode_untrusted(header)
+        fields = decode_header_untrusted(codec, header)
         meant = from_ext(fields.ext, SendHeader if fields.code == 10 else SendHeaderV2)
         assert (meant.topic, meant.queue_id) == ("T", 0)
         assert all(each.is_intact and each.born_timestamp_ms == meant.born_timestamp for each in records)

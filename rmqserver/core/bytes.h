@@ -18,7 +18,7 @@
 #define TOPIC_V1_SIZE_MAX 127
 
 typedef struct { const char *bytes; ptrdiff_t size; } Text;  // bytes is NULL if there is none
-typedef struct { Text header, body; } Frame;  // of the wire, without its lengths
+typedef struct { Text header, body; int codec; } Frame;  // of the wire, without its lengths; codec 0 is JSON, 1 ROCKETMQ's
 typedef struct {  // a message on its way into the store; hosts are 4 or 16 address bytes and the port
     int32_t queue_id, flag, sys_flag, reconsume_times;
     int64_t born_ms, prepared_offset;
@@ -230,23 +230,24 @@ typedef struct {
     Text properties, unique_key;  // in the room; the properties end with a separator
 } Send;
 
-// Whether the beginning of a JSON header may be that of a send.
-int may_be_send(Text header);
+// Whether the beginning of a header may be that of a send.
+int may_be_send(const Frame *frame);
 
 // Reads a send that asks only to be stored. 0 if it is none, or if that is not certain. ``room`` is for its properties: the
 // header's size and one byte more.
-int read_send(Text header, const SendRules *rules, char *room, Send *send);
+int read_send(const Frame *frame, const SendRules *rules, char *room, Send *send);
 
 typedef struct {
-    int32_t opaque, queue_id;
+    int32_t opaque, queue_id, codec;
     int64_t queue_offset;
     const int64_t *log_offsets;
     ptrdiff_t count;
     Text host, unique_key;  // the key may lack
 } Answer;
 
-// A frame with what the pieces say: before the message ids, the queue id, the queue offset, the unique key (left out with it)
-// and the opaque; behind that.
+// A frame of the pieces of its codec: what stands before the message ids, the queue id, the queue offset, and the unique key
+// (left out with it). Then come, in JSON, what stands before the opaque, and behind it; else more ext fields, and the begin of
+// the header up to them.
 char *put_answer(char *to, const Answer *answer, const Text *pieces);
 
 ptrdiff_t answer_room(const Answer *answer, const Text *pieces);

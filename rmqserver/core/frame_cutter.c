@@ -1,4 +1,4 @@
-// The native FrameCutter: it has the contract of rmqproto.wire.frames, and offers JSON frames to its takers first.
+// The native FrameCutter: it has the contract of rmqproto.wire.frames, and offers frames to its takers first.
 #include "glue.h"
 #include <structmember.h>
 
@@ -67,12 +67,12 @@ static int is_taken(FrameCutter *self, const Frame *frame) {
 }
 
 // -1 with an exception.
-static int call_on_frame(FrameCutter *self, int codec, const Frame *frame) {
+static int call_on_frame(FrameCutter *self, const Frame *frame) {
     uint32_t peeked = 0;
     if (frame->header.size + frame->body.size >= PEEKED_AT + 4) peeked = u32_at(frame->header.bytes + PEEKED_AT);
     PyObject *on_frame = Py_NewRef(self->on_frame), *done = NULL, *given[6] = {NULL};  // the first is room for a method's self
     given[1] = Py_NewRef(self->owner);
-    given[2] = PyLong_FromLong(codec);
+    given[2] = PyLong_FromLong(frame->codec);
     given[3] = PyLong_FromUnsignedLong(peeked);
     given[4] = PyBytes_FromStringAndSize(frame->header.bytes, frame->header.size);
     given[5] = PyBytes_FromStringAndSize(frame->body.bytes, frame->body.size);
@@ -100,10 +100,11 @@ static int cut(FrameCutter *self, Text data) {
             self->wanted = 4 + (Py_ssize_t)total;
             break;
         }
-        Frame frame = {{at + HEAD_SIZE, header_size}, {at + HEAD_SIZE + header_size, total - 4 - header_size}};
+        int codec = (int)(mark >> 24);
+        Frame frame = {{at + HEAD_SIZE, header_size}, {at + HEAD_SIZE + header_size, total - 4 - header_size}, codec};
         at += 4 + total;
-        int codec = (int)(mark >> 24), taken = codec ? 0 : is_taken(self, &frame);
-        if (taken < 0 || (!taken && call_on_frame(self, codec, &frame))) return -1;
+        int taken = is_taken(self, &frame);
+        if (taken < 0 || (!taken && call_on_frame(self, &frame))) return -1;
     }
     return at == end || self->is_closed ? 0 : keep(self, (Text){at, end - at});
 }

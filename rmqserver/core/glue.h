@@ -42,7 +42,7 @@ int round_append_batch(PyObject *round, PyObject *entry, PyObject *queue, const 
 
 // --- frame_cutter.c
 
-// What may take JSON frames before they become Python objects. Its type has TakerType as its base, and a taker begins with
+// What may take frames before they become Python objects. Its type has TakerType as its base, and a taker begins with
 // this. ``take`` returns 1 if it took the frame, 0 if not and nothing changed, else -1: the connection ends. It may call Python.
 typedef struct Taker {
     PyObject_HEAD

@@ -280,7 +280,7 @@ static int take_pull(Taker *taker, PyObject *owner, const Frame *frame) {
     PlainPulls *self = (PlainPulls *)taker;
     char key[PULL_HEADER_MAX];
     Pull pull;
-    if (!PyDict_GET_SIZE(self->plans) || is_other_code(frame->header)) return 0;
+    if (frame->codec || !PyDict_GET_SIZE(self->plans) || is_other_code(frame->header)) return 0;
     int64_t started_ns = now_ns();
     if (started_ns - self->kept_since_ns >= self->kept_ns) {
         forget_all(self);
@@ -305,7 +305,7 @@ static PyObject *take(PyObject *self, PyObject *const *given, Py_ssize_t count) 
         PyErr_SetString(PyExc_TypeError, "a connection, bytes and bytes are wanted");
         return NULL;
     }
-    Frame frame = {text_of(given[1]), text_of(given[2])};
+    Frame frame = {text_of(given[1]), text_of(given[2]), 0};
     int done = take_pull((Taker *)self, given[0], &frame);
     return done < 0 ? NULL : PyBool_FromLong(done);
 }

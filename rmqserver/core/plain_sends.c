@@ -10,7 +10,7 @@ typedef struct {
     PyObject *connection, *host, *log_offsets;  // owned; the last is NULL if this is no batch
     int64_t log_offset, queue_offset;
     int32_t opaque, queue_id;
-    char unique_key[KEY_MAX], key_size;
+    char unique_key[KEY_MAX], key_size, codec;
 } Put;
 
 typedef struct {
@@ -62,9 +62,9 @@ static void puts_dealloc(Puts *self) {
 static PyObject *put_tuple(const Put *put) {
     PyObject *offsets = put->log_offsets ? offset_list(put->log_offsets) : Py_NewRef(Py_None);
     if (!offsets) return NULL;
-    return Py_BuildValue("OiiOLLy#N", put->connection, (int)put->opaque, (int)put->queue_id, put->host,
+    return Py_BuildValue("OiiOLLy#Ni", put->connection, (int)put->opaque, (int)put->queue_id, put->host,
                          (long long)put->log_offset, (long long)put->queue_offset, put->unique_key,
-                         (Py_ssize_t)put->key_size, offsets);
+                         (Py_ssize_t)put->key_size, offsets, (int)put->codec);
 }
 
 static PyObject *puts_all(Puts *self, PyObject *Py_UNUSED(none)) {
@@ -220,7 +220,7 @@ static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *s
         Put *put = &puts->puts[puts->count++];
         *put = (Put){
             Py_NewRef(owner), Py_NewRef(found->store_host), offsets, place.log_offset, place.queue_offset, send->opaque,
-            send->queue_id, "", (char)send->unique_key.size,
+            send->queue_id, "", (char)send->unique_key.size, (char)frame->codec,
         };
         if (send->unique_key.size) memcpy(put->unique_key, send->unique_key.bytes, (size_t)send->unique_key.size);
     } else {
@@ -238,7 +238,7 @@ static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *s
 static int take(Taker *taker, PyObject *owner, const Frame *frame) {
     PlainSends *self = (PlainSends *)taker;
     Send send;
-    if (self->is_busy || !may_be_send(frame->header)) return 0;
+    if (self->is_busy || !may_be_send(frame)) return 0;
     Py_ssize_t wanted = frame->header.size + 1 + ADDED_MAX;
     if (wanted > self->room_size) {
         char *room = PyMem_Realloc(self->room, (size_t)wanted);
@@ -249,7 +249,7 @@ static int take(Taker *taker, PyObject *owner, const Frame *frame) {
         self->room = room;
         self->room_size = wanted;
     }
-    if (!read_send(frame->header, &self->rules, self->room, &send)) return 0;
+    if (!read_send(frame, &self->rules, self->room, &send)) return 0;
     if (send.is_batch && memmem(frame->body.bytes, (size_t)frame->body.size, self->repeat_mark.bytes,
                                 (size_t)self->repeat_mark.size)) return 0;
     Goal found = {.added = Py_NewRef(self->added)};
@@ -266,10 +266,10 @@ static int take(Taker *taker, PyObject *owner, const Frame *frame) {
 static PyObject *configure(PlainSends *self, PyObject *args) {
     PyObject *added, *pieces;
     int knows_safe;
-    Text texts[ANSWER_PIECES];
+    Text texts[2 * ANSWER_PIECES];
     if (!PyArg_ParseTuple(args, "SO!p", &added, &PyTuple_Type, &pieces, &knows_safe)) return NULL;
-    if (PyTuple_GET_SIZE(pieces) != ANSWER_PIECES) return PyErr_Format(PyExc_ValueError, "%d pieces are wanted", ANSWER_PIECES);
-    if (take_texts(pieces, texts, ANSWER_PIECES, 0)) return NULL;
+    if (take_texts(pieces, texts, 2 * ANSWER_PIECES, 0)) return NULL;
+    if (PyTuple_GET_SIZE(pieces) != 2 * ANSWER_PIECES) return PyErr_Format(PyExc_ValueError, "%d pieces are wanted", 2 * ANSWER_PIECES);
     Py_XSETREF(self->added, Py_NewRef(added));
     Py_XSETREF(self->pieces, Py_NewRef(pieces));
     self->knows_safe = knows_safe;
@@ -289,7 +289,7 @@ static PyObject *take_safe(PlainSends *self, PyObject *Py_UNUSED(none)) { return
 static Answer answer_of(const Put *put) {
     PyObject *offsets = put->log_offsets;
     return (Answer){
-        put->opaque, put->queue_id, put->queue_offset, offsets ? (const int64_t *)PyBytes_AS_STRING(offsets) : &put->log_offset,
+        put->opaque, put->queue_id, put->codec, put->queue_offset, offsets ? (const int64_t *)PyBytes_AS_STRING(offsets) : &put->log_offset,
         offsets ? PyBytes_GET_SIZE(offsets) / (Py_ssize_t)sizeof(int64_t) : 1, text_of(put->host),
         {put->unique_key, put->key_size},
     };
@@ -300,23 +300,23 @@ static PyObject *frames_of(const Put *puts, Py_ssize_t count, const Text *pieces
     Py_ssize_t room = 0;
     for (Py_ssize_t number = 0; number < count; number++) {
         Answer answer = answer_of(&puts[number]);
-        room += answer_room(&answer, pieces);
+        room += answer_room(&answer, pieces + answer.codec * ANSWER_PIECES);
     }
     PyObject *frames = PyBytes_FromStringAndSize(NULL, room);
     if (!frames) return NULL;
     char *to = PyBytes_AS_STRING(frames);
     for (Py_ssize_t number = 0; number < count; number++) {
         Answer answer = answer_of(&puts[number]);
-        to = put_answer(to, &answer, pieces);
+        to = put_answer(to, &answer, pieces + answer.codec * ANSWER_PIECES);
     }
     _PyBytes_Resize(&frames, to - PyBytes_AS_STRING(frames));
     return frames;
 }
 
 static PyObject *answers(PlainSends *self, PyObject *given) {
-    Text pieces[ANSWER_PIECES];
+    Text pieces[2 * ANSWER_PIECES];
     if (Py_TYPE(given) != &PutsType) return PyErr_Format(PyExc_TypeError, "Puts are wanted");
-    if (take_texts(self->pieces, pieces, ANSWER_PIECES, 0)) return NULL;
+    if (take_texts(self->pieces, pieces, 2 * ANSWER_PIECES, 0)) return NULL;
     const Puts *puts = (Puts *)given;
     PyObject *found = PyList_New(0);
     for (Py_ssize_t at = 0, end = 1; found && at < puts->count; at = end++) {

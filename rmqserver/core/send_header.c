@@ -1,4 +1,4 @@
-// Reads the JSON headers of sends, and writes their answers. It takes a header only if it is certain how the service would
+// Reads the headers of sends, and writes their answers. It takes a header only if it is certain how the service would
 // read it, by its typed decoder and by its forgiving way alike: everything else is left to these.
 #include "bytes.h"
 
@@ -20,6 +20,9 @@ enum {
 static const Text envelope_names[] = {{"code", 4}, {"opaque", 6}, {"extFields", 9}, {"flag", 4},
                                       {"version", 7}, {"language", 8}, {"remark", 6}};
 enum { CODE, OPAQUE, EXT_FIELDS, ENVELOPE_FLAG, VERSION, LANGUAGE, REMARK, ENVELOPE_NAMES };
+
+#define BINARY_OPAQUE_AT 5
+#define BINARY_FLAG_AT 9
 
 // --- JSON --------------------------------------------------------------------------------------------------------------
 
@@ -147,9 +150,33 @@ static int take_key(Scan *scan, Text *key) {
     return 1;
 }
 
+// --- texts of the binary codec -----------------------------------------------------------------------------------------
+
+// The scan is behind a text whose size stood before it, in 2 or 4 bytes.
+static int take_sized(Scan *scan, int width, Text *text) {
+    if (scan->end - scan->at < width) return 0;
+    ptrdiff_t size = width == 4 ? (int32_t)u32_at(scan->at) : (int16_t)((uint8_t)scan->at[0] << 8 | (uint8_t)scan->at[1]);
+    scan->at += width;
+    if (size < 0 || size > scan->end - scan->at) return 0;
+    *text = (Text){scan->at, size};
+    scan->at += size;
+    return 1;
+}
+
+static int is_utf8(Text text) {
+    for (const uint8_t *at = (const uint8_t *)text.bytes, *end = at + text.size; at < end;) {
+        int size = *at < 0x80 ? 1 : utf8_size(at, end - at);
+        if (!size) return 0;
+        at += size;
+    }
+    return 1;
+}
+
 // --- a send's header ---------------------------------------------------------------------------------------------------
 
 typedef struct {
+    const SendRules *rules;
+    int family, next;  // where the last name was found
     uint32_t seen[2];  // bits of the fields whose names are those of code 10, or those of 310 and 320
     int64_t numbers[SEND_NAMES];
     Text topic, properties;
@@ -173,34 +200,39 @@ static int take_field(Fields *fields, int field, const Scalar *value) {
 }
 
 // Keys nearly always come in the order of the fields, so the search begins behind the last one found.
-static int field_of(Text key, const SendRules *rules, int *family, int *next) {
-    for (int both = 0; both < 2; both++, *family = !*family)
+static int field_of(Fields *fields, Text key) {
+    for (int both = 0; both < 2; both++, fields->family = !fields->family)
         for (int number = 0; number < SEND_NAMES; number++) {
-            int field = (*next + number) % SEND_NAMES;
-            if (!is_same(key, rules->names[*family][field])) continue;
-            *next = field + 1;
+            int field = (fields->next + number) % SEND_NAMES;
+            if (!is_same(key, fields->rules->names[fields->family][field])) continue;
+            fields->next = field + 1;
             return field;
         }
     return -1;
 }
 
-static int take_fields(Scan *scan, const SendRules *rules, Fields *fields) {
-    int family = 1, next = 0;
+// 0 if it is a field that came before, or one with a value that may not be taken as it is.
+static int take_ext(Fields *fields, Text key, const Scalar *value) {
+    int field = field_of(fields, key);
+    if (field < 0) return 1;
+    uint32_t *seen = &fields->seen[fields->family];
+    if (*seen & BIT(field) || !take_field(fields, field, value)) return 0;
+    *seen |= BIT(field);
+    return 1;
+}
+
+static int take_json_fields(Scan *scan, Fields *fields) {
     if (!take_char(scan, '{')) return 0;
     if (take_char(scan, '}')) return 1;
     do {
         Text key;
         Scalar value;
-        if (!take_key(scan, &key) || !take_scalar(scan, &value)) return 0;
-        int field = field_of(key, rules, &family, &next);
-        if (field < 0) continue;
-        if (fields->seen[family] & BIT(field) || !take_field(fields, field, &value)) return 0;
-        fields->seen[family] |= BIT(field);
+        if (!take_key(scan, &key) || !take_scalar(scan, &value) || !take_ext(fields, key, &value)) return 0;
     } while (take_char(scan, ','));
     return take_char(scan, '}');
 }
 
-static int take_envelope(Scan *scan, const SendRules *rules, Fields *fields, int64_t *numbers) {
+static int take_json(Scan *scan, Fields *fields, int64_t *numbers) {
     uint32_t seen = 0;
     if (!take_char(scan, '{')) return 0;
     do {
@@ -214,7 +246,7 @@ static int take_envelope(Scan *scan, const SendRules *rules, Fields *fields, int
             seen |= BIT(name);
         }
         if (name == EXT_FIELDS) {
-            if (!is_next(scan, '{') || !take_fields(scan, rules, fields)) return 0;
+            if (!is_next(scan, '{') || !take_json_fields(scan, fields)) return 0;
         } else {
             if (!take_scalar(scan, &value)) return 0;
             if (name == LANGUAGE && (value.kind == TRUE || value.kind == FALSE)) return 0;
@@ -225,6 +257,25 @@ static int take_envelope(Scan *scan, const SendRules *rules, Fields *fields, int
     if (!take_char(scan, '}')) return 0;
     skip_space(scan);
     return scan->at == scan->end && !(~seen & (BIT(CODE) | BIT(OPAQUE) | BIT(EXT_FIELDS)));
+}
+
+// code i16 | language u8 | version i16 | opaque i32 | flag i32 | remark, its size in 4 bytes | ext fields, their size in 4: of
+// each the name, its size in 2, and the value, its size in 4
+static int take_binary(Scan *scan, Fields *fields, int64_t *numbers) {
+    const char *at = scan->at;
+    Text remark, ext, key;
+    Scalar value = {.kind = TEXT};
+    if (scan->end - at < BINARY_FLAG_AT + 4) return 0;
+    numbers[CODE] = u32_at(at) >> 16;
+    numbers[OPAQUE] = (int32_t)u32_at(at + BINARY_OPAQUE_AT);
+    numbers[ENVELOPE_FLAG] = (int32_t)u32_at(at + BINARY_FLAG_AT);
+    scan->at += BINARY_FLAG_AT + 4;
+    if (!take_sized(scan, 4, &remark) || !take_sized(scan, 4, &ext) || scan->at != scan->end) return 0;
+    for (scan->at = ext.bytes; scan->at < scan->end;) {
+        if (!take_sized(scan, 2, &key) || !take_sized(scan, 4, &value.text) || !is_utf8(value.text)) return 0;
+        if (!take_ext(fields, key, &value)) return 0;
+    }
+    return 1;
 }
 
 // Writes the text without escapes; returns its end. It is as long at most.
@@ -282,19 +333,21 @@ static int look_at_properties(Send *send, const SendRules *rules) {
     return 1;
 }
 
-int may_be_send(Text header) {
+int may_be_send(const Frame *frame) {
     static const char code[] = "{\"code\":";
     const ptrdiff_t size = sizeof code - 1;
+    Text header = frame->header;
+    if (frame->codec) return frame->codec == 1;
     if (header.size < size + 4 || memcmp(header.bytes, code, (size_t)size)) return 1;
     const char *digits = header.bytes + size;
     return !memcmp(digits, "310,", 4) || !memcmp(digits, "10,", 3) || !memcmp(digits, "320,", 4);
 }
 
-int read_send(Text header, const SendRules *rules, char *room, Send *send) {
-    Scan scan = {header.bytes, header.bytes + header.size};
-    Fields fields = {.seen = {0, 0}};
+int read_send(const Frame *frame, const SendRules *rules, char *room, Send *send) {
+    Scan scan = {frame->header.bytes, frame->header.bytes + frame->header.size};
+    Fields fields = {.rules = rules, .family = 1};
     int64_t envelope[ENVELOPE_NAMES] = {0};
-    if (!take_envelope(&scan, rules, &fields, envelope)) return 0;
+    if (!(frame->codec ? take_binary : take_json)(&scan, &fields, envelope)) return 0;
     int64_t code = envelope[CODE];
     int family = code != 10;
     if ((family && code != 310 && code != 320) || fields.seen[!family] || ~fields.seen[family] & NEEDED) return 0;
@@ -328,24 +381,48 @@ static char *put_hex(char *to, uint8_t byte) {
 }
 
 ptrdiff_t answer_room(const Answer *answer, const Text *pieces) {
-    ptrdiff_t size = 8 + 3 * NUMBER_SIZE_MAX + answer->unique_key.size;
+    ptrdiff_t size = 8 + 3 * NUMBER_SIZE_MAX + 5 * 4 + answer->unique_key.size;
     for (int number = 0; number < ANSWER_PIECES; number++) size += pieces[number].size;
     return size + answer->count * (2 * answer->host.size + 17);
 }
 
-char *put_answer(char *to, const Answer *answer, const Text *pieces) {
-    char *header = to + 8, *at = put_text(header, pieces[0]);
+// A value goes behind its piece, in the binary codec behind its size.
+static char *begin_value(char *to, Text piece, int codec) { return put_text(to, piece) + (codec ? 4 : 0); }
+
+static char *end_value(char *value, char *end, int codec) {
+    if (codec) put_big_endian((uint8_t *)value - 4, (uint64_t)(end - value), 4);
+    return end;
+}
+
+static char *put_ids(char *at, const Answer *answer) {
     for (ptrdiff_t number = 0; number < answer->count; number++) {
         if (number) *at++ = ',';
         for (ptrdiff_t place = 0; place < answer->host.size; place++) at = put_hex(at, (uint8_t)answer->host.bytes[place]);
         for (int shift = 56; shift >= 0; shift -= 8) at = put_hex(at, (uint8_t)((uint64_t)answer->log_offsets[number] >> shift));
     }
-    at = put_number(put_text(at, pieces[1]), answer->queue_id);
-    at = put_number(put_text(at, pieces[2]), answer->queue_offset);
-    if (answer->unique_key.size) at = put_text(put_text(at, pieces[3]), answer->unique_key);
-    at = put_number(put_text(at, pieces[4]), answer->opaque);
-    at = put_text(at, pieces[5]);
+    return at;
+}
+
+char *put_answer(char *to, const Answer *answer, const Text *pieces) {
+    const int codec = answer->codec;
+    char *header = to + 8, *ext = codec ? begin_value(header, pieces[5], codec) : header;
+    char *value = begin_value(ext, pieces[0], codec), *at = end_value(value, put_ids(value, answer), codec);
+    value = begin_value(at, pieces[1], codec);
+    at = end_value(value, put_number(value, answer->queue_id), codec);
+    value = begin_value(at, pieces[2], codec);
+    at = end_value(value, put_number(value, answer->queue_offset), codec);
+    if (answer->unique_key.size) {
+        value = begin_value(at, pieces[3], codec);
+        at = end_value(value, put_text(value, answer->unique_key), codec);
+    }
+    at = put_text(at, pieces[4]);
+    if (codec) {
+        put_big_endian((uint8_t *)header + BINARY_OPAQUE_AT, (uint32_t)answer->opaque, 4);
+        end_value(ext, at, codec);
+    } else {
+        at = put_text(put_number(at, answer->opaque), pieces[5]);
+    }
     put_big_endian((uint8_t *)to, (uint64_t)(at - header + 4), 4);
-    put_big_endian((uint8_t *)to + 4, (uint64_t)(at - header), 4);
+    put_big_endian((uint8_t *)to + 4, (uint64_t)(codec << 24 | (at - header)), 4);
     return at;
 }

@@ -245,9 +245,9 @@ class Puts:
 
     count = 0
 
-    def all(self) -> list[tuple[Any, int, int, bytes, int, int, bytes, list[int] | None]]:
+    def all(self) -> list[tuple[Any, int, int, bytes, int, int, bytes, list[int] | None, int]]:
         """Of each: connection, opaque, queue id, store host, log offset, queue offset, unique key (empty if it has
-        none), and if it is a batch, the log offsets of its messages."""
+        none), if it is a batch, the log offsets of its messages, and the header codec."""
         return []
 
 
@@ -274,8 +274,9 @@ class PlainSends:
         ``asking_names``, a batch that contains ``repeat_mark``, or a bit of ``unusual_sys_flag`` is not plain."""
 
     def configure(self, added_properties: bytes, answer_pieces: tuple[bytes, ...], knows_safe: bool, /) -> None:
-        """Before anything is taken. The properties go behind those of each message, but of a batch; for the pieces see
-        ``answer_templates.sent_pieces``. ``knows_safe``: safe means more than written."""
+        """Before anything is taken. The properties go behind those of each message, but of a batch. The pieces are
+        those of ``answer_templates.sent_pieces`` and ``binary_sent_pieces``. ``knows_safe``: safe means more than
+        written."""
 
     def take_written(self) -> Puts | None:
         """The puts of this round that are answered when they are written."""

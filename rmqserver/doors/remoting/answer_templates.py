@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import struct
 
-from rmqproto.codes import VERSION
+from rmqproto.codes import RESPONSE_FLAG, VERSION
+from rmqproto.wire import header_binary
 from rmqserver.remoting.answer import LANGUAGE
 
 # total size u32 | header codec u8 (0, JSON), header size u24
@@ -53,6 +54,15 @@ def sent_pieces(region: str, trace_on: str) -> tuple[bytes, ...]:
         f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}',
     )
     return tuple(piece.encode() for piece in pieces)
+
+
+def binary_sent_pieces(region: str, trace_on: str) -> tuple[bytes, ...]:
+    """The same in the binary codec: names before the sizes of their values; then more ext fields, and the begin of the
+    header, up to the size of all ext fields."""
+    names = ("msgId", "queueId", "queueOffset", "transactionId")
+    header = header_binary.encode(0, LANGUAGE, VERSION, 0, RESPONSE_FLAG, None, {})
+    more = header_binary.encode(0, LANGUAGE, VERSION, 0, 0, None, {"MSG_REGION": region, "TRACE_ON": trace_on})
+    return *(struct.pack(">h", len(name)) + name.encode() for name in names), more[len(header) :], header[:-4]
 
 
 def sent(region: str, trace_on: str, store_host: bytes) -> bytes:

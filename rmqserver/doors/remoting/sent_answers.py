@@ -46,7 +46,9 @@ class SentAnswers:
         self._templates: dict[bytes, bytes] = {}
         self._timer_templates: dict[bytes, bytes] = {}
         self._batch_template = answer_templates.sent_batch(region, trace_on)
-        self.pieces = answer_templates.sent_pieces(region, trace_on)
+        self.pieces = answer_templates.sent_pieces(region, trace_on) + answer_templates.binary_sent_pieces(
+            region, trace_on
+        )
 
     def plain(self, outcome: Outcome, put: PendingPut) -> None:
         """Answers a plain JSON request. ``put`` holds, after this function: connection, opaque, store host, where the
@@ -78,8 +80,8 @@ class SentAnswers:
 
     def of_puts(self, outcome: Outcome, puts: Puts) -> Iterator[tuple[Connection, bytes]]:
         """The answers to plain sends that the native core took, if they are not simply stored."""
-        for connection, opaque, queue_id, store_host, log_offset, queue_offset, unique_key, batch in puts.all():
-            request = Request(code=0, opaque=opaque, header=_NO_FIELDS)
+        for connection, opaque, queue_id, store_host, log_offset, queue_offset, unique_key, batch, codec in puts.all():
+            request = Request(code=0, opaque=opaque, header=_NO_FIELDS, codec=codec)
             appended = Appended(log_offset, 0, queue_offset)
             sent = SendOutcome(appended, queue_id, store_host, unique_key.decode() or None, batch=batch)
             yield connection, _frame(request, outcome, self._answer(sent))
