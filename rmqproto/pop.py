@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 
 _SEPARATOR_V1, _SEPARATOR_V2 = "_", "+"
 _HANDLE_PARTS = 8
+_N = r"([0-9]{1,18})"
+_USUAL_HANDLE = re.compile(f"{_N} {_N} {_N} {_N} ([012]) ([^ ]*) {_N} {_N}")
 _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 _BITS_MAX_CHARS = 1 << 17
 """The limit for a set's text, with numbers up to 786,431: a pop returns 32 messages, but skips those not wanted."""
@@ -71,7 +74,8 @@ class Handle(NamedTuple):
     queue_offset: int
 
     def __str__(self) -> str:
-        return " ".join(map(str, self))
+        start, pop_ms, invisible_ms, revive, kind, broker_name, queue, offset = self
+        return f"{start} {pop_ms} {invisible_ms} {revive} {kind} {broker_name} {queue} {offset}"
 
     @property
     def is_ordered(self) -> bool:
@@ -80,6 +84,12 @@ class Handle(NamedTuple):
 
 def parse_handle_untrusted(text: str) -> Handle:
     """A handle from its text. ProtocolError if it is not valid."""
+    usual = _USUAL_HANDLE.fullmatch(text)
+    if usual is not None:
+        start, pop_ms, invisible_ms, revive, kind, broker_name, queue, offset = usual.groups()
+        return Handle(
+            int(start), int(pop_ms), int(invisible_ms), int(revive), kind, broker_name, int(queue), int(offset)
+        )
     parts = text.split(" ")
     if len(parts) != _HANDLE_PARTS:
         raise ProtocolError(f"extraInfo has {len(parts)} parts, and needs {_HANDLE_PARTS}")

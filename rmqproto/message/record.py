@@ -5,6 +5,7 @@ Every length is checked against the bytes at hand before it is used."""
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import struct
 from zlib import crc32
@@ -117,6 +118,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
             raise ProtocolError(f"message {self.message_id}: {error}", hint=error.hint) from None
 
 
+@functools.lru_cache(maxsize=1024)
 def host_text(host: bytes) -> str:
     """``address:port`` of a record's host field (4 or 16 address bytes, then the port as i32)."""
     address = ipaddress.ip_address(host[:-4])

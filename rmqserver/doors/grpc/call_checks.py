@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -47,6 +48,7 @@ SYSTEM_PROPERTIES = props.MARKS_OF_USE - {
 """Names that no user property may have (``MessageConst.STRING_HASH_SET``)."""
 
 
+@functools.lru_cache(maxsize=1024)  # those that pass; they are short
 def check_topic(topic: str) -> None:
     if not topic.strip():
         raise CallRefused(Code.ILLEGAL_TOPIC, "The specified topic is blank")
@@ -61,6 +63,7 @@ def check_topic(topic: str) -> None:
         raise CallRefused(Code.ILLEGAL_TOPIC, "cannot access system topic")
 
 
+@functools.lru_cache(maxsize=1024)
 def check_group(group: str) -> None:
     if not group.strip():
         raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, "the specified group is blank")

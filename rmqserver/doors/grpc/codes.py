@@ -98,10 +98,15 @@ def refusal_of(refused: Refused) -> CallRefused:
 def status_of(outcome: Outcome) -> Any:
     """The status of a message that was put, or was not."""
     if outcome.code == ResponseCode.SUCCESS:
-        return status()
+        return OK
     refusal = refusal_of(Refused(outcome.code, outcome.remark))
     return status(refusal.code, refusal.text)
 
 
-def status(code: int = Code.OK, text: str = "OK") -> Any:
-    return CLASSES["Status"](code=code, message=text)
+def status(code: int, text: str) -> Any:
+    return _STATUS(code=code, message=text)
+
+
+_STATUS = CLASSES["Status"]
+OK = status(Code.OK, "OK")
+"""Nearly every answer's. It is copied into answers, and never changed."""

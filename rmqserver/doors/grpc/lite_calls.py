@@ -16,7 +16,7 @@ from rmqproto.names import lite_queue_name
 from rmqproto.pop import NORMAL, ORDER_REVIVE_QUEUE_ID, Handle
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
 from rmqserver.doors.grpc.call_checks import check_group, check_lite_topic, check_topic
-from rmqserver.doors.grpc.codes import CallRefused, Code, status
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code
 from rmqserver.doors.grpc.messages import CLASSES, ZERO_BASED_ENUMS
 from rmqserver.doors.grpc.receipts import Receipt
 
@@ -58,7 +58,7 @@ class LiteTopicCalls:
             version=request.version,
         )
         self._subscriptions.change(change, client.client_id, group, topic, client)
-        call.answer(CLASSES["SyncLiteSubscriptionResponse"](status=status()))
+        call.answer(CLASSES["SyncLiteSubscriptionResponse"](status=OK))
 
 
 def _option_of(option: Any) -> OffsetOption | None:

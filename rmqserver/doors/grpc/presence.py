@@ -30,10 +30,10 @@ from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import LITE_TOPIC_LENGTH_MAX
 from rmqserver.broker.errors import TooManyClients
 from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, check_group, check_topic
-from rmqserver.doors.grpc.codes import CallRefused, Code, GrpcStatus, status
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code, GrpcStatus
 from rmqserver.doors.grpc.messages import CLASSES, ENUMS, value
 from rmqserver.doors.grpc.send_calls import transaction_id
-from rmqserver.doors.grpc.stored import message_of, set_ms
+from rmqserver.doors.grpc.stored import put_message, set_ms
 
 if TYPE_CHECKING:
     from rmqserver.broker.clients.membership import Membership
@@ -115,23 +115,23 @@ class GrpcPeer:
         """Passes on the check of a transaction, and which lite topic another client took over; other notices are for
         clients that share queues among themselves."""
         if isinstance(header, UnsubscribeLiteHeader):
-            command = _COMMAND(status=status())  # Node's client wants one with a command that it does not know
+            command = _COMMAND(status=OK)  # Node's client wants one with a command that it does not know
             command.notify_unsubscribe_lite_command.lite_topic = header.lite_topic or ""
             self._tell(command)
             return
         if code != RequestCode.CHECK_TRANSACTION_STATE or not isinstance(header, CheckTransactionHeader):
             return
-        try:
-            record = decode_record_untrusted(body)
-            message = message_of(record, record.topic, None)
-        except ProtocolError:
-            return
-        message.system_properties.delivery_attempt = 1
         command = _COMMAND()
         asked = command.recover_orphaned_transaction_command
-        asked.message.CopyFrom(message)
+        try:
+            record = decode_record_untrusted(body)
+            put_message(asked.message, record, record.topic, None)
+        except ProtocolError:
+            return
+        system = asked.message.system_properties
+        system.delivery_attempt = 1
         asked.transaction_id = transaction_id(
-            header.commit_log_offset, header.tran_state_table_offset, message.system_properties.message_id
+            header.commit_log_offset, header.tran_state_table_offset, system.message_id
         )
         self._tell(command)
 
@@ -145,7 +145,7 @@ class GrpcPeer:
             try:
                 record = decode_record_untrusted(body)
                 command.verify_message_command.nonce = nonce
-                command.verify_message_command.message.CopyFrom(message_of(record, record.topic, None))
+                put_message(command.verify_message_command.message, record, record.topic, None)
             except ProtocolError:
                 return on_answer(None)
         else:
@@ -266,7 +266,7 @@ class GrpcPeers:
         before, client.settings = client.settings, settings
         self._register(client)
         self._unregister_dropped(client, before)
-        call.send(_COMMAND(status=status(), settings=self._merged(settings)))
+        call.send(_COMMAND(status=OK, settings=self._merged(settings)))
 
     def _with_room_for(self, call: GrpcCall, settings_bytes: int) -> GrpcPeer:
         """The client of these settings, an old or a new one. Raises TooManyClients."""
@@ -331,11 +331,11 @@ class GrpcPeers:
                 raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, f"group not found: {request.group.name}")
             client.groups.add(request.group.name)
         self._register(client)
-        call.answer(CLASSES["HeartbeatResponse"](status=status()))
+        call.answer(CLASSES["HeartbeatResponse"](status=OK))
 
     def farewell(self, call: GrpcCall, request: Any) -> None:
         self.known(call).close("it says farewell")
-        call.answer(CLASSES["NotifyClientTerminationResponse"](status=status()))
+        call.answer(CLASSES["NotifyClientTerminationResponse"](status=OK))
 
     def known(self, call: GrpcCall) -> GrpcPeer:
         """Raises CallRefused if the client has not sent settings."""

@@ -46,10 +46,11 @@ class Receipt(NamedTuple):
 
 def parse_receipt_untrusted(text: str) -> Receipt:
     """Raises CallRefused for what is no receipt: with the only code after which push consumers do not ask again."""
-    words = text.split(" ")
+    words, last = text.split(" "), ""
+    if len(words) > _WORDS_MIN:
+        text, last = " ".join(words[:_WORDS_MIN]), words[-1]
     try:
-        handle = parse_handle_untrusted(" ".join(words[:_WORDS_MIN]))
-        last = words[-1] if len(words) > _WORDS_MIN else ""
+        handle = parse_handle_untrusted(text)
         return Receipt(handle, int(last) if last.isascii() and last.isdecimal() and len(last) <= 19 else None)
     except ProtocolError:
         raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is invalid") from None
@@ -91,11 +92,14 @@ class Renewals:
 
     def current(self, group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> Receipt:
         """The receipt that counts: the client never learns of renewals."""
+        if not self._held:
+            return receipt
         held = self._held.get(_key(group, topic, receipt, lite_topic))
         return held.receipt if held is not None and held.receipt.ends_ms > receipt.ends_ms else receipt
 
     def settled(self, group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> None:
-        self._held.pop(_key(group, topic, receipt, lite_topic), None)
+        if self._held:
+            self._held.pop(_key(group, topic, receipt, lite_topic), None)
 
     def held_by(self, client: Peer) -> int:
         return sum(held.client is client for held in self._held.values())

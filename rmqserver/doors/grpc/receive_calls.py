@@ -19,11 +19,11 @@ from rmqproto.perm import PERM_READ
 from rmqproto.pop import Handle
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
 from rmqserver.doors.grpc.call_checks import INVISIBLE_MIN_MS, check_group, check_invisible_ms, check_topic, ms_of
-from rmqserver.doors.grpc.codes import CallRefused, Code, status
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code, status
 from rmqserver.doors.grpc.lite_calls import lite_receipts
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.receipts import RENEWED_MS, Receipt
-from rmqserver.doors.grpc.stored import message_of, set_ms
+from rmqserver.doors.grpc.stored import put_message, set_ms
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
@@ -129,25 +129,28 @@ class ReceiveCalls:
         if code == ResponseCode.POLLING_FULL:
             self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "polling full"))
             return
-        messages, delivered, attempts_max = [], [], self._clients.attempts_max(group)
+        answers, delivered, attempts_max = [], [], self._clients.attempts_max(group)
         client = self._clients.find(call) if request.auto_renew else None
         for record, receipt, lite_topic in found:
-            if not tags.matches(record.properties.get(props.TAGS)):  # another tag with the same hash
-                self._settling.later(partial(self._settling.ack_quietly, call, group, topic, receipt, lite_topic))
-                continue
-            if record.reconsume_times >= attempts_max:
-                self._settling.later(partial(self._settling.bury, call, group, topic, receipt, lite_topic))
-                continue
+            answer = _RECEIVED()
             try:
-                messages.append(message_of(record, topic, str(receipt)))
+                properties = record.properties
+                if not tags.matches(properties.get(props.TAGS)):  # another tag with the same hash
+                    self._settling.later(partial(self._settling.ack_quietly, call, group, topic, receipt, lite_topic))
+                    continue
+                if record.reconsume_times >= attempts_max:
+                    self._settling.later(partial(self._settling.bury, call, group, topic, receipt, lite_topic))
+                    continue
+                put_message(answer.message, record, topic, str(receipt), properties)
             except ProtocolError:  # a damaged message must not cost those beside it
                 continue
+            answers.append(answer)
             delivered.append((receipt, lite_topic))
             if client is not None:
                 self._settling.renewals.hold(group, topic, receipt, client, lite_topic)
         call.on_lost = partial(self._give_back, call, group, topic, delivered)
-        told = status() if messages else status(Code.MESSAGE_NOT_FOUND, "no new message")
-        call.send(_RECEIVED(status=told), *(_RECEIVED(message=message) for message in messages))
+        told = OK if answers else status(Code.MESSAGE_NOT_FOUND, "no new message")
+        call.send(_RECEIVED(status=told), *answers)
         self._end(call)
 
     def _give_back(self, call: GrpcCall, group: str, topic: str, found: list[tuple[Receipt, str]]) -> None:

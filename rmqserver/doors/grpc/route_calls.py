@@ -17,7 +17,7 @@ from rmqproto.perm import PERM_READ, PERM_WRITE
 from rmqproto.topic_message_type import MESSAGE_TYPE
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import check_group, check_topic
-from rmqserver.doors.grpc.codes import CallRefused, Code, status
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.to_master import may_pass_on
 
@@ -60,7 +60,7 @@ class RouteCalls:
         self._find(call, request, self._answer_query)
 
     def _answer_query(self, call: GrpcCall, request: Any, found: list[_Queues]) -> None:
-        answer = CLASSES["QueryRouteResponse"](status=status())
+        answer = CLASSES["QueryRouteResponse"](status=OK)
         config = self._topics.get(request.topic.name)
         types = [value("MessageType", each) for each in (_types_of(config) if config is not None else _ANY)]
         for queues in found:
@@ -84,7 +84,7 @@ class RouteCalls:
             raise CallRefused(Code.FORBIDDEN, "no readable queue")
         group = self._groups.get(request.group.name)
         is_ordered = group is not None and group.consume_message_orderly
-        answer = CLASSES["QueryAssignmentResponse"](status=status())
+        answer = CLASSES["QueryAssignmentResponse"](status=OK)
         for queues in readable:
             for queue_id in range(queues.read_nums) if is_ordered else (_ALL_QUEUES,):
                 queue = answer.assignments.add().message_queue

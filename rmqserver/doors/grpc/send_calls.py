@@ -17,7 +17,7 @@ from rmqproto.perm import PERM_WRITE
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.broker.errors import as_refused
 from rmqserver.doors.grpc.call_checks import check_message, check_topic, check_type, ms_of
-from rmqserver.doors.grpc.codes import CallRefused, Code, refusal_of, status, status_of
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refusal_of, status, status_of
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.route_calls import expected_type
 from rmqserver.doors.grpc.stored import properties_of, sys_flag_of, type_of
@@ -98,7 +98,7 @@ class SendCalls:
             raise CallRefused(Code.INVALID_TRANSACTION_ID, "transaction id cannot be empty")
         decision = {_COMMIT: COMMIT, _ROLLBACK: ROLLBACK}.get(request.resolution)
         if decision is None:
-            call.answer(CLASSES["EndTransactionResponse"](status=status()))
+            call.answer(CLASSES["EndTransactionResponse"](status=OK))
             return
         log_offset, queue_offset = offsets_in(request.transaction_id, request.message_id)
         header = EndTransactionHeader(

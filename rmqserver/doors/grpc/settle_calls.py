@@ -16,7 +16,7 @@ from rmqproto.pop import real_topic
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.sending.pending import STORED
 from rmqserver.doors.grpc.call_checks import check_group, check_invisible_ms, check_topic, ms_of
-from rmqserver.doors.grpc.codes import CallRefused, Code, status, status_of
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code, status, status_of
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.doors.grpc.receipts import Receipt, Renewals, parse_receipt_untrusted
 from rmqserver.operation import Refused
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BURIALS_MAX = 10_000
+_ACKED = CLASSES["AckMessageResponse"]
 
 
 class SettleCalls:
@@ -75,19 +76,20 @@ class SettleCalls:
         check_group(group)
         if not request.entries:
             raise CallRefused(Code.INTERNAL_SERVER_ERROR, "ack message result is empty")
-        answer = CLASSES["AckMessageResponse"]()
+        answer = _ACKED(status=OK)
         codes = set()
         for entry in request.entries:
-            told = answer.entries.add(message_id=entry.message_id, receipt_handle=entry.receipt_handle)
+            message_id, text, told = entry.message_id, entry.receipt_handle, OK
             try:
-                receipt = self._receipt_untrusted(entry.receipt_handle)
-                self._ack(call, group, topic, receipt, entry.lite_topic)
-                told.status.CopyFrom(status())
+                self._ack(call, group, topic, self._receipt_untrusted(text), entry.lite_topic)
+                codes.add(Code.OK)
             except CallRefused as refusal:
-                told.status.CopyFrom(status(refusal.code, refusal.text))
-            codes.add(told.status.code)
+                told = status(refusal.code, refusal.text)
+                codes.add(refusal.code)
+            answer.entries.add(message_id=message_id, receipt_handle=text, status=told)
         common = codes.pop() if len(codes) == 1 else Code.MULTIPLE_RESULTS
-        answer.status.CopyFrom(status(common, Code(common).name))
+        if common is not Code.OK:
+            answer.status.CopyFrom(status(common, common.name))
         call.answer(answer)
 
     def _ack(self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> None:
@@ -98,7 +100,7 @@ class SettleCalls:
             extra_info=str(handle), offset=handle.queue_offset, lite_topic=lite_topic or None,
         )  # fmt: skip
         try:
-            self._acks.ack(header, call)
+            self._acks.ack(header, call, handle)
         except Refused:
             raise CallRefused(Code.INTERNAL_SERVER_ERROR, "ack failed: status is abnormal") from None
         self.renewals.settled(group, topic, receipt, lite_topic)
@@ -122,7 +124,7 @@ class SettleCalls:
         changed = self.change_time(group, topic, receipt, invisible_ms, call, request.lite_topic, request.suspend)
         self.renewals.settled(group, topic, receipt, request.lite_topic)
         text = f"{changed.handle} 0 {changed.log_offset}" if changed.log_offset is not None else str(changed.handle)
-        call.answer(CLASSES["ChangeInvisibleDurationResponse"](status=status(), receipt_handle=text))
+        call.answer(CLASSES["ChangeInvisibleDurationResponse"](status=OK, receipt_handle=text))
 
     def change_time(
         self,

@@ -14,7 +14,7 @@ from rmqproto.message.sys_flag import COMPRESSED, TRANSACTION_PREPARED
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, ms_of
-from rmqserver.doors.grpc.messages import CLASSES, value
+from rmqserver.doors.grpc.messages import value
 
 PLAIN_SIZE_MAX_BYTES = 16 << 20
 """A frame of the older protocol. What is longer once unpacked was made to be: 32 such bodies would fill memory."""
@@ -89,30 +89,54 @@ def sys_flag_of(message: Any, kind: Type) -> int:
     return flag | (TRANSACTION_PREPARED if kind is Type.TRANSACTION else 0)
 
 
-def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
-    """A stored message for a client; ``topic`` is the one that it asked for, without ``handle`` nothing can be
-    acknowledged. ProtocolError if its properties cannot be read."""
-    properties = record.properties
+def put_message(
+    message: Any, record: StoredMessage, topic: str, handle: str | None, properties: dict[str, str] | None = None
+) -> None:
+    """A stored message for a client, into an empty one; ``topic`` is the one that it asked for, without ``handle``
+    nothing can be acknowledged. ``properties`` are the record's, if they were read before; ProtocolError if they cannot
+    be."""
+    if properties is None:
+        properties = record.properties
+    get = properties.get
     body, encoding = _body_of(record)
-    message = CLASSES["Message"](body=body)
+    message.body = body
     message.topic.name = topic
     system = message.system_properties
-    if props.TAGS in properties:
-        system.tag = properties[props.TAGS]
-    system.keys.extend(props.split_keys(properties.get(props.KEYS, "")))
-    system.message_id = properties.get(props.UNIQUE_KEY) or record.message_id
-    system.body_digest.type = _MD5
-    system.body_digest.checksum = hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
+    if (tag := get(props.TAGS)) is not None:
+        system.tag = tag
+    if keys := get(props.KEYS):
+        system.keys.extend(props.split_keys(keys))
+    system.message_id = get(props.UNIQUE_KEY) or record.message_id
+    digest = system.body_digest
+    digest.type, digest.checksum = _MD5, hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
     system.body_encoding = encoding
     system.message_type = value("MessageType", _type_of_stored(properties))
-    set_ms(system.born_timestamp, _number(properties.get(props.BORN_TIMESTAMP), record.born_timestamp_ms))
-    system.born_host = properties.get(props.BORN_HOST) or host_text(record.born_host)
+    set_ms(system.born_timestamp, _number(get(props.BORN_TIMESTAMP), record.born_timestamp_ms))
+    system.born_host = get(props.BORN_HOST) or host_text(record.born_host)
     set_ms(system.store_timestamp, record.store_timestamp_ms)
     system.store_host = host_text(record.store_host)
     if handle is not None:
         system.receipt_handle = handle
     system.queue_id, system.queue_offset = record.queue_id, record.queue_offset
     system.delivery_attempt = min(record.reconsume_times + 1, INT_MAX)
+    if not _PUT_IF_THERE.isdisjoint(properties):
+        _put_what_is_there(system, properties)
+    if topic.startswith(DLQ_PREFIX) and props.RETRY_TOPIC in properties and not system.HasField("dead_letter_queue"):
+        system.dead_letter_queue.topic = properties[props.RETRY_TOPIC]
+        system.dead_letter_queue.message_id = get(props.ORIGIN_MESSAGE_ID, "")
+    users = message.user_properties
+    for name in properties.keys() - _HIDDEN:
+        users[name] = properties[name]
+
+
+_PUT_IF_THERE = {
+    props.SHARDING_KEY, props.TIMER_DELIVER_MS, props.TRACE_CONTEXT, props.DLQ_ORIGIN_TOPIC,
+    props.DLQ_ORIGIN_MESSAGE_ID, props.PRIORITY, props.LITE_TOPIC,
+}  # fmt: skip
+"""Properties that most messages do not have."""
+
+
+def _put_what_is_there(system: Any, properties: dict[str, str]) -> None:
     if props.SHARDING_KEY in properties:
         system.message_group = properties[props.SHARDING_KEY]
     if (deliver_ms := _number(properties.get(props.TIMER_DELIVER_MS), 0)) > 0:
@@ -122,15 +146,10 @@ def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
     if props.DLQ_ORIGIN_TOPIC in properties or props.DLQ_ORIGIN_MESSAGE_ID in properties:
         system.dead_letter_queue.topic = properties.get(props.DLQ_ORIGIN_TOPIC, "")
         system.dead_letter_queue.message_id = properties.get(props.DLQ_ORIGIN_MESSAGE_ID, "")
-    elif topic.startswith(DLQ_PREFIX) and props.RETRY_TOPIC in properties:
-        system.dead_letter_queue.topic = properties[props.RETRY_TOPIC]
-        system.dead_letter_queue.message_id = properties.get(props.ORIGIN_MESSAGE_ID, "")
     if (priority := _number(properties.get(props.PRIORITY), -1)) >= 0:
         system.priority = min(priority, INT_MAX)
     if props.LITE_TOPIC in properties:
         system.lite_topic = properties[props.LITE_TOPIC]
-    message.user_properties.update({name: text for name, text in properties.items() if name not in _HIDDEN})
-    return message
 
 
 def _body_of(record: StoredMessage) -> tuple[bytes, int]:

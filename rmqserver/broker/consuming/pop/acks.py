@@ -47,9 +47,9 @@ class Acks:
 
     # --- acknowledgements --------------------------------------------------------------------------------------------
 
-    def ack(self, header: AckHeader, peer: Peer) -> None:
-        """Acknowledges a message. Raises Refused if there is no such topic, queue or message, or if the revive log
-        cannot be written; ProtocolError if the handle cannot be read."""
+    def ack(self, header: AckHeader, peer: Peer, handle: Handle | None = None) -> None:
+        """Acknowledges a message; ``handle`` is the header's, if it was read before. Raises Refused if there is no such
+        topic, queue or message, or if the revive log cannot be written; ProtocolError if the handle cannot be read."""
         self._checks.acked_queue(header.topic, header.queue_id, peer.address)
         if header.lite_topic:
             self._lite_pops.ack(header, header.lite_topic)
@@ -61,7 +61,8 @@ class Acks:
                 f"offset is illegal, key:{header.topic}@{header.queue_id}, commit:{header.offset}, store:{low}~{high}"
             )
             raise Refused(ResponseCode.NO_MESSAGE, text)
-        handle = parse_handle_untrusted(header.extra_info)
+        if handle is None:
+            handle = parse_handle_untrusted(header.extra_info)
         if handle.is_ordered:
             self._ack_ordered(header.consumer_group, header.topic, header.queue_id, header.offset, handle, peer)
         else:

@@ -7,10 +7,15 @@ from collections.abc import Callable
 import h2.settings
 import pytest
 
+from rmqclient.admin import AdminClient
+from rmqproto.codes import RequestCode
+from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.message.record import BatchItem, encode_batch
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import CLASSES, value
 from tests.rmqserver.doors.grpc.calls import ack, be_consumer, receive, receive_request, send
 from tests.support.grpc_client import GrpcClient
+from tests.support.servers import Server
 
 TopicAndGroup = Callable[..., tuple[str, str]]
 
@@ -22,6 +27,20 @@ def test_what_is_acknowledged_does_not_come_again(client: GrpcClient, topic_and_
     told = ack(client, topic, group, got)
     assert (told.status.code, told.entries[0].status.code) == (Code.OK, Code.OK)
     assert receive(client, topic, group, wait_s=5) == []
+
+
+def test_a_message_with_unreadable_properties_does_not_cost_those_beside_it(
+    client: GrpcClient, topic_and_group: TopicAndGroup, typed_server: Server
+) -> None:
+    topic, group = topic_and_group()
+    body = encode_batch([BatchItem(0, b"damaged", b"a\x01\xff\x02"), BatchItem(0, b"whole", b"a\x01b\x02")])
+    header = SendHeaderV2(
+        producer_group="P", topic=topic, default_topic="", default_topic_queue_nums=0, queue_id=0, born_timestamp=1,
+        batch=True, broker_name="broker-a",
+    )  # fmt: skip
+    with AdminClient(typed_server.namesrv_addr) as admin:
+        admin.call(typed_server.broker_addr, RequestCode.SEND_BATCH_MESSAGE, header, body)
+    assert [each.body for each in receive(client, topic, group)] == [b"whole"]
 
 
 def test_a_poll_waits_for_a_message(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import msgspec
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, host_bytes
 from rmqproto.message.sys_flag import COMPRESSED
-from rmqserver.doors.grpc.messages import value
-from rmqserver.doors.grpc.stored import message_of
+from rmqserver.doors.grpc.messages import CLASSES, value
+from rmqserver.doors.grpc.stored import put_message
 
 HOST = host_bytes("127.0.0.1", 10911)
 
@@ -18,6 +19,12 @@ def _record(reconsume_times: int = 0, **properties: str) -> StoredMessage:
     return StoredMessage(
         200, 0, 0, 0, 5, 4711, 0, 1_000, HOST, 2_000, HOST, reconsume_times, 0, b"body", "T", props.joined(properties)
     )
+
+
+def message_of(record: StoredMessage, topic: str, handle: str | None) -> Any:
+    message = CLASSES["Message"]()
+    put_message(message, record, topic, handle)
+    return message
 
 
 @pytest.mark.parametrize("text", ["2147483648", "999999999999999999"])
