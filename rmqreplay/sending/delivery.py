@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
@@ -30,8 +32,7 @@ class DeliveryError(RocketMQError):
     """The task cannot continue. Nothing is lost: the wave stays open and is repeated."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(msgspec.Struct, frozen=True):
     """A message ready to be sent. ``queue`` and ``queue_offset`` are its origin, and ``replay_id`` names it."""
 
     replay_id: str
@@ -299,24 +300,21 @@ def batches(messages: Iterable[Outgoing], batch_messages: int, batch_bytes: int 
     current: list[Outgoing] = []
     size_bytes = 0
     for message in messages:
-        if current and not _fits(current, size_bytes, message, batch_messages, batch_bytes):
-            yield Batch(current)
-            current, size_bytes = [], 0
-        current.append(message)
         size_bytes += message.size_bytes
+        if current and not (
+            len(current) < batch_messages and size_bytes <= batch_bytes and _may_share(current[0], message)
+        ):
+            yield Batch(current)
+            current, size_bytes = [], message.size_bytes
+        current.append(message)
     if current:
         yield Batch(current)
 
 
-def _fits(
-    current: Sequence[Outgoing], size_bytes: int, message: Outgoing, batch_messages: int, batch_bytes: int
-) -> bool:
-    first = current[0]
+def _may_share(first: Outgoing, message: Outgoing) -> bool:
     return (
-        len(current) < batch_messages
-        and size_bytes + message.size_bytes <= batch_bytes
-        and message.topic == first.topic
+        message.topic == first.topic
         and message.sys_flag == first.sys_flag
-        and message.target == first.target
+        and (message.target is first.target or message.target == first.target)
         and not (message.alone or first.alone)
     )

@@ -8,7 +8,8 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+import msgspec
 
 from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.sending import BUSY_CODES, NEVER_CODES, STORED_CODES
@@ -151,7 +152,7 @@ def compress(message: Outgoing, over_bytes: int) -> Outgoing:
     if not over_bytes or len(message.body) < over_bytes or message.sys_flag & COMPRESSED:
         return message
     packed, bits = compressed(message.body)
-    return replace(message, body=packed, sys_flag=message.sys_flag | bits)
+    return msgspec.structs.replace(message, body=packed, sys_flag=message.sys_flag | bits)
 
 
 def plain_body(message: Outgoing) -> bytes:

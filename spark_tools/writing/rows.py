@@ -29,6 +29,8 @@ _NOT_NUMBERED = frozenset({
 """With one of these the broker chooses where a message goes, and numbers do not count."""
 _NUMBER_SIZE_MAX_BYTES = 128
 """What the number adds to the properties."""
+_UTF8_SIZE_MAX = 4
+"""Bytes of a character."""
 
 
 def writable_queues(cluster: LiveCluster, topic: str) -> list[MessageQueue]:
@@ -69,6 +71,7 @@ class TaskRows:
         self._origin = MessageQueue("", "", task)
         self._body_max_bytes = body_max_bytes
         self._queues: dict[str, Sequence[MessageQueue]] = {queues[0].topic: queues} if queues else {}
+        self._topic_problems: dict[str, str | None] = {}
         self._unique_ids = UniqueIds()
         self.rejects = Rejects()
 
@@ -104,7 +107,7 @@ class TaskRows:
         flag = row.get("flag") or 0
         found = self._properties(row)
         try:
-            text = _checked(topic, raw, row, found, is_numbered=self._options.is_idempotent)
+            text = self._checked(topic, raw, row, found)
             target = self._target(topic, row)
         except (UsageError, NotFoundError) as error:
             self._reject(number, topic, raw, found, flag, str(error))
@@ -114,24 +117,48 @@ class TaskRows:
             target=target,
             alone=topic.startswith(RETRY_PREFIX) or props.DELAY in found or props.TIMER_DELIVER_MS in found,
         )  # fmt: skip
-        message = compress(message, self._options.compress_over_bytes)
+        if self._options.compress_over_bytes:
+            message = compress(message, self._options.compress_over_bytes)
         problem = too_large(message.body, self._body_max_bytes)
         if problem is not None:
             self._reject(number, topic, raw, found, flag, problem)
             return None
         return message
 
-    def _properties(self, row: Mapping[str, Any]) -> dict[str, str]:
-        found = {name: value for name, value in (row.get("properties") or {}).items() if value}
-        found.pop(props.PRODUCER_SEQ, None)  # of the message that this one is a copy of
+    def _checked(self, topic: str, body: bytes, row: Mapping[str, Any], found: Mapping[str, str]) -> str:
+        """The property text. UsageError if no broker would take the message."""
+        is_numbered = self._options.is_idempotent
+        if topic not in self._topic_problems:
+            self._topic_problems[topic] = topic_problem(topic)
+        problem = self._topic_problems[topic] or (None if body else "its body is empty, which no broker takes")
+        if problem is not None:
+            raise UsageError(problem)
         keys = row.get("keys")
-        columns = {
-            props.TAGS: row.get("tags"),
-            props.KEYS: " ".join(key for key in keys if key) if isinstance(keys, list) else keys,
-            props.SHARDING_KEY: row.get("shardingKey"),
-            props.DELAY: str(row.get("delayTimeLevel") or ""),
-        }
-        found.update({name: value for name, value in columns.items() if value})
+        if isinstance(keys, list) and any(key and " " in key for key in keys):
+            raise UsageError("one of its keys has a blank, which separates keys")
+        if is_numbered and (topic.startswith(RETRY_PREFIX) or not _NOT_NUMBERED.isdisjoint(found)):
+            raise UsageError("delivery=idempotent takes no delay, no priority and no retry topic")
+        try:
+            text = props.render(found)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        size_max = props.PROPERTIES_SIZE_MAX_BYTES - (_NUMBER_SIZE_MAX_BYTES if is_numbered else 0)
+        if len(text) > size_max // _UTF8_SIZE_MAX and len(text.encode()) > size_max:
+            raise UsageError(f"its properties take {len(text.encode())} bytes")
+        return text
+
+    def _properties(self, row: Mapping[str, Any]) -> dict[str, str]:
+        given, keys, level = row.get("properties"), row.get("keys"), row.get("delayTimeLevel")
+        found = {name: value for name, value in given.items() if value} if given else {}
+        found.pop(props.PRODUCER_SEQ, None)  # of the message that this one is a copy of
+        if tags := row.get("tags"):
+            found[props.TAGS] = tags
+        if keys := " ".join(filter(None, keys)) if isinstance(keys, list) else keys:
+            found[props.KEYS] = keys
+        if sharding_key := row.get("shardingKey"):
+            found[props.SHARDING_KEY] = sharding_key
+        if level:
+            found[props.DELAY] = str(level)
         deliver = row.get("deliverTimestamp")
         if deliver is not None:
             deliver_ms = deliver if isinstance(deliver, int) else round(deliver.timestamp() * 1000)
@@ -161,22 +188,3 @@ class TaskRows:
         if queue not in self._queues[topic]:
             raise NotFoundError(f"there is no queue {queue_id} of {topic} on {queue.broker_name} that can be written")
         return queue
-
-
-def _checked(topic: str, body: bytes, row: Mapping[str, Any], found: Mapping[str, str], *, is_numbered: bool) -> str:
-    """The property text. UsageError if no broker would take the message."""
-    problem = topic_problem(topic) or (None if body else "its body is empty, which no broker takes")
-    if problem is not None:
-        raise UsageError(problem)
-    keys = row.get("keys")
-    if isinstance(keys, list) and any(key and " " in key for key in keys):
-        raise UsageError("one of its keys has a blank, which separates keys")
-    if is_numbered and (topic.startswith(RETRY_PREFIX) or not _NOT_NUMBERED.isdisjoint(found)):
-        raise UsageError("delivery=idempotent takes no delay, no priority and no retry topic")
-    try:
-        text = props.render(found)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if len(text.encode()) > props.PROPERTIES_SIZE_MAX_BYTES - (_NUMBER_SIZE_MAX_BYTES if is_numbered else 0):
-        raise UsageError(f"its properties take {len(text.encode())} bytes")
-    return text

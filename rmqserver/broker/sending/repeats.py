@@ -5,7 +5,7 @@ send again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqproto.codes import ResponseCode
@@ -44,10 +44,11 @@ class First(NamedTuple):
 
 
 class NumberedBatch(NamedTuple):
-    """The numbers of a batch's messages, and where these are; no places if they are to be stored now."""
+    """The number of a batch's first message, which those of the others follow, and where they all are; no places if
+    they are to be stored now."""
 
     key: LineKey
-    numbers: list[ProducerSequence]
+    first: ProducerSequence
     places: list[StoredPlace]
 
     @property
@@ -82,7 +83,7 @@ class Repeats:
         if number is not None:
             parsed = parse_untrusted(number)
             key = LineKey(parsed.producer_id, message.topic, message.queue_id)
-            self._sequences.added(key, parsed, StoredPlace(appended.log_offset, appended.queue_offset))
+            self._sequences.added(key, parsed, [(appended.log_offset, appended.queue_offset)])
         elif self._config.unique_key_check_ms and message.topic == topic:
             self._keys.add(message, appended)
 
@@ -95,32 +96,34 @@ class Repeats:
         if not any(texts):
             return None
         _check_plain(asked_queue_id, topic, {})
-        numbers = [_parsed(text.decode("ascii", "replace")) for text in texts]
-        producer_id, epoch, start = numbers[0]
-        if numbers != [(producer_id, epoch, start + at) for at in range(len(numbers))]:
-            text = f"the numbers of a batch ({props.PRODUCER_SEQ}) are of one producer, and follow each other"
-            raise Refused(ResponseCode.MESSAGE_ILLEGAL, text)
+        first = _parsed(texts[0].decode("ascii", "replace"))
+        producer_id, epoch, start = first
+        prefix, end = f"{producer_id}:{epoch}:".encode(), start + len(texts)
+        if texts[1:] != [b"%b%d" % (prefix, number) for number in range(start + 1, end)]:
+            for text in texts:
+                _parsed(text.decode("ascii", "replace"))  # refuses what is no number
+            reason = f"the numbers of a batch ({props.PRODUCER_SEQ}) are of one producer, and follow each other"
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, reason)
         key = LineKey(producer_id, topic, queue_id)
-        return NumberedBatch(key, numbers, self._found(key, numbers))
+        return NumberedBatch(key, first, self._found(key, first, len(texts)))
 
     def batch_stored(self, batch: NumberedBatch, first: Appended, log_offsets: list[int]) -> None:
         """To be called when a batch without places was appended."""
-        for at, (number, log_offset) in enumerate(zip(batch.numbers, log_offsets, strict=True)):
-            self._sequences.added(batch.key, number, StoredPlace(log_offset, first.queue_offset + at))
+        self._sequences.added(batch.key, batch.first, list(zip(log_offsets, count(first.queue_offset), strict=False)))
 
-    def _found(self, key: LineKey, numbers: Sequence[ProducerSequence]) -> list[StoredPlace]:
+    def _found(self, key: LineKey, first: ProducerSequence, size: int = 1) -> list[StoredPlace]:
         sequences = self._sequences
         if not sequences.is_ready:
             text = "this broker still reads its log for the numbers of its producers: send again in a moment"
             raise Refused(ResponseCode.SYSTEM_BUSY, text)
         try:
-            return sequences.table.find_batch(key, numbers)
+            return sequences.table.find_batch(key, first, size)
         except OutOfSequence as error:
-            text = f"{props.PRODUCER_SEQ} {numbers[0].render()} to {key.topic}, queue {key.queue_id}: {error}"
+            text = f"{props.PRODUCER_SEQ} {first.render()} to {key.topic}, queue {key.queue_id}: {error}"
             raise Refused(ResponseCode.ILLEGAL_OPERATION, text) from None
 
     def _numbered(self, message: NewMessage, number: ProducerSequence) -> First | None:
-        places = self._found(LineKey(number.producer_id, message.topic, message.queue_id), [number])
+        places = self._found(LineKey(number.producer_id, message.topic, message.queue_id), number)
         if not places:
             return None
         (place,) = places

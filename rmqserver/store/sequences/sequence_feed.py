@@ -21,7 +21,7 @@ from rmqserver.store.log.scan import FoundRecord, scan_portions
 from rmqserver.store.queues.round import Sync
 from rmqserver.store.sequences import sequence_file
 from rmqserver.store.sequences.sequence_file import Saved
-from rmqserver.store.sequences.sequence_table import LineKey, SequenceTable, StoredPlace
+from rmqserver.store.sequences.sequence_table import LineKey, Places, SequenceTable
 
 if TYPE_CHECKING:
     from rmqserver.store.disk.checkpoint import Checkpoint
@@ -170,16 +170,16 @@ class SequenceFeed:
                 number = _number_untrusted(found.properties)
                 if number is not None and not found.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
                     key = LineKey(number.producer_id, found.topic, found.queue_id)
-                    self._add(key, number, StoredPlace(found.log_offset, found.queue_offset), found.store_timestamp_ms)
+                    self._add(key, number, [(found.log_offset, found.queue_offset)], found.store_timestamp_ms)
 
     # -- while the store is open
 
-    def added(self, key: LineKey, number: ProducerSequence, place: StoredPlace) -> None:
-        """A message was appended in this round."""
-        self._add(key, number, place, self._store.clock_ms())
+    def added(self, key: LineKey, first: ProducerSequence, places: Places) -> None:
+        """Messages were appended in this round, whose numbers follow each other from ``first`` on."""
+        self._add(key, first, places, self._store.clock_ms())
 
-    def _add(self, key: LineKey, number: ProducerSequence, place: StoredPlace, stored_ms: int) -> None:
-        self.table.add(key, number, place, stored_ms)
+    def _add(self, key: LineKey, first: ProducerSequence, places: Places, stored_ms: int) -> None:
+        self.table.add(key, first, places, stored_ms)
         self._is_changed = True
 
     def prepare(self) -> Sync:

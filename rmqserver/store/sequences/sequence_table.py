@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from rmqproto.message.producer_sequence import REPEATS_KNOWN, STORED_SOMEWHERE, ProducerSequence
@@ -24,6 +25,10 @@ class StoredPlace(NamedTuple):
 
     log_offset: int
     queue_offset: int
+
+
+Places = Sequence[tuple[int, int]]
+"""Those of messages whose numbers follow each other, as ``StoredPlace``. They are plain pairs for speed."""
 
 
 class LineKey(NamedTuple):
@@ -53,11 +58,11 @@ class SequencedMessages:
         at = len(self.places) - 2 * (self.last_sequence - sequence + 1)
         return StoredPlace(self.places[at], self.places[at + 1]) if at >= 0 else None
 
-    def add(self, sequence: int, place: StoredPlace, stored_ms: int) -> None:
+    def add(self, sequence: int, places: Places, stored_ms: int) -> None:
         if sequence != self.last_sequence + 1:  # stored by a broker that does not enforce the order
             del self.places[:]
-        self.last_sequence, self.last_stored_ms = sequence, stored_ms
-        self.places.extend(place)
+        self.last_sequence, self.last_stored_ms = sequence + len(places) - 1, stored_ms
+        self.places.extend(chain.from_iterable(places))
         if len(self.places) >= 2 * _KEPT:
             del self.places[:-_KEPT]
 
@@ -99,25 +104,29 @@ class SequenceTable:
             raise OutOfSequence(f"message {sequence} {STORED_SOMEWHERE}: {expected} is the next")
         return place
 
-    def find_batch(self, key: LineKey, numbers: Sequence[ProducerSequence]) -> list[StoredPlace]:
-        """As ``find``, for numbers that follow each other: no places if all messages are to be stored now.
+    def find_batch(self, key: LineKey, first: ProducerSequence, count: int) -> list[StoredPlace]:
+        """As ``find``, for ``count`` numbers that follow each other: no places if all messages are to be stored now.
         OutOfSequence also if only some are stored; if it says STORED_SOMEWHERE, all are."""
-        line, first, last = self.lines.get(key), numbers[0], numbers[-1].sequence
+        line, last = self.lines.get(key), first.sequence + count - 1
         if line is not None and first.epoch == line.epoch and first.sequence <= line.last_sequence < last:
             raise OutOfSequence(f"of messages {first.sequence} to {last}, {line.last_sequence + 1} is the next")
         place = self.find(key, first)
-        others = numbers[1:] if place is not None else ()
-        return [each for each in (place, *(self.find(key, number) for number in others)) if each is not None]
+        if place is None:
+            return []
+        others = (self.find(key, first._replace(sequence=number)) for number in range(first.sequence + 1, last + 1))
+        return [place, *(each for each in others if each is not None)]
 
-    def add(self, key: LineKey, number: ProducerSequence, place: StoredPlace, stored_ms: int) -> None:
-        """Takes note of a stored message. What is in the log counts, whichever broker put it there. A message that is
-        already known, or belongs to an older epoch, changes nothing."""
-        _, epoch, sequence = number
+    def add(self, key: LineKey, first: ProducerSequence, places: Places, stored_ms: int) -> None:
+        """Takes note of stored messages, whose numbers follow each other from ``first`` on. What is in the log counts,
+        whichever broker put it there. A message that is already known, or belongs to an older epoch, changes
+        nothing."""
+        _, epoch, sequence = first
         line = self.lines.pop(key, None)
         if line is None or epoch > line.epoch:
-            line = SequencedMessages(epoch, sequence, stored_ms, array("q", place))
-        elif epoch == line.epoch and sequence > line.last_sequence:
-            line.add(sequence, place, stored_ms)
+            line = SequencedMessages(epoch, sequence - 1, stored_ms, array("q"))
+        if epoch == line.epoch and sequence + len(places) - 1 > line.last_sequence:
+            known_count = max(line.last_sequence + 1 - sequence, 0)
+            line.add(sequence + known_count, places[known_count:], stored_ms)
         self.lines[key] = line
         if len(self.lines) > LINES_MAX:
             del self.lines[next(iter(self.lines))]

@@ -40,13 +40,13 @@ class Broker:
         numbers = [parse_untrusted(parse(message.properties)[PRODUCER_SEQ]) for message in batch.messages]
         key = LineKey(numbers[0].producer_id, queue.topic, queue.queue_id)
         try:
-            places = self.table.find_batch(key, numbers)
+            places = self.table.find_batch(key, numbers[0], len(numbers))
         except OutOfSequence as error:
             return BatchOutcome(batch, Answer.IN_DOUBT, ResponseCode.ILLEGAL_OPERATION, str(error))
         if places:
             return BatchOutcome(batch, Answer.STORED, is_repeat=True)
         for number, message in zip(numbers, batch.messages, strict=True):
-            self.table.add(key, number, StoredPlace(0, len(self.queues[queue])), 0)
+            self.table.add(key, number, [StoredPlace(0, len(self.queues[queue]))], 0)
             self.queues[queue].append(message)
         return BatchOutcome(batch, Answer.STORED)
 
@@ -60,7 +60,7 @@ class Broker:
         for each, messages in self.queues.items():
             for at, message in enumerate(messages):
                 number = parse_untrusted(parse(message.properties)[PRODUCER_SEQ])
-                self.table.add(LineKey(number.producer_id, each.topic, each.queue_id), number, StoredPlace(0, at), 0)
+                self.table.add(LineKey(number.producer_id, each.topic, each.queue_id), number, [StoredPlace(0, at)], 0)
 
 
 class Faults(NamedTuple):

@@ -50,7 +50,7 @@ class Opened:
             properties = f"PRODUCER_SEQ\x01{number.render()}\x02".encode()
             appended = put(self.store, key.topic, key.queue_id, properties=properties)
             place = StoredPlace(appended.log_offset, appended.queue_offset)
-            self.feed.added(key, number, place)
+            self.feed.added(key, number, [place])
         return place
 
 
@@ -82,7 +82,7 @@ def test_a_message_that_comes_again_is_where_it_was(tmp_path: Path) -> None:
 def test_what_is_not_the_next_is_refused_in_words(number: ProducerSequence, text: str) -> None:
     table = SequenceTable()
     for at, each in enumerate(numbered(3, KEY, epoch=1)):
-        table.add(KEY, each, StoredPlace(at, at), 0)
+        table.add(KEY, each, [StoredPlace(at, at)], 0)
     with pytest.raises(OutOfSequence, match=text):
         table.find(KEY._replace(producer_id=number.producer_id), number)
     assert table.find(KEY, ProducerSequence("p", 2, 0)) is None
@@ -92,7 +92,7 @@ def test_of_old_messages_the_table_knows_only_that_they_are_stored() -> None:
     table = SequenceTable()
     count = 5 * REPEATS_KNOWN
     for at, each in enumerate(numbered(count, KEY)):
-        table.add(KEY, each, StoredPlace(at, at), 0)
+        table.add(KEY, each, [StoredPlace(at, at)], 0)
         assert len(table.lines[KEY].places) < 4 * REPEATS_KNOWN
     oldest = numbered(1, KEY, start=count - REPEATS_KNOWN)[0]
     assert table.find(KEY, oldest) == StoredPlace(oldest.sequence, oldest.sequence)
@@ -107,7 +107,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         key = KEY._replace(queue_id=queue_id)
         line = table.lines.get(key)
         number = ProducerSequence("p", 0, line.last_sequence + 1 if line else 0)
-        table.add(key, number, StoredPlace(queue_id, 0), 1000 * queue_id)
+        table.add(key, number, [StoredPlace(queue_id, 0)], 1000 * queue_id)
     assert [key.queue_id for key in table.lines] == [2, 0, 3], "the quietest is forgotten"
     table.forget_quiet(sequence_table.KEPT_MS + 2_001)
     assert [key.queue_id for key in table.lines] == [3]
@@ -126,7 +126,7 @@ def test_number_or_protocol_error(text: str) -> None:
 def test_a_damaged_file_is_none(noise: bytes, at: int, flip: int) -> None:
     table = SequenceTable()
     for number in numbered(3, KEY):
-        table.add(KEY, number, StoredPlace(7, 8), 9)
+        table.add(KEY, number, [StoredPlace(7, 8)], 9)
     saved = Saved(100, 7, 8, [sequence_file.saved_line(key, line) for key, line in table.lines.items()])
     data = bytearray(sequence_file.FILE.encode(saved))
     found = sequence_file.FILE.decode_untrusted(bytes(data))
