@@ -12,7 +12,7 @@ from rmqproto.message.record import TOPIC_V1_LENGTH_MAX
 from rmqproto.names import RETRY_PREFIX
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.sending.pending import OnDone
-from rmqserver.broker.sending.properties import added_by_broker, delay_level
+from rmqserver.broker.sending.properties import UNUSUAL_SYS_FLAG, USUAL, added_by_broker, delay_level
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import recall_handle_of
 from rmqserver.broker.sending.repeats import Repeats
@@ -116,6 +116,34 @@ class Sends:
                 self._put.when_stored(message.properties, on_done if target.is_told else self._told_too(on_done))
         except Exception as error:
             raise self.refused(error) from None
+
+    def put_plain(
+        self, topic: str, queue_id: int, sys_flag: int, born_timestamp: int, body: bytes, properties: bytes, peer: Peer
+    ) -> SendOutcome | None:
+        """A shortcut past ``put`` for a message that asks only to be stored; ``properties`` end with a separator.
+        Returns where it went; ``when_stored`` is left to the caller. None, with nothing done, for any other message.
+        Raises Refused."""
+        target = self.known_targets.get(topic)
+        if target is None or not target.is_plain:
+            return None
+        usual, sys_flag = USUAL.fullmatch(properties), sys_flag | target.sys_flag
+        if usual is None or sys_flag & UNUSUAL_SYS_FLAG:
+            return None
+        unique_key, keys, tags = usual.groups(b"")
+        if not unique_key:
+            return None
+        try:
+            if not 0 <= queue_id < target.queue_limit:
+                queue_id = target.choose_queue(queue_id, peer.address)
+            store_host = self._address.record_host(peer)
+            appended = self._store.append(
+                topic, queue_id, 0, sys_flag, born_timestamp, peer.born_host, store_host, 0, body,
+                properties + self.added_bytes, 0, (unique_key, keys, tags),
+            )  # fmt: skip
+        except Exception as error:
+            raise self.refused(error) from None
+        target.flow.add(1, appended.size_bytes)
+        return SendOutcome(appended, queue_id, store_host, unique_key.decode())
 
     def put_batch(self, header: SendHeader, body: bytes, peer: Peer, on_sent: OnSent | None) -> None:
         """As ``put``, for the messages in ``body``, all of one queue. Each is stored as a message of its own, without

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from rmqproto.message import properties as props
 from rmqproto.names import (
@@ -77,15 +77,23 @@ def check_group(group: str) -> None:
         raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, "cannot use system consumer group")
 
 
-def check_message(message: Any, now_ms: int) -> None:
+class SentMessage(NamedTuple):
+    """A message of a client, with what would be made anew at each look."""
+
+    message: Any
+    body: bytes
+    user_properties: dict[str, str]
+
+
+def check_message(asked: SentMessage, now_ms: int) -> None:
     """One message of a send, but for its type. Raises CallRefused for the first thing that is wrong."""
-    system = message.system_properties
-    if not message.body:
+    system, size = asked.message.system_properties, len(asked.body)
+    if not size:
         raise CallRefused(Code.MESSAGE_BODY_EMPTY, "message body cannot be empty")
-    if len(message.body) > BODY_SIZE_MAX_BYTES:
+    if size > BODY_SIZE_MAX_BYTES:
         raise CallRefused(Code.MESSAGE_BODY_TOO_LARGE, f"message body cannot exceed the max {BODY_SIZE_MAX_BYTES}")
     _check_names(system)
-    _check_user_properties(message.user_properties, system)
+    _check_user_properties(asked.user_properties, system)
     _check_times(system, now_ms)
     if system.lite_topic:
         check_lite_topic(system.lite_topic)
@@ -95,32 +103,38 @@ def check_message(message: Any, now_ms: int) -> None:
 
 def _check_names(system: Any) -> None:
     """An empty one is none."""
-    if system.tag:
-        _check_text(Code.ILLEGAL_MESSAGE_TAG, "tag", system.tag)
-        if "|" in system.tag:
+    tag, group, message_id = system.tag, system.message_group, system.message_id
+    if tag:
+        _check_text(Code.ILLEGAL_MESSAGE_TAG, "tag", tag)
+        if "|" in tag:
             raise CallRefused(Code.ILLEGAL_MESSAGE_TAG, "tag cannot contain '|'")
     for key in system.keys:
         if key:
             _check_text(Code.ILLEGAL_MESSAGE_KEY, "key", key)
-    if system.message_group:
-        group, size = system.message_group, MESSAGE_GROUP_SIZE_MAX_BYTES
+    if group:
+        size = MESSAGE_GROUP_SIZE_MAX_BYTES
         _check_text(Code.ILLEGAL_MESSAGE_GROUP, "message group", group)
         if len(group.encode()) > size:
             raise CallRefused(Code.ILLEGAL_MESSAGE_GROUP, f"message group exceed the max size {size + 1}")
-    if not system.message_id.strip():
+    if not message_id.strip():
         raise CallRefused(Code.ILLEGAL_MESSAGE_ID, "message id cannot be empty")
-    if _CONTROL.search(system.message_id):
+    if _has_control(message_id):
         raise CallRefused(Code.ILLEGAL_MESSAGE_ID, "message id cannot contain control character")
     for what, text in (("trace context", system.trace_context), ("born host", system.born_host)):
-        if _CONTROL.search(text):  # it would end its property and begin another, which may be the broker's own
+        if _has_control(text):  # it would end its property and begin another, which may be the broker's own
             raise CallRefused(Code.BAD_REQUEST, f"{what} cannot contain control character")
+
+
+def _has_control(text: str) -> bool:
+    return not text.isprintable() and _CONTROL.search(text) is not None
 
 
 def _check_times(system: Any, now_ms: int) -> None:
     if system.HasField("delivery_timestamp") and ms_of(system.delivery_timestamp) - now_ms > DELAY_MAX_MS:
         text = f"the max delay time of message is too large, max is {DELAY_MAX_MS}"
         raise CallRefused(Code.ILLEGAL_DELIVERY_TIME, text)
-    if system.orphaned_transaction_recovery_duration.seconds > RECOVERY_MAX_S:
+    has_recovery = system.HasField("orphaned_transaction_recovery_duration")
+    if has_recovery and system.orphaned_transaction_recovery_duration.seconds > RECOVERY_MAX_S:
         text = f"the max transaction recovery time of message is too large, max is {RECOVERY_MAX_S}"
         raise CallRefused(Code.BAD_REQUEST, text)
 
@@ -159,11 +173,11 @@ def ms_of(time: Any) -> int:
 def _check_text(code: Code, what: str, text: str) -> None:
     if not text.strip():
         raise CallRefused(code, f"{what} cannot be the char sequence of whitespace")
-    if _CONTROL.search(text):
+    if _has_control(text):
         raise CallRefused(code, f"{what} cannot contain control character")
 
 
-def _check_user_properties(properties: Any, system: Any) -> None:
+def _check_user_properties(properties: dict[str, str], system: Any) -> None:
     """Tag and keys count as the user's."""
     if len(properties) > USER_PROPERTIES_MAX:
         text = f"too many user properties, max is {USER_PROPERTIES_MAX}"
@@ -172,10 +186,10 @@ def _check_user_properties(properties: Any, system: Any) -> None:
     for name, value in properties.items():
         if name in SYSTEM_PROPERTIES:
             raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property is used by system: {name}")
-        if _CONTROL.search(name):
+        if _has_control(name):
             text = "the key of property cannot contain control character"
             raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, text)
-        if _CONTROL.search(value):
+        if _has_control(value):
             text = "the value of property cannot contain control character"
             raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, text)
         size += len(name.encode()) + len(value.encode())

@@ -16,7 +16,7 @@ from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_WRITE
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.broker.errors import as_refused
-from rmqserver.doors.grpc.call_checks import check_message, check_topic, check_type, ms_of
+from rmqserver.doors.grpc.call_checks import SentMessage, check_message, check_topic, check_type, ms_of
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refusal_of, status, status_of
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.route_calls import expected_type
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rmqproto.bodies.routes import TopicConfig
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.sending.pending import OnDone, Outcome
-    from rmqserver.broker.sending.send import SendOutcome
+    from rmqserver.broker.sending.send import OnSent, SendOutcome
     from rmqserver.doors.grpc.link import GrpcCall, Guarded
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 ANY_QUEUE = -1
 _COMMIT, _ROLLBACK = value("TransactionResolution", "COMMIT"), value("TransactionResolution", "ROLLBACK")
 _SERVER_CHECK = value("TransactionSource", "SOURCE_SERVER_CHECK")
+_ENTRY, _SENT = CLASSES["SendResultEntry"], CLASSES["SendMessageResponse"]
 _NO_TRANSACTION = CallRefused(Code.INTERNAL_SERVER_ERROR, "cannot found transaction data")
 
 
@@ -55,40 +56,48 @@ class SendCalls:
     def send(self, call: GrpcCall, request: Any) -> None:
         """Checks all messages before it stores the first. Answers when all are as safe as promised, with one entry for
         each."""
-        messages = request.messages
-        if not messages:
+        if not request.messages:
             raise CallRefused(Code.MESSAGE_CORRUPTED, "no message to send")
-        topic = messages[0].topic.name
-        if any(message.topic.name != topic for message in messages):
+        asked = [SentMessage(message, message.body, dict(message.user_properties)) for message in request.messages]
+        topic = asked[0].message.topic.name
+        if any(each.message.topic.name != topic for each in asked[1:]):
             raise CallRefused(Code.MESSAGE_CORRUPTED, "topic in message is not same")
         check_topic(topic)
         now_ms = self._clock_ms()
-        for message in messages:
-            check_message(message, now_ms)
+        for each in asked:
+            check_message(each, now_ms)
         config = self._topics.get(topic)
-        kinds = [type_of(message) for message in messages]
+        expected = expected_type(config) if config is not None else Type.UNSPECIFIED
+        kinds = [type_of(each) for each in asked]
         for kind in kinds:
-            check_type(expected_type(config) if config is not None else Type.UNSPECIFIED, kind, topic)
+            check_type(expected, kind, topic)
         if config is None:
             raise CallRefused(Code.INTERNAL_SERVER_ERROR, f"topic[{topic}] not exist")
         if not config.perm & PERM_WRITE or not config.write_queue_nums:
             raise CallRefused(Code.FORBIDDEN, "no writable queue")
-        SentTogether(self, call, messages, kinds, config).put()
+        SentTogether(self, call, asked, kinds, config).put()
 
-    def put(self, call: GrpcCall, message: Any, kind: Type, config: TopicConfig, on_sent: Any) -> None:
+    def put(self, call: GrpcCall, asked: SentMessage, kind: Type, config: TopicConfig, on_sent: OnSent) -> None:
         """Puts one message. Raises Refused."""
-        properties = properties_of(message, kind, call.address)
-        is_retry = config.topic_name.startswith(RETRY_PREFIX)  # only there a client has a say
+        topic, system = config.topic_name, asked.message.system_properties
+        properties = properties_of(asked, kind, call.address)
+        queue_id, sys_flag = _queue_of(properties, config), sys_flag_of(system, kind)
+        born_ms, packed = ms_of(system.born_timestamp) or self._clock_ms(), props.joined(properties)
+        sent = self._sends.put_plain(topic, queue_id, sys_flag, born_ms, asked.body, packed, call)
+        if sent is not None:
+            self._sends.when_stored(properties, on_sent(sent))
+            return
+        is_retry = topic.startswith(RETRY_PREFIX)  # only there a client has a say
         header = SendHeader(
-            producer_group=config.topic_name,
-            topic=config.topic_name,
-            queue_id=_queue_of(properties, config),
-            sys_flag=sys_flag_of(message, kind),
-            born_timestamp=ms_of(message.system_properties.born_timestamp) or self._clock_ms(),
-            properties=props.joined(properties).decode(),
-            reconsume_times=max(message.system_properties.delivery_attempt, 0) if is_retry else 0,
+            producer_group=topic,
+            topic=topic,
+            queue_id=queue_id,
+            sys_flag=sys_flag,
+            born_timestamp=born_ms,
+            properties=packed.decode(),
+            reconsume_times=max(system.delivery_attempt, 0) if is_retry else 0,
         )
-        self._sends.put(header, message.body, 0, call, on_sent)
+        self._sends.put(header, asked.body, 0, call, on_sent)
 
     # --- how transactions end ----------------------------------------------------------------------------------------
 
@@ -152,16 +161,19 @@ class SendCalls:
 class SentTogether:
     """The messages of one call, until each of them is stored, refused or lost."""
 
-    def __init__(self, sending: SendCalls, call: GrpcCall, messages: Any, kinds: list[Type], config: TopicConfig):
-        self._sending, self._call, self._messages, self._kinds = sending, call, messages, kinds
+    def __init__(
+        self, sending: SendCalls, call: GrpcCall, asked: list[SentMessage], kinds: list[Type], config: TopicConfig
+    ):
+        self._sending, self._call, self._asked, self._kinds = sending, call, asked, kinds
         self._config = config
-        self._entries = [CLASSES["SendResultEntry"]() for _ in messages]
-        self._open_count = len(messages)
+        self._entries: list[Any] = [None] * len(asked)
+        self._statuses: list[Any] = [OK] * len(asked)
+        self._open_count = len(asked)
 
     def put(self) -> None:
-        for at, (message, kind) in enumerate(zip(self._messages, self._kinds, strict=True)):
+        for at, (asked, kind) in enumerate(zip(self._asked, self._kinds, strict=True)):
             try:
-                self._sending.put(self._call, message, kind, self._config, partial(self._on_sent, at))
+                self._sending.put(self._call, asked, kind, self._config, partial(self._on_sent, at))
             except Exception as error:  # one that cannot be stored must not cost those beside it their answers
                 refused = as_refused(error)
                 if refused is None:
@@ -171,27 +183,28 @@ class SentTogether:
                 self._done(at, status(refusal.code, refusal.text))
 
     def _on_sent(self, at: int, sent: SendOutcome) -> OnDone:
-        entry, message_id = self._entries[at], self._messages[at].system_properties.message_id
-        entry.message_id, entry.offset = message_id, sent.appended.queue_offset
-        is_half = self._kinds[at] is Type.TRANSACTION
-        entry.transaction_id = message_id
-        if is_half:
-            entry.transaction_id = transaction_id(sent.appended.log_offset, sent.appended.queue_offset, message_id)
+        message_id, queue_offset = self._asked[at].message.system_properties.message_id, sent.appended.queue_offset
+        said = message_id
+        if is_half := self._kinds[at] is Type.TRANSACTION:
+            said = transaction_id(sent.appended.log_offset, queue_offset, message_id)
+        self._entries[at] = entry = _ENTRY(message_id=message_id, transaction_id=said, offset=queue_offset)
         if sent.recall_handle is not None and not is_half:
             entry.recall_handle = sent.recall_handle
         return lambda outcome: self._done(at, status_of(outcome))
 
     def _done(self, at: int, told: Any) -> None:
-        self._entries[at].status.CopyFrom(told)
+        self._statuses[at] = told
         self._open_count -= 1
         if self._open_count:
             return
-        codes = {entry.status.code for entry in self._entries}
-        common = self._entries[0].status if len(codes) == 1 else status(Code.MULTIPLE_RESULTS, "MULTIPLE_RESULTS")
-        if codes.isdisjoint({Code.OK}) and len(codes) == 1:
-            self._call.answer(CLASSES["SendMessageResponse"](status=common))
-        else:
-            self._call.answer(CLASSES["SendMessageResponse"](status=common, entries=self._entries))
+        codes = {each.code for each in self._statuses}
+        common = told if len(codes) == 1 else status(Code.MULTIPLE_RESULTS, "MULTIPLE_RESULTS")
+        answer = _SENT(status=common)
+        if len(codes) > 1 or Code.OK in codes:
+            for entry, each in zip(self._entries, self._statuses, strict=True):
+                answer.entries.append(_ENTRY() if entry is None else entry)
+                answer.entries[-1].status.CopyFrom(each)
+        self._call.answer(answer)
 
 
 def _queue_of(properties: dict[str, str], config: TopicConfig) -> int:

@@ -13,7 +13,7 @@ from rmqproto.message.record import StoredMessage, host_text
 from rmqproto.message.sys_flag import COMPRESSED, TRANSACTION_PREPARED
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.topic_message_type import TopicMessageType as Type
-from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, ms_of
+from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, SentMessage, ms_of
 from rmqserver.doors.grpc.messages import value
 
 PLAIN_SIZE_MAX_BYTES = 16 << 20
@@ -27,14 +27,14 @@ _HIDDEN = SYSTEM_PROPERTIES | {props.SHARDING_KEY}
 """Properties that are not the user's."""
 
 
-def type_of(message: Any) -> Type:
+def type_of(asked: SentMessage) -> Type:
     """The type that a message of a client has by its fields; ``message_type`` decides only about a transaction."""
-    system = message.system_properties
+    system = asked.message.system_properties
     if system.message_type == _TRANSACTION:
         return Type.TRANSACTION
     if system.HasField("delivery_timestamp"):
         return Type.DELAY
-    if system.message_group or props.SHARDING_KEY in message.user_properties:
+    if system.message_group or props.SHARDING_KEY in asked.user_properties:
         return Type.FIFO
     if system.HasField("priority"):
         return Type.PRIORITY
@@ -53,16 +53,29 @@ def _type_of_stored(properties: dict[str, str]) -> Type:
     return Type.LITE if props.LITE_TOPIC in properties else Type.NORMAL
 
 
-def properties_of(message: Any, kind: Type, peer_address: str) -> dict[str, str]:
+def properties_of(asked: SentMessage, kind: Type, peer_address: str) -> dict[str, str]:
     """The properties under which a message of a client is stored."""
-    system = message.system_properties
-    found = dict(message.user_properties)
+    system = asked.message.system_properties
+    found = asked.user_properties.copy()
     found[props.UNIQUE_KEY] = system.message_id
-    found[props.PRODUCER_GROUP] = message.topic.name
+    found[props.PRODUCER_GROUP] = asked.message.topic.name
     if system.tag:
         found[props.TAGS] = system.tag
     if keys := " ".join(system.keys):
         found[props.KEYS] = keys
+    if kind is not Type.NORMAL:
+        _add_what_asks(found, system, kind)
+    if system.HasField("trace_context"):
+        found[props.TRACE_CONTEXT] = system.trace_context
+    found[props.RECONSUME_TIME] = str(system.delivery_attempt)
+    found[props.BORN_HOST] = system.born_host or peer_address
+    if system.HasField("born_timestamp"):
+        found[props.BORN_TIMESTAMP] = str(ms_of(system.born_timestamp))
+    return found
+
+
+def _add_what_asks(found: dict[str, str], system: Any, kind: Type) -> None:
+    """What makes a message one of another type than NORMAL."""
     if kind is Type.TRANSACTION:
         found[props.TRAN_MSG] = "true"
         if system.HasField("orphaned_transaction_recovery_duration"):
@@ -75,17 +88,10 @@ def properties_of(message: Any, kind: Type, peer_address: str) -> dict[str, str]
         found[props.PRIORITY] = str(system.priority)
     if system.lite_topic:
         found[props.LITE_TOPIC] = system.lite_topic
-    if system.HasField("trace_context"):
-        found[props.TRACE_CONTEXT] = system.trace_context
-    found[props.RECONSUME_TIME] = str(system.delivery_attempt)
-    found[props.BORN_HOST] = system.born_host or peer_address
-    if system.HasField("born_timestamp"):
-        found[props.BORN_TIMESTAMP] = str(ms_of(system.born_timestamp))
-    return found
 
 
-def sys_flag_of(message: Any, kind: Type) -> int:
-    flag = COMPRESSED if message.system_properties.body_encoding == _GZIP else 0
+def sys_flag_of(system: Any, kind: Type) -> int:
+    flag = COMPRESSED if system.body_encoding == _GZIP else 0
     return flag | (TRANSACTION_PREPARED if kind is Type.TRANSACTION else 0)
 
 

@@ -1,6 +1,7 @@
 """The hot path is a shortcut, and so is that of half messages and timers: every message that they take is stored byte
 for byte, and answered, as on the full path."""
 
+import random as chance
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.headers.sending import SendHeader
+from rmqproto.message import properties as props
 from rmqproto.message.record import host_bytes
 from rmqproto.wire.command import decode_frame_untrusted
+from rmqserver.broker.sending.send import Sends
 from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
@@ -50,6 +53,22 @@ class FullWay(SendHandlers):
         self._send_special(request, connection)
 
 
+class PlainWay:
+    """As a door puts that knows a message's properties one by one."""
+
+    def __init__(self, sends: Sends):
+        self._sends = sends
+
+    def send(self, request: Request[SendHeader], connection: Any) -> None:
+        header, body = request.header, request.body
+        packed = props.joined(props.parse(header.properties))
+        sent = self._sends.put_plain(
+            header.topic, header.queue_id, header.sys_flag, header.born_timestamp, body, packed, connection
+        )
+        if sent is None:
+            self._sends.put(header, body, 0, connection, None)
+
+
 class Bench:
     def __init__(self, directory: Path):
         self.clock = Clock()
@@ -74,7 +93,7 @@ class Bench:
 
         self.shortcut._send_special = count  # type: ignore[method-assign, assignment]
 
-    def record(self, sends: SendHandlers, header: SendHeader, body: bytes) -> bytes | None:
+    def record(self, sends: SendHandlers | PlainWay, header: SendHeader, body: bytes) -> bytes | None:
         """The stored record without the fields that depend on its place; None if the message is refused."""
         start = self.store.written_offset
         peer: Any = Peer()
@@ -152,6 +171,24 @@ def test_shortcut_and_full_way_store_the_same(
         properties=text + "\x02" * closed,
     )  # fmt: skip
     assert bench.record(bench.shortcut, header, body) == bench.record(bench.full, header, body)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.sampled_from(sorted(TOPICS)), properties, st.dictionaries(st.sampled_from(ODD_NAMES), values, max_size=1),
+    st.sampled_from([0, 0, 1, 4, 8]), st.integers(-1, 5),
+)  # fmt: skip
+def test_a_put_that_knows_the_properties_stores_the_same(
+    bench: Bench, topic: str, some: dict[str, str], odd: dict[str, str], sys_flag: int, queue_id: int
+) -> None:
+    text = "".join(f"{name}\x01{value}\x02" for name, value in {"UNIQ_KEY": "7F00", **some, **odd}.items())
+    header = SendHeader(topic=topic, queue_id=queue_id, born_timestamp=1, sys_flag=sys_flag, properties=text)
+    ways = PlainWay(bench.parts.sends), bench.full
+    records = []
+    for way in ways:
+        chance.seed(queue_id)  # a queue id below 0 is for any
+        records.append(bench.record(way, header, b"x"))
+    assert records[0] == records[1]
 
 
 odd = st.dictionaries(st.sampled_from(ODD_NAMES), st.sampled_from(ODD_VALUES), max_size=3)

@@ -12,6 +12,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
 from rmqproto.topic_message_type import TopicMessageType
 from rmqserver.broker.sending.pending import STORED
+from rmqserver.doors.grpc.call_checks import SentMessage
 from rmqserver.doors.grpc.codes import CallRefused, Code
 from rmqserver.doors.grpc.messages import value
 from rmqserver.doors.grpc.send_calls import SentTogether, offsets_in, transaction_id
@@ -117,15 +118,15 @@ def test_what_cannot_be_stored_does_not_cost_those_beside_it_their_answers() -> 
     answers: list[Any] = []
     call: Any = SimpleNamespace(answer=answers.append, address="127.0.0.1:1")
 
-    def put(call: Any, message: Any, kind: Any, config: Any, on_sent: Any) -> None:
-        if message.body == b"bad":
+    def put(call: Any, asked: SentMessage, kind: Any, config: Any, on_sent: Any) -> None:
+        if asked.body == b"bad":
             raise OverflowError("more than a struct takes")
         on_sent(SimpleNamespace(appended=SimpleNamespace(queue_offset=7), recall_handle=None))(STORED)
 
-    messages = [message_to("T", body) for body in (b"good", b"bad", b"good")]
+    asked = [SentMessage(message_to("T", body), body, {}) for body in (b"good", b"bad", b"good")]
     sending: Any = SimpleNamespace(put=put)
     config: Any = None
-    SentTogether(sending, call, messages, [TopicMessageType.NORMAL] * 3, config).put()
+    SentTogether(sending, call, asked, [TopicMessageType.NORMAL] * 3, config).put()
     (codes,) = [[entry.status.code for entry in answer.entries] for answer in answers]
     assert codes == [Code.OK, Code.INTERNAL_SERVER_ERROR, Code.OK]
 
