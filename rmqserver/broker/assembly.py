@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.message.message_id import UniqueIds
-from rmqserver.broker.admin.broker_admin import BrokerAdmin
+from rmqserver.broker.admin.broker_admin import BrokerAdmin, MasterAdmin
 from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
 from rmqserver.broker.admin.group_admin import GroupAdmin
-from rmqserver.broker.admin.master_admin import MasterAdmin
 from rmqserver.broker.admin.message_query import MessageQuery
 from rmqserver.broker.admin.offset_admin import OffsetAdmin
 from rmqserver.broker.admin.runtime_info import RuntimeInfo
@@ -26,7 +25,7 @@ from rmqserver.broker.consuming.lite.lite_topics import Lite
 from rmqserver.broker.consuming.lite.pops import LiteChecks, LitePops
 from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import LiteSubscriptions
-from rmqserver.broker.consuming.offset_requests import CommittedOffsets
+from rmqserver.broker.consuming.offset_requests import CommittedOffsets, QueueEnds
 from rmqserver.broker.consuming.pop.acks import Acks
 from rmqserver.broker.consuming.pop.assignment import AskRoute, Assigning
 from rmqserver.broker.consuming.pop.looks import Looks
@@ -42,7 +41,6 @@ from rmqserver.broker.consuming.pop.waiting import Post, Waiting
 from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.pull_checks import ReadChecks
 from rmqserver.broker.consuming.pull_plans import PullPlans
-from rmqserver.broker.consuming.queue_ends import QueueEnds
 from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.own_address import OwnAddress
@@ -75,7 +73,7 @@ from rmqserver.broker.transactions.transactions import Transactions
 
 if TYPE_CHECKING:
     from rmqproto.bodies.routes import TopicRoute
-    from rmqserver.broker.nameservers import Nameservers
+    from rmqserver.broker.registration import Nameservers
     from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles

@@ -21,13 +21,12 @@ from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_slave import SetSlave
 from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.lost_queues import tell_lost_queues, tell_unlisted_topics
-from rmqserver.broker.nameservers import Nameservers
+from rmqserver.broker.registration import Nameservers
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.replicas.ha_slave import HaSlave
-from rmqserver.broker.replicas.master_link import MasterLink
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
-from rmqserver.broker.replicas.slave import Slave
-from rmqserver.broker.replicas.slave_note import forget_slave_note
+from rmqserver.broker.replicas.same_log import MasterLink
+from rmqserver.broker.replicas.slave import Slave, forget_slave_note
 from rmqserver.broker.replicas.table_watch import TableWatch
 from rmqserver.broker.tables.topics import tell_static_topics
 from rmqserver.config.broker_config import BrokerConfig

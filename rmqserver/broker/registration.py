@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Collection
+from typing import Protocol
 
 import trio
 
@@ -28,7 +29,7 @@ from rmqserver.broker.announcement import Announcement, RegisteredTopics
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
-from rmqserver.remoting.outward import ask, connect, signed
+from rmqserver.remoting.outward import Outward, ask, connect, signed
 from rmqserver.remoting.pump import Pump, plain_pump
 from rmqserver.remoting.service import Service
 
@@ -316,3 +317,24 @@ class _Link(Service):
     ) -> Command | None:
         ext = signed(header, body, self._owner.credentials)
         return await ask(connection, code, ext, body, timeout_s)
+
+
+class Nameservers(Outward, Protocol):
+    """Tells the nameservers of the broker and its topics."""
+
+    def changed(self, put_names: Collection[str] | None) -> None:
+        """These topics are new or have changed; None: any topic may have changed."""
+        ...
+
+    def when_told(self, callback: Callable[[], None]) -> None:
+        """Calls back when the nameservers know the topics as they are now."""
+        ...
+
+    def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
+        """Calls back once with the topic's route, or with None if it is not known."""
+        ...
+
+    def when_master_is_known(self, on_master: Callable[[str, str], None]) -> None:
+        """For a slave: calls back with its master's address, and the address to which slaves connect, every time they
+        are told."""
+        ...

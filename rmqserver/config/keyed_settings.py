@@ -20,12 +20,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from rmqproto.bodies.base import DataVersion
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.java import java_properties
 from rmqproto.java.java_numbers import INT_MAX
 from rmqserver.auth.auth_settings import AUTH_KEYS
 from rmqserver.config import guards
 from rmqserver.config.setting_values import PARSERS, Unusable, between, parse_list, parse_received_max_bytes, shown
+from rmqserver.operation import Refused
 
 log = logging.getLogger(__name__)
 
@@ -235,3 +237,16 @@ class Settings:
         field = self._fields.get(key)
         parse = field.metadata["parse"] if field is not None else None
         return parse(text) if parse else value
+
+
+def take_settings_untrusted(config: Settings, body: bytes) -> set[str]:
+    """Applies the properties in ``body`` and returns the keys whose value changed. Unknown keys and values that do not
+    parse change nothing and are not errors. Refused, with nothing changed, if a key must not be changed over the wire,
+    or the server cannot work with a value."""
+    pairs = java_properties.parse_untrusted(body)
+    if any(config.is_black_listed(key) for key in pairs):
+        raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+    try:
+        return config.update(pairs)
+    except UsageError as error:
+        raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None

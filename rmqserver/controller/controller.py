@@ -30,16 +30,14 @@ from rmqproto.headers.controller import (
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqproto.wire import fastjson
 from rmqserver.config.controller_config import ControllerConfig
-from rmqserver.config.settings_requests import take_settings_untrusted
+from rmqserver.config.keyed_settings import take_settings_untrusted
 from rmqserver.controller import elections, in_sync_sets, replica_ids
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets, MasterElected
 from rmqserver.controller.controller_store import ControllerName, ControllerStore, LeadershipLost
 from rmqserver.controller.decider import Decide, Decider, Done, not_leading
 from rmqserver.controller.decision import ControllerDecision, Situation
-from rmqserver.controller.handovers import Handovers
-from rmqserver.controller.live_brokers import LiveBrokers, ReplicaKey
-from rmqserver.controller.lost_connections import LostConnections
-from rmqserver.controller.reliefs import Reliefs
+from rmqserver.controller.handovers import Handovers, Reliefs
+from rmqserver.controller.live_brokers import LiveBrokers, LostConnections, ReplicaKey
 from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, answer_frame, send_answer, success

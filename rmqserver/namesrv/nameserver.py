@@ -47,8 +47,8 @@ from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from rmqproto.wire import fastjson
 from rmqserver.advertise import join
+from rmqserver.config.keyed_settings import take_settings_untrusted
 from rmqserver.config.namesrv_config import NamesrvConfig
-from rmqserver.config.settings_requests import take_settings_untrusted
 from rmqserver.namesrv import register_body
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.routes import BrokerKey, MinIdChange, RegisteredBroker, RouteTable, within_zone

@@ -16,7 +16,7 @@ from rmqproto.message.record import host_bytes
 from rmqserver.advertise import join
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.registration import Registration
-from rmqserver.broker.replicas.ha_listener import open_ha_listener
+from rmqserver.broker.replicas.ha_master import open_ha_listener
 from rmqserver.command_line import ServerPlan, store_paths
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole

@@ -8,7 +8,7 @@ from rmqserver.command_line import ServerPlan
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_store import ControllerName, ControllerStore
-from rmqserver.controller.lost_connections import LostConnections
+from rmqserver.controller.live_brokers import LostConnections
 from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.process.entrance import Entrance
 from rmqserver.process.failing import Fail
@@ -61,8 +61,7 @@ def _store(config: ControllerConfig) -> ControllerStore:
         from rmqserver.store.disk.disk import OsDisk
 
         return EventLog(config.controller_store_path, OsDisk())
-    from rmqserver.controller.quorum.etcd_access import EtcdAccess
-    from rmqserver.controller.quorum.etcd_gateway import EtcdGateway
+    from rmqserver.controller.quorum.etcd_gateway import EtcdAccess, EtcdGateway
     from rmqserver.controller.quorum.quorum_store import QuorumStore
 
     access = EtcdAccess(

@@ -38,13 +38,12 @@ from rmqserver.store.queues import time_search
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.queues.consume_queues import ConsumeQueues
 from rmqserver.store.queues.feed import QueueFeed
-from rmqserver.store.queues.known_ends import KnownEnds
+from rmqserver.store.queues.file_notes import KnownEnds
 from rmqserver.store.queues.light import light_names
 from rmqserver.store.queues.reader import TRANSFER_BYTES_MAX, Reader
 from rmqserver.store.recovery.checkpointer import Checkpointer
 from rmqserver.store.recovery.directory import StoreDirectory
-from rmqserver.store.recovery.failed_flush import FailedFlush
-from rmqserver.store.recovery.recovery import Recovered, Recovery
+from rmqserver.store.recovery.recovery import FailedFlush, Recovered, Recovery
 from rmqserver.store.results import Boundary, GetResult, QueryResult
 from rmqserver.store.retention import CleanReport, Retention
 from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags

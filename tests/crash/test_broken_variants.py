@@ -16,7 +16,7 @@ from rmqserver.store.message_store import DEFAULT_PARTS, StoreParts
 from rmqserver.store.options import FlushMode
 from rmqserver.store.queues.feed import QueueFeed
 from rmqserver.store.queues.round import Round, Sync
-from rmqserver.store.recovery.failed_flush import FailedFlush
+from rmqserver.store.recovery.recovery import FailedFlush
 from tests.support.quick import first_is_quick
 
 from .images import Run

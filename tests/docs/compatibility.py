@@ -17,7 +17,7 @@ from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.event_log import EventLog
-from rmqserver.controller.lost_connections import LostConnections
+from rmqserver.controller.live_brokers import LostConnections
 from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.doors.remoting.broker_door import BrokerDoor
 from rmqserver.namesrv.kv import KvConfig

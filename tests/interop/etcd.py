@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from rmqserver.controller.quorum.etcd_access import EtcdAccess
+from rmqserver.controller.quorum.etcd_gateway import EtcdAccess
 from tests.support.certificates import Authority
 from tests.support.processes import end, free_ports, start_server, wait_until_ready
 

@@ -32,7 +32,7 @@ class SimulatedController(Served):
     def start(self) -> None:
         self.is_up = True
         self.controller = self.product.controller.Controller(
-            CONFIG, self._make_store(), _Notices(self), self.product.lost_connections.LostConnections(),
+            CONFIG, self._make_store(), _Notices(self), self.product.live_brokers.LostConnections(),
             lambda host: f"{self.name}:1", self.monotonic_s,
         )  # fmt: skip
         wanted = self.controller._reliefs.wanted

@@ -39,7 +39,7 @@ def takes_the_end_of_a_connection_for_death(product: Product) -> None:
     async def is_refused(address: str) -> bool:
         return True
 
-    product.lost_connections.is_refused = is_refused
+    product.live_brokers.is_refused = is_refused
 
 
 def elects_before_the_lease_is_back(product: Product) -> None:
@@ -70,7 +70,7 @@ def asks_the_next_master_to_hand_over(product: Product) -> None:
 
 def relieves_nobody(product: Product) -> None:
     """Like Apache's controller: a master whose disk is full stays."""
-    product.reliefs.Reliefs.wanted = lambda reliefs, now, found: None
+    product.handovers.Reliefs.wanted = lambda reliefs, now, found: None
 
 
 def no_master_opens_its_store_again(product: Product) -> None:

@@ -58,7 +58,7 @@ def inspected_files(found: Survey) -> InspectedFiles:
 
 def _held(found: Survey, log: FoundFiles, path: str) -> _Held:
     """The first and last offset of a file, and its first and last time."""
-    from rmqserver.store.disk.found_sizes import is_stream_name
+    from rmqserver.store.disk.segments import is_stream_name
     from rmqserver.store.log.scan import first_record
     from rmqserver.store.options import UNIT_SIZE_BYTES
 

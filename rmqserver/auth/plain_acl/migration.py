@@ -10,8 +10,7 @@ from rmqproto.access.resources import ANY, Action, PolicyDecision, PolicyType, R
 from rmqproto.access.users import SUBJECT_PREFIX, UserType
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqserver.auth.auth_table import AuthRefused, AuthTable
-from rmqserver.auth.plain_acl.accounts import Account, Perm
-from rmqserver.auth.plain_acl.plain_files import PlainFiles
+from rmqserver.auth.plain_acl.plain_files import Account, Perm, PlainFiles
 
 log = logging.getLogger(__name__)
 

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Flag
 from pathlib import Path
 from typing import Any
 
 from rmqproto.access.resources import Resource, ResourceType
 from rmqproto.errors import UsageError
 from rmqproto.wire.signing import SigningKey
-from rmqserver.auth.plain_acl.accounts import PERMS, Account, Perm
 from rmqserver.auth.plain_acl.white_addresses import WhiteAddresses
 from rmqserver.file_stamps import Stamps, stamps
 
@@ -193,3 +193,40 @@ class _Reader:
 
     def _bad(self, place: str, what: str) -> UsageError:
         return UsageError(f"{self._path}: {place}: {what}")
+
+
+class Perm(Flag):
+    DENY = 0
+    PUB = 1
+    SUB = 2
+
+
+PERMS = {
+    "DENY": Perm.DENY, "PUB": Perm.PUB, "SUB": Perm.SUB, "PUB|SUB": Perm.PUB | Perm.SUB, "SUB|PUB": Perm.PUB | Perm.SUB,
+}  # fmt: skip
+"""Permissions by their names in the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account of ACL 1.0 (``PlainAccessResource``, ``PlainPermissionChecker``, 5.3.2). ``perms`` take precedence
+    over the defaults for topics and groups. An administrator may do everything."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    white_addresses: WhiteAddresses
+    is_admin: bool
+    default_topic_perm: Perm | None
+    """None if the file names none, which denies."""
+    default_group_perm: Perm | None
+    perms: Mapping[Resource, Perm]
+    signing_key: SigningKey = field(repr=False)
+
+    def refusal(self, resource: Resource, needed: Perm) -> str | None:
+        """Why the account may not use the resource, in Apache's words; None if it may."""
+        what = f"{resource.type.value.lower()}:{resource.name}"
+        perm = self.perms.get(resource)
+        if perm is not None:
+            return None if needed in perm else f"No permission for {what}"
+        default = self.default_group_perm if resource.type is ResourceType.GROUP else self.default_topic_perm
+        return None if needed in (default or Perm.DENY) else f"No default permission for {what}"

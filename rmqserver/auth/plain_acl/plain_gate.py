@@ -20,8 +20,7 @@ from rmqproto.headers.base import NoFields
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.wire.signing import ACCESS_KEY
-from rmqserver.auth.plain_acl.accounts import Account, Perm
-from rmqserver.auth.plain_acl.plain_files import PlainFiles
+from rmqserver.auth.plain_acl.plain_files import Account, Perm, PlainFiles
 from rmqserver.file_stamps import WATCH_INTERVAL_S
 from rmqserver.logs import Seldom
 from rmqserver.operation import Refused

@@ -9,7 +9,7 @@ from rmqproto.bodies.statistics import GroupForbidden
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.tables import AllGroupsHeader
 from rmqproto.names import group_problem
-from rmqserver.broker.admin.paging import page
+from rmqserver.broker.admin.topic_admin import page
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables.attributes import GROUP_ATTRIBUTES, alter
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -15,10 +16,8 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.tables import AllTopicsHeader, TopicConfigHeader
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
-from rmqproto.wire.fastjson import ObjectMap
-from rmqserver.broker.admin.paging import page
-from rmqserver.broker.stats.queue_times import store_time_ms
-from rmqserver.broker.stats.stats import BrokerStats
+from rmqproto.wire.fastjson import ObjectMap, loads_untrusted
+from rmqserver.broker.stats.stats import BrokerStats, store_time_ms
 from rmqserver.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.topics import TopicTable
@@ -175,3 +174,38 @@ def _config(header: TopicConfigHeader) -> TopicConfig:
         topic_sys_flag=header.topic_sys_flag,
         order=header.order,
     )
+
+
+E = TypeVar("E")
+
+
+def page(
+    entries: Mapping[str, E],
+    version: DataVersion,
+    config: BrokerConfig,
+    first: int | None,
+    version_text: str | None,
+    count_max: int | None,
+) -> Mapping[str, E]:
+    """The entries from number ``first`` on, in the order of their names. A reader that names no bound gets all of them.
+
+    ``version_text`` is the version of the pages that the reader already has. If the table has changed since, the answer
+    starts from the beginning, which the reader recognizes by the version.
+    """
+    if not config.enable_split_metadata or (first is None and version_text is None and count_max is None):
+        return entries
+    count = config.split_metadata_size if count_max is None else min(count_max, config.split_metadata_size)
+    start = first or 0
+    if start and not _is_version(version_text, version):
+        start = 0
+    names = sorted(entries)[max(start, 0) :][: max(count, 0)]
+    return {name: entries[name] for name in names}
+
+
+def _is_version(text: str | None, version: DataVersion) -> bool:
+    if not text:
+        return False
+    try:
+        return loads_untrusted(text, DataVersion) == version
+    except ProtocolError:
+        return False

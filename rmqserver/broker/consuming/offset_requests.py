@@ -5,12 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.consuming import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
+from rmqproto.headers.consuming import (
+    MaxOffsetHeader,
+    QueryConsumerOffsetHeader,
+    QueueHeader,
+    SearchOffsetHeader,
+    UpdateConsumerOffsetHeader,
+)
+from rmqproto.names import lite_queue_name
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.operation import Refused
+from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.reader import physical_memory_bytes
+from rmqserver.store.results import Boundary
 
 if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore
@@ -66,3 +75,36 @@ def is_whole_queue_near(store: MessageStore, topic: str, queue_id: int) -> bool:
         return False
     reach_bytes = physical_memory_bytes() * store.options.memory_percent_for_messages // 100
     return store.confirmed_offset - unit[0] <= reach_bytes
+
+
+class QueueEnds:
+    """Where queues begin and end, and when messages were stored (``AdminBrokerProcessor``, 5.5.0). An open queue knows
+    its ends without a read; the other questions read the store: a door asks them by ``Reads.read``."""
+
+    def __init__(self, store: MessageStore):
+        self._store = store
+
+    def offset_by_time(self, header: SearchOffsetHeader) -> int:
+        topic = lite_queue_name(header.topic, header.lite_topic) if header.lite_topic else header.topic
+        boundary = Boundary.UPPER if (header.boundary_type or "").upper() == "UPPER" else Boundary.LOWER
+        return self._store.offset_for_time(topic, header.queue_id, header.timestamp, boundary)
+
+    def max_offset(self, header: MaxOffsetHeader) -> int:
+        """NotCached if the queue is not open yet."""
+        queue = self._store.queue(header.topic, header.queue_id, opens=False)
+        if queue is None:
+            return 0
+        return queue.max_offset if header.is_committed else queue.next_offset
+
+    def min_offset(self, header: QueueHeader) -> int:
+        """NotCached if the queue is not open yet."""
+        queue = self._store.queue(header.topic, header.queue_id, opens=False)
+        return 0 if queue is None else queue.min_offset
+
+    def open(self, header: QueueHeader) -> object:
+        """Opens the queue, if it has messages."""
+        return self._store.queue(header.topic, header.queue_id)
+
+    def earliest_time(self, header: QueueHeader) -> int:
+        """When the first message was stored, in ms since the epoch."""
+        return self._store.earliest_store_time(header.topic, header.queue_id)

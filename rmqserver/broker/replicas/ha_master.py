@@ -9,9 +9,11 @@ from collections.abc import Callable
 import trio
 
 from rmqproto.bodies.master import HaConnection, HaStatus
+from rmqproto.errors import UsageError
 from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
+from rmqserver.remoting.listening import open_listener
 from rmqserver.remoting.traffic import BY_TASK, Traffic
 from rmqserver.remoting.write_now import take_much
 from rmqserver.store.message_store import MessageStore
@@ -144,3 +146,23 @@ class HaMaster:
             in_sync_slave_nums=sum(connection.in_sync for connection in connections),
             master_commit_log_max_offset=end_offset,
         )
+
+
+BACKLOG = 16
+
+
+def open_ha_listener(host: str, port: int | None, usual_port: int) -> socket.socket:
+    """A listener for slaves on ``port``, or, if that is None, on ``usual_port`` or any free port. As with Apache's
+    brokers, the traffic is neither encrypted nor authenticated: only brokers may reach the port. Raises UsageError if
+    it cannot be used. The caller closes the listener."""
+    if port is not None:
+        return _listener(host, port)
+    try:
+        return _listener(host, usual_port)
+    except UsageError:
+        return _listener(host, 0)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    hint = "choose another haListenPort, or leave it out"
+    return open_listener(host, port, BACKLOG, what_for=" for slaves", hint=hint)

@@ -26,7 +26,7 @@ from rmqproto.errors import ProtocolError, RefusedError
 from rmqproto.wire import fastjson
 from rmqserver.broker.consuming.pop import assignment
 from rmqserver.broker.relays import delay
-from rmqserver.broker.replicas.master_link import MasterLink
+from rmqserver.broker.replicas.same_log import MasterLink
 from rmqserver.store.timers.timer_check import TIMER_CHECK_FIELDS_BYTES, TimerCheckpoint
 
 if TYPE_CHECKING:

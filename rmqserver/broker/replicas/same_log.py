@@ -10,11 +10,17 @@ from rmqproto.bodies.master import HaStatus
 from rmqproto.bodies.routes import KvTable
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.headers.base import Header, NoFields
 from rmqproto.headers.consuming import ViewMessageHeader
+from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import loads_untrusted
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.outward import Outward, ask, connect, signed
+from rmqserver.remoting.pump import PLAIN
+from rmqserver.remoting.service import Service
 
 if TYPE_CHECKING:
-    from rmqserver.broker.replicas.master_link import MasterLink
     from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -68,3 +74,39 @@ async def _record_of(link: MasterLink, log_offset: int) -> bytes | None:
         if error.code != ResponseCode.SYSTEM_ERROR or "can not find message" not in error.remark:
             raise
         return None
+
+
+ASK_TIMEOUT_S = 30.0
+
+
+class MasterLink(Service):
+    """Call ``open`` first, and ``close`` in any case."""
+
+    def __init__(self, loop: Loop, nameservers: Outward | None):
+        """Requests to the master use TLS and signatures if those to the nameservers do."""
+        super().__init__("master", {})
+        self._loop = loop
+        self._pump = nameservers.make_pump() if nameservers is not None else PLAIN
+        self._credentials = nameservers.credentials if nameservers is not None else None
+        self._connection: Connection | None = None
+
+    async def open(self, addr: str) -> None:
+        """Raises OSError if the master cannot be reached."""
+        self._connection = await connect(self._loop, self, addr, self._pump)
+
+    def close(self) -> None:
+        if self._connection is not None and not self._connection.closed:
+            self._connection.close("asked all")
+
+    async def ask(self, code: int, header: Header | None = None, timeout_s: float = ASK_TIMEOUT_S) -> Command:
+        """Returns the answer. Raises OSError if the master is gone, RefusedError if it refuses."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            raise ConnectionError("the master closed the connection")
+        ext = signed(header or NoFields(), b"", self._credentials)
+        answer = await ask(connection, code, ext, b"", timeout_s)
+        if answer is None:
+            raise ConnectionError("no answer from the master")
+        if answer.code != ResponseCode.SUCCESS:
+            raise RefusedError(answer.code, answer.remark or "", address=connection.address)
+        return answer

@@ -6,9 +6,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
 
 from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.master import SlaveLog, SlaveLogFile
 from rmqproto.bodies.statistics import DelayOffsets
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError, RefusedError, StorageError
@@ -16,17 +18,15 @@ from rmqproto.headers.base import from_ext
 from rmqproto.headers.controller import HaInfoHeader
 from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.ha_slave import HaSlave
-from rmqserver.broker.replicas.master_link import ASK_TIMEOUT_S
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
-from rmqserver.broker.replicas.same_log import OtherLog, check_same_log
-from rmqserver.broker.replicas.slave_note import SlaveNote
+from rmqserver.broker.replicas.same_log import ASK_TIMEOUT_S, OtherLog, check_same_log
 from rmqserver.broker.tables.config_table import from_file
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqserver.broker.replicas.master_link import MasterLink
+    from rmqserver.broker.replicas.same_log import MasterLink
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles
     from rmqserver.store.message_store import MessageStore
@@ -215,3 +215,48 @@ class Slave:
         if problem and problem != self._problem:
             log.warning("event=metadata-not-copied master=%s reason=%r", self._master_addr, problem)
         self._problem = problem
+
+
+FILE_NAME = "slaveLog.json"
+"""Apache's brokers have no such file."""
+
+
+class SlaveNote:
+    """What a slave records in its store for its next start: that it was a slave, and whether its log differs from its
+    master's. The logs cannot be compared while the master is away."""
+
+    def __init__(self, files: ConfigFiles):
+        self.is_other_log = False
+        self._files = files
+
+    def load(self) -> None:
+        """Call it when the broker starts as a slave. Raises StorageError."""
+        self.is_other_log = _read(self._files).is_other_log
+        self._save()
+
+    def compared(self, *, is_other_log: bool) -> None:
+        if is_other_log is not self.is_other_log:
+            self.is_other_log = is_other_log
+            self._save()
+
+    def _save(self) -> None:
+        _save(self._files, SlaveLog(is_slave=True, is_other_log=self.is_other_log))
+
+
+def was_slave(files: ConfigFiles) -> bool:
+    """Whether the broker's tables are copies of another broker's, whose log may be longer. Raises StorageError."""
+    return _read(files).is_slave
+
+
+def forget_slave_note(files: ConfigFiles) -> None:
+    """Records that this broker is no longer a slave."""
+    if was_slave(files):
+        _save(files, SlaveLog())
+
+
+def _read(files: ConfigFiles) -> SlaveLog:
+    return from_file(files.load(FILE_NAME), SlaveLogFile, FILE_NAME).slave_log
+
+
+def _save(files: ConfigFiles, note: SlaveLog) -> None:
+    files.save_now(FILE_NAME, {"slaveLog": msgspec.to_builtins(note)})

@@ -7,6 +7,7 @@ locking or sampling. A task reads the sums once a second, a portion in each turn
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
@@ -15,7 +16,8 @@ import trio
 
 from rmqproto.bodies.statistics import BrokerStatsData, StatsSnapshot
 from rmqproto.names import is_system_topic
-from rmqserver.broker.stats.put_times import PutTimes
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
 
 K = TypeVar("K", bound=Hashable)
 
@@ -301,3 +303,71 @@ class BrokerStats:
     def _turn_day(self) -> None:
         self.put_total_yesterday_morning, self.put_total_this_morning = self.put_total_this_morning, self.user_put_count
         self.get_total_yesterday_morning, self.get_total_this_morning = self.get_total_this_morning, self.user_get_count
+
+
+_BOUNDS_MS = (10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
+_LABELS = (
+    "<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s", "1~2s", "2~3s", "3~4s", "4~5s",
+    "5~10s", "10s~",
+)  # fmt: skip
+
+_BUCKETS = 64
+"""Bucket n holds times below 2**n us. So many buckets hold more than a clock can tell."""
+
+
+class PutTimes:
+    """How long sends took: two minutes of times, the current one, and the last full one, which is shown, as in Apache's
+    broker (``StoreStatsService``, 5.5.0). All messages of one round of the loop share one time, so the clock is read
+    once a round."""
+
+    def __init__(self) -> None:
+        self.max_ms = 0
+        self._filling = [0] * _BUCKETS
+        self._filling_labels = [0] * len(_LABELS)
+        self._shown = [0] * _BUCKETS
+        self._shown_labels = [0] * len(_LABELS)
+
+    def note(self, elapsed_us: int, message_count: int) -> None:
+        """``message_count`` messages were answered ``elapsed_us`` after the first of them came."""
+        self._filling[elapsed_us.bit_length()] += message_count
+        if elapsed_us < 1000:  # nearly always, and the next answer waits for this
+            self._filling_labels[0] += message_count
+            return
+        elapsed_ms = elapsed_us // 1000
+        self.max_ms = max(self.max_ms, elapsed_ms)
+        self._filling_labels[1 + bisect_right(_BOUNDS_MS, elapsed_ms)] += message_count
+
+    def turn_minute(self) -> None:
+        """Ends a minute, which is shown from now on."""
+        self._shown, self._filling = self._filling, [0] * _BUCKETS
+        self._shown_labels, self._filling_labels = self._filling_labels, [0] * len(_LABELS)
+
+    def percentile_ms(self, percent: float) -> float:
+        """The time that ``percent`` of the last minute's messages did not exceed. 0.0 if there were no messages."""
+        rank = sum(self._shown) * percent / 100
+        passed = 0
+        for bucket, count in enumerate(self._shown):
+            if count and passed + count >= rank:
+                low_us, high_us = (1 << bucket) >> 1, 1 << bucket
+                return (low_us + (high_us - low_us) * (rank - passed) / count) / 1000
+            passed += count
+        return 0.0
+
+    def distribution(self) -> str:
+        """``[<=0ms]:3 [0~10ms]:1 …``, with a blank at the end, as Apache writes it."""
+        pairs = zip(_LABELS, self._shown_labels, strict=True)
+        return "".join(f"[{label}]:{count} " for label, count in pairs)
+
+
+UNKNOWN_MS = -1
+
+
+def store_time_ms(store: MessageStore, topic: str, queue_id: int, queue_offset: int) -> int:
+    """Store time of the message at a queue offset; UNKNOWN_MS if there is none, or none any more. May read the
+    device."""
+    queue = store.queue(topic, queue_id)
+    unit = queue.unit(queue_offset) if queue is not None and queue_offset >= queue.min_offset else None
+    if unit is None or unit[1] == PRE_BLANK_SIZE:
+        return UNKNOWN_MS
+    found = store.store_time(unit[0])
+    return UNKNOWN_MS if found is None else found

@@ -9,23 +9,131 @@ import binascii
 import contextlib
 import http.client
 import re
+import ssl
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
 
 from rmqproto.errors import UsageError
+from rmqproto.hosts import not_a_port
 from rmqproto.java.java_numbers import Int64
 from rmqserver.controller.quorum.etcd import EtcdError, KeyCondition, KeyPut, KeyValue, TxnResult
-from rmqserver.controller.quorum.etcd_access import EtcdAccess
-from rmqserver.controller.quorum.etcd_member import EtcdMember
 
+ANSWER_MAX_BYTES = 64 << 20
 PAGE_KEYS = 500
 """Keys in one page of a range. A key's value may take half a megabyte."""
 
 _REASON_CHARS_MAX = 200
 _TOKEN_REFUSED = re.compile(rb"invalid auth token|auth store is old")
+
+
+class EtcdAccess(NamedTuple):
+    """Each field may be empty. The password is in a file, so that no list of settings or processes shows it."""
+
+    user_name: str = ""
+    password_path: str = ""
+    ca_path: str = ""
+    """A PEM file; if empty, the system's certificates are trusted."""
+    cert_path: str = ""
+    key_path: str = ""
+
+    def password(self) -> str:
+        """Reads the password each time, since it may change. Raises UsageError."""
+        try:
+            return Path(self.password_path).read_text("utf-8").removesuffix("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"etcdPasswordPath={self.password_path}: {error}") from None
+
+    def context(self) -> ssl.SSLContext:
+        """Raises UsageError for files that cannot be used."""
+        try:
+            context = ssl.create_default_context(cafile=self.ca_path or None)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"etcdCaPath={self.ca_path}: {error}") from None
+        if self.cert_path:
+            try:
+                context.load_cert_chain(self.cert_path, self.key_path or None)
+            except (OSError, ValueError) as error:
+                raise UsageError(f"etcdCertPath={self.cert_path}, etcdKeyPath={self.key_path}: {error}") from None
+        return context
+
+    def check(self, urls: tuple[str, ...]) -> None:
+        """Raises UsageError for settings without effect, and for files that cannot be used."""
+        if bool(self.user_name) is not bool(self.password_path):
+            raise UsageError(
+                "etcdUserName and etcdPasswordPath belong together: the latter is a file with its password"
+            )
+        if self.key_path and not self.cert_path:
+            raise UsageError("etcdKeyPath is given, and no etcdCertPath to which it belongs")
+        if (self.ca_path or self.cert_path) and not all(url.startswith("https://") for url in urls):
+            raise UsageError("etcdCaPath and etcdCertPath have an effect on https:// URLs alone; some are http://")
+        if self.user_name:
+            self.password()
+
+
+class EtcdMember:
+    def __init__(self, url: str, access: EtcdAccess):
+        """Raises UsageError for an invalid URL, and for files of ``access`` that cannot be used."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise UsageError(f"{url}: {error}") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise UsageError(f"{url}: must be http://HOST:2379 or https://HOST:2379")
+        if port == 0:
+            raise UsageError(f"{url}: {not_a_port('0')}")
+        if parts.username is not None:
+            raise UsageError(
+                f"{parts.hostname}: a user of etcd stands in settings, not in a URL",
+                hint="--set etcdUserName=NAME --set etcdPasswordPath=FILE",
+            )
+        self.url = url.rstrip("/")
+        self._host, self._port = parts.hostname, port or 2379
+        self._context = access.context() if parts.scheme == "https" else None
+
+    def post(self, path: str, body: bytes, token: str, timeout_s: float) -> tuple[int, bytes]:
+        """Status and body of the answer. Blocks. Raises OSError or HTTPException if there is no answer."""
+        return self._asked(path, body, token, timeout_s, _whole)
+
+    def watch(self, path: str, body: bytes, token: str, timeout_s: float) -> tuple[int, bytes]:
+        """Like ``post``, but returns the first line of an endless answer that says more than that the watch was
+        created."""
+        return self._asked(path, body, token, timeout_s, _first_news)
+
+    def _asked(
+        self, path: str, body: bytes, token: str, timeout_s: float, read: Callable[[http.client.HTTPResponse], bytes]
+    ) -> tuple[int, bytes]:
+        connection = (
+            http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
+            if self._context is not None
+            else http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        )
+        headers = {"Content-Type": "application/json"} | ({"Authorization": token} if token else {})
+        try:
+            connection.request("POST", path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, read(answer)
+        finally:
+            connection.close()
+
+
+def _whole(answer: http.client.HTTPResponse) -> bytes:
+    data = answer.read(ANSWER_MAX_BYTES)
+    if not answer.isclosed() and answer.read(1):
+        raise http.client.HTTPException(f"more than {ANSWER_MAX_BYTES} bytes")
+    return data
+
+
+def _first_news(answer: http.client.HTTPResponse) -> bytes:
+    while True:
+        line = answer.readline(ANSWER_MAX_BYTES)
+        if b'"created":true' not in line or b'"canceled":true' in line:
+            return line
 
 
 class _Header(msgspec.Struct):

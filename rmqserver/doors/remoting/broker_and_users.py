@@ -22,8 +22,7 @@ from rmqserver.remoting.answer import Request, refusal, send_answer, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.admin.auth_admin import AuthAdmin
-    from rmqserver.broker.admin.broker_admin import BrokerAdmin
-    from rmqserver.broker.admin.master_admin import MasterAdmin
+    from rmqserver.broker.admin.broker_admin import BrokerAdmin, MasterAdmin
     from rmqserver.broker.reads import Reads
     from rmqserver.broker.replicas.table_watch import TableWatch
     from rmqserver.remoting.connection import Connection

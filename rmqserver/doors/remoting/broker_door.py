@@ -11,11 +11,28 @@ from rmqproto.codes import SEND_CODES
 from rmqproto.errors import StorageError
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.plain_acl.plain_gate import PlainGate
+from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.errors import as_refused
 from rmqserver.doors.remoting.automatic_topics import AutomaticTopics
-from rmqserver.doors.remoting.broker_handlers import broker_handlers
+from rmqserver.doors.remoting.broker_and_users import BrokerRequests, MasterRequests, UserRequests
 from rmqserver.doors.remoting.forwarding import Forwarding
+from rmqserver.doors.remoting.member_requests import MemberRequests
+from rmqserver.doors.remoting.offsets_and_timers import (
+    ConsumerOffsetRequests,
+    OffsetRequests,
+    QueueEndRequests,
+    TimerRequests,
+)
+from rmqserver.doors.remoting.online_clients import ClientRequests
+from rmqserver.doors.remoting.pop_requests import PopRequests
+from rmqserver.doors.remoting.popped_messages import AckRequests, AssignmentRequests, LiteRequests
+from rmqserver.doors.remoting.pulls import PullRequests
+from rmqserver.doors.remoting.queries import QueryRequests
+from rmqserver.doors.remoting.returned_messages import ReturnRequests
 from rmqserver.doors.remoting.sends import SendHandlers
+from rmqserver.doors.remoting.slave_refusals import SlaveRefusals
+from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
+from rmqserver.doors.remoting.transaction_requests import TransactionRequests
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.operation import Refused
@@ -25,7 +42,9 @@ from rmqserver.remoting.service import Service
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
+    from rmqserver.doors.remoting.sends import SendHandlers
     from rmqserver.remoting.outward import Outward
+    from rmqserver.remoting.service import Handler
     from rmqserver.store.recovery.recovery import Recovered
 
 log = logging.getLogger(__name__)
@@ -102,3 +121,36 @@ class BrokerDoor(Service):
         if self._forwarding is not None:
             self._forwarding.client_closed(connection)
         self.broker.peer_gone(connection)
+
+
+def broker_handlers(broker: Broker, sends: SendHandlers) -> dict[int, Handler]:
+    reads, subscriptions = broker.reads, broker.pop.lite.subscriptions
+    services = (
+        sends,
+        PullRequests(broker.pulls, broker.pull_plans),
+        ReturnRequests(broker.send_backs, broker.recalls, broker.replies, broker.config, reads),
+        TransactionRequests(broker.transaction_ends, broker.store, reads, broker.pending),
+        TimerRequests(broker.timer_admin),
+        ClientRequests(broker.membership, broker.filters, broker.locks, broker.client_admin, reads),
+        ConsumerOffsetRequests(broker.committed_offsets, reads),
+        QueueEndRequests(broker.queue_ends, broker.reset_offset, reads),
+        PopRequests(broker.pops, broker.lite_pops, broker.looks, reads),
+        AckRequests(broker.acks),
+        AssignmentRequests(broker.assigning),
+        LiteRequests(subscriptions, broker.lite_infos),
+        TopicRequests(broker.topic_admin, reads),
+        GroupRequests(broker.group_admin),
+        OffsetRequests(broker.offset_admin),
+        QueryRequests(broker.message_query, broker.consume_stats, broker.store, reads),
+        MasterRequests(broker.master_admin, broker.table_watch),
+        BrokerRequests(broker.broker_admin, reads),
+        UserRequests(broker.auth_admin),
+    )
+    table: dict[int, Handler] = {}
+    for service in services:
+        table.update(service.handlers())
+    if broker.slave is not None:
+        table |= SlaveRefusals(broker.config, broker.slave).handlers(table)
+    if broker.set_state is not None and isinstance(broker.replicas, SetMaster):
+        table |= MemberRequests(broker.set_state, broker.replicas).handlers(table)
+    return table

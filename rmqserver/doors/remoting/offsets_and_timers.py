@@ -28,8 +28,7 @@ from rmqserver.remoting.answer import Request, success
 if TYPE_CHECKING:
     from rmqserver.broker.admin.offset_admin import OffsetAdmin
     from rmqserver.broker.admin.timer_admin import TimerAdmin
-    from rmqserver.broker.consuming.offset_requests import CommittedOffsets
-    from rmqserver.broker.consuming.queue_ends import QueueEnds
+    from rmqserver.broker.consuming.offset_requests import CommittedOffsets, QueueEnds
     from rmqserver.broker.consuming.reset_offset import ResetOffset
     from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.disk import Disk
-from rmqserver.store.disk.found_sizes import stream_names
-from rmqserver.store.disk.segments import FileCache, SegmentedFile
+from rmqserver.store.disk.segments import FileCache, SegmentedFile, stream_names
 
 FILES_OPEN_MAX = 16
 _READ_BYTES = 1 << 20

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rmqproto.wording import counted
 from rmqserver.core import INDEX_UNIT
 from rmqserver.store.checks.dry_run import DryRun
-from rmqserver.store.checks.findings import words
+from rmqserver.store.checks.findings.checked_store import named_queues
 from rmqserver.store.checks.found_files import commit_log_of
 from rmqserver.store.checks.found_tables import FoundTables
 from rmqserver.store.checks.looks.log_walk import LogStretch, walk
@@ -195,7 +195,7 @@ class _CutOff:
             (self.torn_count, "torn record", "torn records"),
         ]
         text = " and ".join(counted(*part) for part in parts if part[0]) or "bytes that are no record"
-        return f"{text}: {words.queues(self._queues)}" if self._queues else text
+        return f"{text}: {named_queues(self._queues)}" if self._queues else text
 
 
 def _part_of(name: str) -> ChangedPart:

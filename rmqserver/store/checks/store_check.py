@@ -18,9 +18,8 @@ from rmqserver.store.checks.findings import (
     table_findings,
     timer_findings,
 )
-from rmqserver.store.checks.findings.checked_store import CheckedStore
+from rmqserver.store.checks.findings.checked_store import CheckedStore, LogStart, apaches, ours
 from rmqserver.store.checks.findings.finding import FindingKind, Severity, StoreFinding
-from rmqserver.store.checks.findings.starts import LogStart, apaches, ours
 from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.found_tables import TOPICS, FoundTables
 from rmqserver.store.checks.looks.index_check import IndexCheck

@@ -10,7 +10,7 @@ from rmqproto.errors import UsageError
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
-from rmqserver.store.disk.found_sizes import file_size_in
+from rmqserver.store.disk.segments import file_size_in
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.recovery.directory import StoreDirectory
 from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths

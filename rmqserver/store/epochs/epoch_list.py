@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from zlib import crc32
 
-from rmqproto.errors import ProtocolError
+from rmqproto.errors import ProtocolError, StorageError
+from rmqserver.store.disk.disk import Disk, make_directory, storage_error
+from rmqserver.store.disk.whole_files import BACKUP, replace_with_backup
 
 ENTRIES_MAX = 1000
 """As many as an Apache master can send."""
@@ -122,3 +124,82 @@ def _entry_untrusted(line: str) -> Epoch:
     if not (epoch.isdecimal() and start_offset.isdecimal() and len(epoch) <= 10 and len(start_offset) <= 19):
         raise ProtocolError(f"{line[:60]!r} is no epoch with its log offset")
     return Epoch(int(epoch), int(start_offset))
+
+
+class EpochFile:
+    """``epochs`` are as on the device after ``load`` and ``save``."""
+
+    def __init__(self, path: str, disk: Disk):
+        self.epochs = EpochList()
+        self._path = path
+        self._disk = disk
+
+    def load(self) -> None:
+        """Empty if there is no file. StorageError if neither the file nor its older copy can be read: a slave without
+        epochs would take its whole log for its master's."""
+        problem = ""
+        for path in (self._path, self._path + BACKUP):
+            if not self._disk.is_file(path):
+                continue
+            try:
+                self.epochs = epochs_in_untrusted(self._disk.read_bytes(path))
+                return
+            except ProtocolError as error:
+                problem = problem or f"{path} {error}"
+        if problem:
+            raise StorageError(problem, hint="put back a copy of the file, or start this broker on an empty store")
+
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """Starts an epoch, and saves it. ProtocolError if it cannot follow the last one, StorageError if the disk
+        refuses; nothing is changed then, so the same epoch can begin later."""
+        before = list(self.epochs.entries)
+        self.epochs.begin(epoch, start_offset)
+        try:
+            self.save()
+        except StorageError:
+            self.epochs.entries[:] = before
+            raise
+
+    def save(self) -> None:
+        """Removes the file if the list has become empty; an Apache broker would leave it. StorageError if the disk
+        refuses."""
+        path, disk = self._path, self._disk
+        try:
+            if not self.epochs.entries:
+                for name in (path + BACKUP, path):
+                    if disk.is_file(name):
+                        disk.unlink(name)
+                        disk.sync_directory(path.rpartition("/")[0])
+                return
+            make_directory(disk, path.rpartition("/")[0])
+            replace_with_backup(disk, path, self.epochs.to_text().encode())
+        except OSError as error:
+            raise storage_error(error, "cannot write", path) from error
+
+
+def epochs_in_untrusted(data: bytes) -> EpochList:
+    """The content of such a file. ProtocolError if it is damaged; its text says how."""
+    if not data:
+        raise ProtocolError("is empty")  # an Apache broker was stopped while it wrote it
+    try:
+        return EpochList.of_text_untrusted(data.decode("ascii", "replace"))
+    except ProtocolError as error:
+        raise ProtocolError(f"is damaged: {error}") from None
+
+
+# ``brokerIdentity``, as text without a line end: cluster#broker#id. ``brokerIdentity-temp``, while the broker applies
+# for it: cluster#broker#id#code; by the code the controller recognises a repeated request.
+SEPARATOR = "#"
+
+PART_COUNT, APPLIED_PART_COUNT = 3, 4
+
+
+def identity_parts_untrusted(data: bytes, part_count: int) -> list[str] | None:
+    """The parts of the text; None if it is empty. ProtocolError if it is not such a text."""
+    text = data.decode("utf-8", "replace").strip()
+    if not text:  # an Apache broker writes in place, and was stopped as it started
+        return None
+    parts = text.split(SEPARATOR)
+    if len(parts) != part_count or not parts[2].isdecimal() or len(parts[2]) > 18:
+        raise ProtocolError(f"is damaged: {text[:100]!r}")
+    return parts

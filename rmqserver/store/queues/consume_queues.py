@@ -18,7 +18,7 @@ from rmqserver.store.disk.segments import NAME_DIGITS, FileCache, SegmentedFile
 from rmqserver.store.fate import fates
 from rmqserver.store.options import UNIT_SIZE_BYTES
 from rmqserver.store.queues.consume_queue import ConsumeQueue
-from rmqserver.store.queues.known_ends import KnownEnds
+from rmqserver.store.queues.file_notes import KnownEnds
 from rmqserver.store.results import MessageRefused, PutStatus
 
 LOOKED_FOR_MAX = 1000

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import Disk, File, make_directory
-from rmqserver.store.disk.found_sizes import file_size_in, queue_file_size
-from rmqserver.store.index.found_counts import found_counts
-from rmqserver.store.index.index_file import is_index_name
+from rmqserver.store.disk.segments import file_size_in, queue_file_size
+from rmqserver.store.index.index_file import found_counts, is_index_name
 from rmqserver.store.options import StoreOptions
 
 

@@ -8,7 +8,7 @@ from array import array
 
 import msgspec
 
-from rmqserver.store.disk.packed_file import PackedFile
+from rmqserver.store.disk.whole_files import PackedFile
 from rmqserver.store.sequences.sequence_table import LineKey, SequencedMessages
 
 SavedLine = tuple[str, str, int, int, int, int, bytes]

@@ -17,7 +17,6 @@ from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import Disk, make_directory
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.timers.checked_checkpoint import LogState, true_checkpoint
-from rmqserver.store.timers.due_slot import DueSlot
 from rmqserver.store.timers.log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, TimerLog, Unit
 from rmqserver.store.timers.timer_check import (
     FROM_QUEUE,
@@ -28,7 +27,7 @@ from rmqserver.store.timers.timer_check import (
     TimerCheckpoint,
 )
 from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
-from rmqserver.store.timers.wheel import NOTHING, SLOTS_PER_TURN, Slot, TimerWheel
+from rmqserver.store.timers.wheel import NOTHING, SLOTS_PER_TURN, DueSlot, Slot, TimerWheel
 
 _log = logging.getLogger(__name__)
 

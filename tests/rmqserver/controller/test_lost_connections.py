@@ -7,8 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from rmqserver.controller import lost_connections
-from rmqserver.controller.lost_connections import LostConnections, is_refused
+from rmqserver.controller import live_brokers
+from rmqserver.controller.live_brokers import LostConnections, is_refused
 from tests.support.processes import free_ports
 
 
@@ -34,7 +34,7 @@ async def test_silence_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(address: str) -> trio.SocketStream:
         raise TimeoutError("no connection in 3 s")
 
-    monkeypatch.setattr(lost_connections, "open_stream", nothing)
+    monkeypatch.setattr(live_brokers, "open_stream", nothing)
     assert not await is_refused("127.0.0.1:1")
 
 
@@ -46,7 +46,7 @@ async def test_of_a_name_all_addresses_must_refuse(
     async def some(address: str) -> trio.SocketStream:
         raise OSError("all attempts failed") from ExceptionGroup("", [ConnectionRefusedError(), others()])
 
-    monkeypatch.setattr(lost_connections, "open_stream", some)
+    monkeypatch.setattr(live_brokers, "open_stream", some)
     assert await is_refused("name:1") is is_dead
 
 

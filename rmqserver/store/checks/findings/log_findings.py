@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from rmqproto.wording import counted
-from rmqserver.store.checks.findings import words
-from rmqserver.store.checks.findings.checked_store import CheckedStore
+from rmqserver.store.checks.findings.checked_store import CheckedStore, LogStart, message_count, named_queues
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
-from rmqserver.store.checks.findings.starts import LogStart
 from rmqserver.store.checks.looks.log_check import OddRecord, StretchTimes
 from rmqserver.store.checks.looks.log_walk import LogStretch, Reason, RecordHead
 
@@ -29,13 +27,13 @@ def _add_stretch(checked: CheckedStore, each: StretchTimes) -> None:
     what = f"{stretch.reason}: {counted(stretch.end_offset - stretch.log_offset, 'byte')}"
     where = {}
     begin_ms, end_ms = each.before_ms, each.after_ms
-    lost_messages = words.message_count(lost) or int(stretch.head is not None)
+    lost_messages = message_count(lost) or int(stretch.head is not None)
     if record is not None:
         where = {"topic": record.topic, "queue_id": record.queue_id, "queue_offset": record.queue_offset}
         begin_ms = end_ms = record.store_timestamp_ms
         lost_messages = int(stretch.reason is not Reason.PLACE)
     elif lost:
-        what += f"; {counted(lost_messages, 'message')}: {words.queues(lost)}"
+        what += f"; {counted(lost_messages, 'message')}: {named_queues(lost)}"
     elif stretch.head is not None:
         what += f"; a message of {_likely_queue(checked, stretch.head)}, offset {stretch.head.queue_offset}"
         begin_ms = end_ms = stretch.head.store_timestamp_ms
@@ -91,10 +89,10 @@ def _add_lost_end(checked: CheckedStore) -> None:
     lost = checked.queues.lost.get(end, {})
     if not lost or any(each.stretch.log_offset == end for each in checked.records.stretches):
         return
-    count = words.message_count(lost)
+    count = message_count(lost)
     checked.add_of_log(
         Severity.ERROR, FindingKind.LOG_LOST,
-        f"the log ends here; consume queues know {counted(count, 'message')} behind: {words.queues(lost)}",
+        f"the log ends here; consume queues know {counted(count, 'message')} behind: {named_queues(lost)}",
         end, lost_messages=count, begin_ms=checked.records.last_ms,
         ours=checked.ours.refused("forgets them"), apache=checked.apache.refused("forgets them"),
     )  # fmt: skip

@@ -7,9 +7,13 @@ from rmqproto.errors import ProtocolError
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
 from rmqserver.store.disk.whole_files import BACKUP
-from rmqserver.store.epochs.epoch_file import epochs_in_untrusted
-from rmqserver.store.epochs.epoch_list import EpochList
-from rmqserver.store.epochs.identity_text import APPLIED_PART_COUNT, PART_COUNT, identity_parts_untrusted
+from rmqserver.store.epochs.epoch_list import (
+    APPLIED_PART_COUNT,
+    PART_COUNT,
+    EpochList,
+    epochs_in_untrusted,
+    identity_parts_untrusted,
+)
 from rmqserver.store.sequences import sequence_file
 
 EPOCHS, IDENTITY, APPLIED = "epochFileCheckpoint", "brokerIdentity", "brokerIdentity-temp"

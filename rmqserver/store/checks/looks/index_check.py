@@ -12,10 +12,10 @@ from operator import itemgetter
 
 from rmqserver.core import ENTRY, INDEX_UNIT, OF_NO_KEY, OF_TAG, index_units, log_offsets_of, seconds_since
 from rmqserver.store.disk.disk import Disk, File
-from rmqserver.store.index.found_counts import Counts
 from rmqserver.store.index.index_file import (
     HEADER,
     SLOT,
+    Counts,
     IndexFile,
     IndexHeader,
     file_size_bytes,

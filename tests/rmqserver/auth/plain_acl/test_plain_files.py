@@ -5,8 +5,7 @@ import pytest
 
 from rmqproto.access.resources import group_resource, topic_resource
 from rmqproto.errors import UsageError
-from rmqserver.auth.plain_acl.accounts import Perm
-from rmqserver.auth.plain_acl.plain_files import PlainFiles
+from rmqserver.auth.plain_acl.plain_files import Perm, PlainFiles
 
 PLAIN = """\
 globalWhiteRemoteAddresses:

@@ -17,7 +17,7 @@ from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.disk import OsDisk
-from rmqserver.store.epochs.epoch_file import EpochFile
+from rmqserver.store.epochs.epoch_list import EpochFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from tests.rmqserver.controller.test_controller_cases import Trio

@@ -13,7 +13,7 @@ from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.lost_queues import list_unlisted
 from rmqserver.broker.replicas import ha_link
 from rmqserver.broker.replicas.ha_master import HaMaster
-from rmqserver.broker.replicas.slave_note import SlaveNote, forget_slave_note, was_slave
+from rmqserver.broker.replicas.slave import SlaveNote, forget_slave_note, was_slave
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk, OsFile

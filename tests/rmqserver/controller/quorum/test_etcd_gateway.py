@@ -9,8 +9,7 @@ import trio
 
 from rmqproto.errors import UsageError
 from rmqserver.controller.quorum.etcd import EtcdError
-from rmqserver.controller.quorum.etcd_access import EtcdAccess
-from rmqserver.controller.quorum.etcd_gateway import EtcdGateway
+from rmqserver.controller.quorum.etcd_gateway import EtcdAccess, EtcdGateway
 
 TIMEOUT_S = 60
 _REFUSED = (

@@ -9,7 +9,7 @@ import pytest
 
 from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.disk.disk import OsDisk
-from rmqserver.store.disk.found_sizes import file_size_in
+from rmqserver.store.disk.segments import file_size_in
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.timers.timer_options import TimerOptions

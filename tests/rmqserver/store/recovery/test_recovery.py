@@ -15,7 +15,7 @@ from rmqproto.message.record import MAGIC_BLANK, decode_record_untrusted
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, OsDisk
 from rmqserver.store.message_store import MessageStore
-from rmqserver.store.recovery.failed_flush import FailedFlush
+from rmqserver.store.recovery.recovery import FailedFlush
 from tests.crash.recording_disk import Loss, RecordingDisk
 from tests.rmqserver.store.conftest import TINY, MakeStore, put, put_many
 

@@ -12,7 +12,6 @@ from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.timers.checked_checkpoint import LogState
-from rmqserver.store.timers.due_slot import DueSlot
 from rmqserver.store.timers.log import UNIT_SIZE_BYTES, Unit
 from rmqserver.store.timers.timer_check import (
     FROM_QUEUE,
@@ -24,7 +23,7 @@ from rmqserver.store.timers.timer_check import (
 )
 from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore
-from rmqserver.store.timers.wheel import SLOT, Slot, TimerWheel
+from rmqserver.store.timers.wheel import SLOT, DueSlot, Slot, TimerWheel
 from tests.rmqserver.store.golden import unpack
 
 EVER = 1 << 62
