@@ -37,7 +37,7 @@ class AuthGate:
         self._free_codes = settings.authorization_whitelist
         self._shortcut = GateShortcut(HOT_NAMES)
         table.on_change.append(self._shortcut.forget)
-        self.admits_at_sight = self._shortcut.admits
+        self.admits_at_sight, self.admits_undecoded = self._shortcut.admits, self._shortcut.admits_undecoded
         self._seldom = Seldom()
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:

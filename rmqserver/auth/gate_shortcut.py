@@ -84,6 +84,15 @@ class GateShortcut:
             return False
         return has_signed(content, signature, request.body)
 
+    def admits_undecoded(self, connection: Connection, code: int, header: bytes, body: bytes) -> bool:
+        """As ``admits``. False, too, if it depends on fields that have changed, or the header is not JSON."""
+        try:
+            cut, _, _, has_signed, _, allowed = self._known[connection][code]
+        except KeyError:
+            return False
+        found = cut(header, body)
+        return found is not None and (found[2] or allowed is None) and has_signed(*found[:2])
+
     def learn(
         self,
         request: Request[Any],

@@ -223,7 +223,7 @@ typedef struct {
     ptrdiff_t mark_count;
 } SendRules;
 typedef struct {
-    int32_t opaque, queue_id, sys_flag, flag, reconsume_times;
+    int32_t code, opaque, queue_id, sys_flag, flag, reconsume_times;
     int64_t born_ms;
     int is_oneway, is_batch, waits_until_safe;
     Text topic;  // in the header

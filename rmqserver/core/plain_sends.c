@@ -26,7 +26,7 @@ typedef struct {
     Text repeat_mark;
     int32_t unusual_sys_flag;
     int knows_safe, is_busy;
-    PyObject *added, *pieces;
+    PyObject *added, *pieces, *admits;
     Puts *written, *safe;
     char *room;  // for properties
     Py_ssize_t room_size;
@@ -192,6 +192,21 @@ static int add_unique_key(PlainSends *self, Send *send) {
     return key ? 0 : -1;
 }
 
+// 1 if whoever is to be asked lets the send pass, or nobody is.
+static int is_admitted(PlainSends *self, PyObject *owner, const Send *send, const Frame *frame) {
+    if (!self->admits || Py_IsNone(self->admits)) return 1;
+    PyObject *admits = Py_NewRef(self->admits), *answer = NULL, *given[] = {
+        owner, PyLong_FromLong(send->code), PyBytes_FromStringAndSize(frame->header.bytes, frame->header.size),
+        PyBytes_FromStringAndSize(frame->body.bytes, frame->body.size),
+    };
+    if (given[1] && given[2] && given[3]) answer = PyObject_Vectorcall(admits, given, 4, NULL);
+    for (int number = 1; number < 4; number++) Py_XDECREF(given[number]);
+    int admitted = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    Py_DECREF(admits);
+    return admitted;
+}
+
 static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *send, const Goal *found) {
     Puts *puts = NULL;
     if (!send->is_batch && !send->unique_key.size && add_unique_key(self, send)) return -1;
@@ -255,6 +270,7 @@ static int take(Taker *taker, PyObject *owner, const Frame *frame) {
     Goal found = {.added = Py_NewRef(self->added)};
     self->is_busy = 1;
     int done = find_place(self, owner, &send, &found);
+    if (done > 0) done = is_admitted(self, owner, &send, frame);
     if (done > 0) done = append(self, owner, frame, &send, &found);
     self->is_busy = 0;
     release(&found);
@@ -372,6 +388,7 @@ static int traverse(PlainSends *self, visitproc visit, void *arg) {
     Py_VISIT(self->targets);
     Py_VISIT(self->address);
     Py_VISIT(self->next_unique_id);
+    Py_VISIT(self->admits);
     Py_VISIT(self->written);
     Py_VISIT(self->safe);
     return 0;
@@ -385,6 +402,7 @@ static int clear(PlainSends *self) {
     Py_CLEAR(self->targets);
     Py_CLEAR(self->address);
     Py_CLEAR(self->next_unique_id);
+    Py_CLEAR(self->admits);
     Py_CLEAR(self->written);
     Py_CLEAR(self->safe);
     return 0;
@@ -408,6 +426,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyMemberDef members[] = {{"admits", T_OBJECT, offsetof(PlainSends, admits), 0, NULL}, {NULL, 0, 0, 0, NULL}};
+
 static PyTypeObject PlainSendsType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "rmqserver.core._core.PlainSends",
@@ -419,6 +439,7 @@ static PyTypeObject PlainSendsType = {
     .tp_traverse = (traverseproc)traverse,
     .tp_clear = (inquiry)clear,
     .tp_methods = methods,
+    .tp_members = members,
 };
 
 int add_plain_sends(PyObject *module) {

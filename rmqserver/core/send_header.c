@@ -353,6 +353,7 @@ int read_send(const Frame *frame, const SendRules *rules, char *room, Send *send
     if ((family && code != 310 && code != 320) || fields.seen[!family] || ~fields.seen[family] & NEEDED) return 0;
     if (envelope[ENVELOPE_FLAG] & ~(int64_t)ONEWAY) return 0;
     *send = (Send){
+        .code = (int32_t)code,
         .opaque = (int32_t)envelope[OPAQUE],
         .queue_id = (int32_t)fields.numbers[QUEUE_ID],
         .sys_flag = (int32_t)fields.numbers[SYS_FLAG],

@@ -272,6 +272,9 @@ class PlainSends:
     ):
         """``names`` and ``names_v2`` are those of SendHeader's fields on the wire. A message that has one of
         ``asking_names``, a batch that contains ``repeat_mark``, or a bit of ``unusual_sys_flag`` is not plain."""
+        self.admits: Callable[[Any, int, bytes, bytes], bool] | None = None
+        """Asked before a send is taken, if it is set: connection, code, header and body. It changes nothing; if it
+        says no, the service gets the send."""
 
     def configure(self, added_properties: bytes, answer_pieces: tuple[bytes, ...], knows_safe: bool, /) -> None:
         """Before anything is taken. The properties go behind those of each message, but of a batch. The pieces are

@@ -39,6 +39,10 @@ AtSight = Callable[[Request[Any], bytes, Connection], bool]
 """A gate's look at a request with its typed header, the JSON header's bytes, and the connection: True if ``admit``
 would certainly let the request pass, and needs no ext fields for that. Only asked of a gate that stands alone."""
 
+Undecoded = Callable[[Connection, int, bytes, bytes], bool]
+"""The same before a request is decoded: of its connection, code, header in any codec, and body. A look changes
+nothing."""
+
 
 class GatePlace(enum.IntEnum):
     """Where a gate stands: requests pass them in this order, and what one takes over, the next never sees."""

@@ -25,7 +25,7 @@ from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.remoting.connection import Connection, Cutter
 from rmqserver.remoting.connection_limits import ConnectionLimits, NoLimits
-from rmqserver.remoting.gate import AtSight, Gate, GatePlace
+from rmqserver.remoting.gate import AtSight, Gate, GatePlace, Undecoded
 
 log = logging.getLogger(__name__)
 
@@ -67,11 +67,11 @@ class Service:
         self.limits: ConnectionLimits = NoLimits()
         self.handlers = dict(handlers)
         self.takers: list[Any] = []
-        """See ``offer_frames_to``. None while there are gates."""
-        self._takers: list[Any] = []
+        """Those of ``offer_frames_to`` that may take frames now."""
+        self._takers: list[tuple[Any, Callable[[Undecoded | None], None] | None]] = []
         self.other_doors: dict[str, Callable[[Connection], Cutter]] = {}
         """By the protocol that their peers speak."""
-        self._by_place: dict[GatePlace, tuple[Gate, AtSight]] = {}
+        self._by_place: dict[GatePlace, tuple[Gate, AtSight, Undecoded | None]] = {}
         self._gates: tuple[Gate, ...] = ()
         self._is_known: AtSight = _knows_none
         self._seldom = Seldom()
@@ -92,24 +92,33 @@ class Service:
         """For codes whose requests have no ext fields. Call it before anything is served."""
         self.handlers.update(handlers)
 
-    def use_gate(self, place: GatePlace, gate: Gate | None, at_sight: AtSight | None = None) -> None:
+    def use_gate(
+        self, place: GatePlace, gate: Gate | None, at_sight: AtSight | None = None, undecoded: Undecoded | None = None
+    ) -> None:
         """Puts a gate in its place, from the next request on; None leaves the place empty."""
         if gate is None:
             self._by_place.pop(place, None)
         else:
-            self._by_place[place] = gate, at_sight or _knows_none
+            self._by_place[place] = gate, at_sight or _knows_none, undecoded
         line = [self._by_place[each] for each in sorted(self._by_place)]
-        self._gates = tuple(gate for gate, _ in line)
+        self._gates = tuple(gate for gate, _, _ in line)
         self._is_known = line[0][1] if len(line) == 1 else _knows_none
         self._offer_frames()
 
-    def offer_frames_to(self, taker: Any) -> None:
-        """A taker of the native core, such as its plain sends: frames that it takes do not come here."""
-        self._takers.append(taker)
+    def offer_frames_to(self, taker: Any, ask: Callable[[Undecoded | None], None] | None = None) -> None:
+        """A taker of the native core, such as its plain sends: frames that it takes do not come here. While there are
+        gates it gets none, unless there is but one that can tell by undecoded requests: then ``ask`` is called with
+        its look, which the taker must ask, and with None when nobody is to be asked any more."""
+        self._takers.append((taker, ask))
         self._offer_frames()
 
     def _offer_frames(self) -> None:
-        self.takers[:] = () if self._gates else self._takers
+        line = [undecoded for _, _, undecoded in self._by_place.values()]
+        undecoded = line[0] if len(line) == 1 else None
+        for _, ask in self._takers:
+            if ask is not None:
+                ask(undecoded)
+        self.takers[:] = [taker for taker, ask in self._takers if not line or (undecoded and ask)]
 
     def gates_at(self, places: Iterable[GatePlace]) -> list[Gate]:
         """The gates that stand in these places, for another door to ask."""

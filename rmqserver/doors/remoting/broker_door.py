@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rmqproto.codes import SEND_CODES
 from rmqproto.errors import StorageError
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.plain_acl.plain_gate import PlainGate
@@ -58,8 +57,8 @@ class BrokerDoor(Service):
         config, auth = broker.config, broker.auth_settings
         sends = SendHandlers(config, broker.store, broker.pending, broker.address, broker.unique_ids, broker.sends)
         super().__init__("broker", broker_handlers(broker, sends))
-        if all(self.handlers[code] == sends.send for code in SEND_CODES):  # a member of a set looks at its role first
-            self.offer_frames_to(sends.plain_sends)
+        if broker.slave is None:
+            self.offer_frames_to(sends.plain_sends, sends.ask)
         self.broker = broker
         self.idle_max_s = config.server_channel_max_idle_time_s
         self.limits = config
@@ -74,7 +73,8 @@ class BrokerDoor(Service):
         self._automatic_topics: AutomaticTopics | None = None
         if auth.is_authenticating:
             self._auth_gate = AuthGate(auth, broker.auth, config.broker_cluster_name, self.handlers)
-            self.use_gate(GatePlace.USERS, self._auth_gate, self._auth_gate.admits_at_sight)
+            gate = self._auth_gate
+            self.use_gate(GatePlace.USERS, gate, gate.admits_at_sight, gate.admits_undecoded)
         if broker.slave is not None and broker.set_state is not None:
             self._forwarding = Forwarding(config, broker.loop, nameservers, broker.set_state, broker.slave)
             self.use_gate(GatePlace.FORWARDING, self._forwarding, self._forwarding.admits_at_sight)
@@ -152,5 +152,7 @@ def broker_handlers(broker: Broker, sends: SendHandlers) -> dict[int, Handler]:
     if broker.slave is not None:
         table |= SlaveRefusals(broker.config, broker.slave).handlers(table)
     if broker.set_state is not None and isinstance(broker.replicas, SetMaster):
-        table |= MemberRequests(broker.set_state, broker.replicas).handlers(table)
+        members = MemberRequests(broker.set_state, broker.replicas)
+        sends.may_put = members.may_put
+        table |= members.handlers(table)
     return table

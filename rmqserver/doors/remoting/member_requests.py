@@ -41,18 +41,28 @@ class MemberRequests:
 
     def _put_by(self, put: Handler) -> Handler:
         def handle(request: Request[Any], connection: Connection) -> bytes | None:
-            if self._state.is_fenced:
-                text = unavailable_text(self._store, "the controllers have given this broker no role")
-                raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text)
-            if self._state.sync_set is not None:
-                if self._replicas.is_short:
-                    raise Refused(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
-                if not self._replicas.may_acknowledge:
-                    reason = "no controller has said for a while that this broker is still the master"
-                    raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, unavailable_text(self._store, reason))
+            refused = self._refusal()
+            if refused is not None:
+                raise refused
             return put(request, connection)
 
         return handle
+
+    def may_put(self) -> bool:
+        """Whether a message may be stored now."""
+        return self._refusal() is None
+
+    def _refusal(self) -> Refused | None:
+        if self._state.is_fenced:
+            text = unavailable_text(self._store, "the controllers have given this broker no role")
+            return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text)
+        if self._state.sync_set is not None:
+            if self._replicas.is_short:
+                return Refused(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
+            if not self._replicas.may_acknowledge:
+                reason = "no controller has said for a while that this broker is still the master"
+                return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, unavailable_text(self._store, reason))
+        return None
 
     def _look_again(self, request: Request[Any], connection: Connection) -> bytes:
         """An Apache broker believes the request. Ours asks the controller, since anyone can send one."""

@@ -8,6 +8,7 @@ leave it early. Half messages and timers have a shortcut of their own (``waiting
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.remoting.answer import Request
     from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.gate import Undecoded
     from rmqserver.remoting.service import Handler
     from rmqserver.store.message_store import MessageStore
 
@@ -62,6 +64,8 @@ class SendHandlers:
             UNUSUAL_SYS_FLAG,
         )  # fmt: skip
         """Takes plain sends before they come here."""
+        self.may_put: Callable[[], bool] | None = None
+        """What a member of a set looks at before each send; the handlers that replace these do so, too."""
         self._puts_answer = self._answer_puts  # one object, by which `pending` knows it
         if IS_NATIVE:
             pending.collect_from(self._collect, self._puts_answer)
@@ -70,6 +74,16 @@ class SendHandlers:
 
     def handlers(self) -> dict[int, Handler]:
         return dict.fromkeys(SEND_CODES, self.send)
+
+    def ask(self, undecoded: Undecoded | None) -> None:
+        """Has a gate asked before each send that the core takes, from now on."""
+        may_put = self.may_put
+        if may_put is None:
+            self.plain_sends.admits = undecoded
+        elif undecoded is None:
+            self.plain_sends.admits = lambda *send: may_put()
+        else:
+            self.plain_sends.admits = lambda *send: undecoded(*send) and may_put()
 
     def _settings_changed(self) -> None:
         self._added_bytes, self._knows_safe = self._sends.added_bytes, self._sends.knows_safe

@@ -18,8 +18,9 @@ from rmqserver.store.timers.timer_store import TimerStore
 
 
 def parts_on(
-    store: MessageStore, files: ConfigFiles, settings: str = "", reads: Callable[..., Reads] = Reads
-) -> BrokerAssembly:
+    store: MessageStore, files: ConfigFiles, settings: str = "", reads: Callable[..., Reads] = Reads,
+    replicas: Callable[[BrokerConfig, MessageStore], HaMaster] = HaMaster,
+) -> BrokerAssembly:  # fmt: skip
     """The parts of a broker on an open ``store``. The caller closes ``store`` and ``files``."""
     config = BrokerConfig.from_properties(settings)
     timer_store = TimerStore(
@@ -28,6 +29,6 @@ def parts_on(
     )  # fmt: skip
     with patch("rmqserver.broker.assembly.Reads", reads):
         return BrokerAssembly(
-            config, store, timer_store, SequenceFeed(store), files, HaMaster(config, store), lambda: None,
+            config, store, timer_store, SequenceFeed(store), files, replicas(config, store), lambda: None,
             lambda call: None,
         )  # fmt: skip

@@ -114,15 +114,23 @@ def test_every_code_is_decoded_straight_into_its_typed_header(sent: Sent, monkey
         assert (service.requests[-1].code, service.requests[-1].body) == (code, b"the body")
 
 
-def test_frames_are_offered_to_takers_only_without_gates() -> None:
-    service, taker = Recorder(gate=Door()), object()
+def test_frames_are_offered_to_takers_without_gates_or_if_they_ask_the_only_one() -> None:
+    service, taker, asking, asked = Recorder(gate=Door()), object(), object(), list[object]()
     takers = service.takers
     service.offer_frames_to(taker)
+    service.offer_frames_to(asking, asked.append)
     assert takers == []
     service.use_gate(GatePlace.USERS, None)
-    assert takers == [taker]
-    service.use_gate(GatePlace.USERS, Door())
+    assert takers == [taker, asking]
+    service.use_gate(GatePlace.USERS, Door(), undecoded=lambda *request: True)
+    assert takers == [asking]
+    assert asked.pop() is not None
+    service.use_gate(GatePlace.FAULTS, Door())
     assert takers == []
+    service.use_gate(GatePlace.USERS, None)
+    assert takers == []
+    service.use_gate(GatePlace.FAULTS, None)
+    assert (takers, asked.pop()) == ([taker, asking], None)
 
 
 def test_what_the_envelope_says_of_body_and_codec_counts_for_nothing(sent: Sent) -> None:

@@ -22,11 +22,12 @@ from rmqproto.wire import header_binary
 from rmqproto.wire.command import Command, FrameReader
 from rmqproto.wire.frames import frame
 from rmqserver import core
+from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.errors import as_refused
 from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.operation import Refused
 from rmqserver.remoting.gate import GatePlace
-from rmqserver.remoting.service import Service
+from rmqserver.remoting.service import Handler, Service
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
@@ -56,7 +57,8 @@ def topic_config(name: str, filter_type: str = "SINGLE_TAG") -> TopicConfig:
 class Peer:
     """Stands for a connection, and keeps what it is sent."""
 
-    local_host, local_addr, address = host_bytes("127.0.0.1", 2), "127.0.0.1:2", "127.0.0.1:1"
+    local_host, local_addr = host_bytes("127.0.0.1", 2), "127.0.0.1:2"
+    address = real_address = "127.0.0.1:1"
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self.born_host = host_bytes(host, 1)
@@ -90,7 +92,7 @@ class Broker:
         self.store = MessageStore(directory, options, self.disk, Clock(), background=False)
         self.store.open()
         self.files = ConfigFiles(str(directory / "config"), OsDisk())
-        self.parts = parts = parts_on(self.store, self.files)
+        self.parts = parts = self.make_parts()
         self.put_count = 0
         parts.stats.put_times.note = self.note  # type: ignore[method-assign]
         self.play_count = 0
@@ -98,11 +100,17 @@ class Broker:
         for topic, filter_type in TOPICS.items():
             parts.topics.put(topic_config(topic, filter_type))
         sends = SendHandlers(parts.config, self.store, parts.pending, parts.address, parts.unique_ids, parts.sends)
-        self.service = Sending("broker", sends.handlers())
+        self.service = Sending("broker", self.handlers(sends))
         if takes:
-            self.service.offer_frames_to(sends.plain_sends)
+            self.service.offer_frames_to(sends.plain_sends, sends.ask)
         self.passed: list[bytes] = []
         """Headers of what was not taken."""
+
+    def make_parts(self) -> BrokerAssembly:
+        return parts_on(self.store, self.files)
+
+    def handlers(self, sends: SendHandlers) -> dict[int, Handler]:
+        return sends.handlers()
 
     def open_queues(self) -> None:
         """By a send to each, which the service gets."""
@@ -158,8 +166,8 @@ Make = Callable[..., Broker]
 def make(tmp_path: Path) -> Iterator[Make]:
     made: list[Broker] = []
 
-    def make_one(takes: bool = True, **options: Any) -> Broker:
-        broker = Broker(tmp_path / str(len(made)), takes=takes, **options)
+    def make_one(takes: bool = True, kind: Callable[..., Broker] = Broker, **options: Any) -> Broker:
+        broker = kind(tmp_path / str(len(made)), takes=takes, **options)
         made.append(broker)
         broker.open_queues()
         return broker
@@ -266,20 +274,25 @@ def in_binary(header: dict[str, Any]) -> bytes:
     return header_binary.encode(code & header_binary.CODE_MAX, "GO", 0, opaque, flag, header.get("remark") and "x", ext)
 
 
-def assert_equal(make: Make, seed: int, rounds: int, **options: Any) -> int:
-    """Returns how many frames were taken."""
+def assert_equal(
+    make: Make, seed: int, rounds: int, change: Callable[[Broker, Random], None] = lambda broker, chance: None,
+    make_frame: Callable[[Random, list[dict[str, Any]], int], bytes] = odd_frame, **options: Any,
+) -> int:  # fmt: skip
+    """Returns how many frames were taken. ``change`` is called before each round."""
     chance = Random(seed)
     headers = [json.loads(data[8 : 8 + int.from_bytes(data[5:8], "big")]) for _, data in recorded() if not data[4]]
     native, general = make(takes=True, **options), make(takes=False, **options)
     opaques = count(1)
     sent = 0
+    peers = {(broker, host): Peer(host) for broker in (native, general) for host in ("127.0.0.1", "::1")}
     for _ in range(rounds):
         host = chance.choice(("127.0.0.1", "::1"))
-        frames = [odd_frame(chance, headers, next(opaques)) for _ in range(chance.choice((1, 3, 9)))]
+        frames = [make_frame(chance, headers, next(opaques)) for _ in range(chance.choice((1, 3, 9)))]
         sent += len(frames)
         answers = []
         for broker in (native, general):
-            peer = Peer(host)
+            change(broker, Random(seed + sent))
+            peer = peers[broker, host]
             random.seed(sent)  # queues for negative queue ids
             for data in frames:
                 try:
