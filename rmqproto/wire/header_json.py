@@ -99,15 +99,25 @@ def _language(value: str | int | None) -> str:
     return value or "OTHER"
 
 
+class _Written(msgspec.Struct, gc=False):
+    """Keys in alphabetical order."""
+
+    code: int
+    extFields: Mapping[str, str] | msgspec.UnsetType
+    flag: int
+    language: str
+    opaque: int
+    remark: str | msgspec.UnsetType
+    serializeTypeCurrentRPC: str
+    version: int
+
+
+_encode = msgspec.json.Encoder().encode
+
+
 def encode(
     code: int, language: str, version: int, opaque: int, flag: int, remark: str | None, ext: Mapping[str, str]
 ) -> bytes:
     """Keys in alphabetical order, no white space, null members left out, as fastjson writes a RemotingCommand."""
-    members: dict[str, Any] = {"code": code}
-    if ext:
-        members["extFields"] = ext
-    members.update(flag=flag, language=language, opaque=opaque)
-    if remark is not None:
-        members["remark"] = remark
-    members.update(serializeTypeCurrentRPC="JSON", version=version)
-    return msgspec.json.encode(members)
+    shown = msgspec.UNSET if remark is None else remark
+    return _encode(_Written(code, ext or msgspec.UNSET, flag, language, opaque, shown, "JSON", version))
