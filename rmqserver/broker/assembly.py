@@ -221,7 +221,11 @@ class BrokerAssembly:
     # --- what concerns them together ---------------------------------------------------------------------------------
 
     def end_round(self) -> None:
-        self.pending.end_round()
+        pending, appended = self.pending, self.store.round
+        if not appended.is_empty or pending.when_written or pending.when_safe:
+            pending.end_round()
+        else:
+            appended.store_timestamp_ms = 0  # what began the round was refused
         if self.pop.waiting.woken:
             self.pop.end_round()
 

@@ -79,12 +79,13 @@ class PullPlans:
         offsets, stats = self._offsets, self._stats
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         commits = bool(header.sys_flag & PULL_COMMIT_OFFSET)
+        set_pull_offset = offsets.pull_offset_setter(group, topic, queue_id)
         count_messages = stats.gets[pulled.topic.topic_name, pulled.group.group_name].add
 
         def taken(elapsed_ms: int, count: int, size_bytes: int, next_offset: int, commit_offset: int) -> None:
             if commits:
                 offsets.commit(group, topic, queue_id, commit_offset)
-            offsets.set_pull_offset(group, topic, queue_id, next_offset)
+            set_pull_offset(next_offset)
             count_messages(count, size_bytes)
             stats.get_found += 1
             if elapsed_ms > stats.get_time_max_ms:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -162,7 +163,11 @@ class ConsumerOffsets:
 
     def set_pull_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Does nothing if there is no room for one more."""
-        self._put(self.pull_table, f"{topic}@{group}", queue_id, queue_offset)
+        self.pull_offset_setter(group, topic, queue_id)(queue_offset)
+
+    def pull_offset_setter(self, group: str, topic: str, queue_id: int) -> Callable[[int], object]:
+        """``set_pull_offset`` of one queue, for many offsets."""
+        return partial(self._put, self.pull_table, f"{topic}@{group}", queue_id)
 
     def _put(self, table: dict[str, dict[int, int]], key: str, queue_id: int, queue_offset: int) -> bool:
         """Returns False if there is no room for one more."""
