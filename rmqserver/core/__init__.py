@@ -25,8 +25,10 @@ try:
         Puts,
         RoundBuffer,
         cut_signed,
+        flush_dirty,
         index_units,
         plain_records,
+        serve_ready,
         take_wanted,
     )
 except ImportError:  # installed without a C compiler
@@ -37,8 +39,10 @@ except ImportError:  # installed without a C compiler
         PlainSends,
         Puts,
         cut_signed,
+        flush_dirty,
         index_units,
         plain_records,
+        serve_ready,
         take_wanted,
     )
 
@@ -64,10 +68,12 @@ __all__ = [
     "Puts",
     "RoundBuffer",
     "cut_signed",
+    "flush_dirty",
     "index_units",
     "log_offsets_of",
     "pack_entries",
     "plain_records",
     "seconds_since",
+    "serve_ready",
     "take_wanted",
 ]

@@ -285,6 +285,8 @@ static PyMethodDef methods[] = {
     {"plain_records", plain_records, METH_VARARGS, NULL},
     {"index_units", index_units, METH_VARARGS, NULL},
     {"take_wanted", take_wanted, METH_VARARGS, NULL},
+    {"serve_ready", serve_ready, METH_VARARGS, NULL},
+    {"flush_dirty", flush_dirty, METH_VARARGS, NULL},
     {"cut_signed", (PyCFunction)(void (*)(void))cut_signed, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -295,6 +297,6 @@ PyMODINIT_FUNC PyInit__core(void) {
     prepare_values();
     PyObject *module = PyModule_Create(&definition);
     if (module && (add_frame_cutter(module) || add_plain_pulls(module) || add_round_buffer(module) ||
-                   add_plain_sends(module))) Py_CLEAR(module);
+                   add_plain_sends(module) || prepare_turn())) Py_CLEAR(module);
     return module;
 }

@@ -109,23 +109,25 @@ static int cut(FrameCutter *self, Text data) {
     return at == end || self->is_closed ? 0 : keep(self, (Text){at, end - at});
 }
 
-static PyObject *feed_untrusted(FrameCutter *self, PyObject *given) {
-    if (!PyBytes_Check(given)) return PyErr_Format(PyExc_TypeError, "bytes are wanted, not %.100s", Py_TYPE(given)->tp_name);
+Py_ssize_t held_by(PyObject *cutter) { return ((FrameCutter *)cutter)->held_bytes; }
+
+int feed(PyObject *cutter, Text data) {
+    FrameCutter *self = (FrameCutter *)cutter;
     self->is_stopped = self->is_closed;
-    int failed;
-    if (self->held_bytes) {
-        failed = keep(self, text_of(given));
-        if (!failed && self->held_bytes >= self->wanted) {
-            // Not the cutter's any more: what on_frame calls may feed or close the cutter.
-            Text data = {self->begun, self->held_bytes};
-            char *begun = take_begun(self);
-            failed = cut(self, data);
-            PyMem_Free(begun);
-        }
-    } else {
-        failed = cut(self, text_of(given));
-    }
-    if (failed) return NULL;
+    if (!self->held_bytes) return cut(self, data);
+    int failed = keep(self, data);
+    if (failed || self->held_bytes < self->wanted) return failed;
+    // Not the cutter's any more: what on_frame calls may feed or close the cutter.
+    Text begun = {self->begun, self->held_bytes};
+    take_begun(self);
+    failed = cut(self, begun);
+    PyMem_Free((char *)begun.bytes);
+    return failed;
+}
+
+static PyObject *feed_untrusted(PyObject *self, PyObject *given) {
+    if (!PyBytes_Check(given)) return PyErr_Format(PyExc_TypeError, "bytes are wanted, not %.100s", Py_TYPE(given)->tp_name);
+    if (feed(self, text_of(given))) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -180,7 +182,7 @@ static void dealloc(FrameCutter *self) {
 }
 
 static PyMethodDef methods[] = {
-    {"feed_untrusted", (PyCFunction)feed_untrusted, METH_O, NULL},
+    {"feed_untrusted", feed_untrusted, METH_O, NULL},
     {"hand_to", (PyCFunction)hand_to, METH_VARARGS, NULL},
     {"close", (PyCFunction)close_it, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

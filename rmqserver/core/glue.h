@@ -3,6 +3,7 @@
 #define RMQ_CORE_GLUE_H
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <time.h>
 #include "bytes.h"
 
 static inline Text text_of(PyObject *bytes) { return (Text){PyBytes_AS_STRING(bytes), PyBytes_GET_SIZE(bytes)}; }
@@ -17,6 +18,12 @@ int make_names(const Name *names, size_t count);
 // An attribute; -1 if it cannot be read as that.
 int is_true(PyObject *owner, PyObject *name);
 int get_number(PyObject *owner, PyObject *name, long long *number);
+
+static inline int64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
 
 // --- round_buffer.c
 
@@ -51,6 +58,11 @@ typedef struct Taker {
 
 extern PyTypeObject TakerType;
 
+extern PyTypeObject FrameCutterType;
+
+Py_ssize_t held_by(PyObject *cutter);  // bytes of the beginning of a frame
+int feed(PyObject *cutter, Text data);  // as feed_untrusted
+
 int add_frame_cutter(PyObject *module);
 
 // --- plain_sends.c
@@ -60,4 +72,10 @@ int add_plain_sends(PyObject *module);
 // --- plain_pulls.c
 
 int add_plain_pulls(PyObject *module);
+
+// --- turn.c
+
+int prepare_turn(void);
+PyObject *serve_ready(PyObject *module, PyObject *args);
+PyObject *flush_dirty(PyObject *module, PyObject *args);
 #endif

@@ -4,7 +4,6 @@
 #include "glue.h"
 #include <structmember.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #define RECORDS_MAX 128
 #define UNITS_MAX 1024
@@ -42,12 +41,6 @@ static struct {
 static int64_t number_of(PyObject *object, PyObject *name) {
     long long number;
     return get_number(object, name, &number) ? -1 : number;
-}
-
-static int64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
 static void drop_file(OpenFile *file) {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from itertools import compress, islice, repeat
 from operator import add, gt
+from select import EPOLLIN
 from typing import Any
 
 from rmqproto.filters.message_filter import AcceptsRawProperties, AcceptsValues
@@ -202,6 +204,38 @@ def _unusual_start_untrusted(data: bytes, at: int, end: int) -> int:
     if body_size < 0 or topic_at > end:
         return end + 1
     return topic_at + (data[topic_at - 1] if magic == MAGIC_V1 else data[topic_at - 2] << 8 | data[topic_at - 1]) + 2
+
+
+# --- the turn of the loop --------------------------------------------------------------------------------------------
+
+
+def serve_ready(
+    events: list[tuple[int, int]],
+    done: int,
+    connections: dict[int, Any],
+    state: object,
+    pump: object,
+    buffer: memoryview,
+    ends_s: float,
+) -> int:
+    """Calls ``serve`` of the connections of ``events``, from the one numbered ``done`` on, until a descriptor is none
+    of theirs, or the time is up after the first event of all. Returns how many events are done. If a connection has
+    this ``state`` and ``pump``, and a ``FrameCutter``, ``_core`` does what its ``serve`` would do."""
+    for fd, what in events[done:]:
+        now_s = time.monotonic()
+        connection = connections.get(fd)
+        if connection is None or (done and now_s > ends_s):
+            break
+        connection.last_active_s = now_s
+        connection.serve(what != EPOLLIN, buffer)
+        done += 1
+    return done
+
+
+def flush_dirty(dirty: list[Any], state: object, pump: object) -> None:
+    """Calls ``flush`` of each connection. If it has this ``state`` and ``pump``, ``_core`` sends what it queued."""
+    for connection in dirty:
+        connection.flush()
 
 
 # --- pulls -----------------------------------------------------------------------------------------------------------

@@ -118,9 +118,9 @@ class Connection:
     client may do is decided by ``real_address``, the other end of the socket."""
 
     __slots__ = (
-        "_cutter", "_loop", "_next_opaque", "_pump", "_queued_bytes", "_requests", "address", "born_host",
-        "held_bytes", "last_active_s", "local_addr", "local_host", "out", "real_address", "service", "sock", "state",
-        "unsent", "waiting_bytes",
+        "_loop", "_next_opaque", "_requests", "address", "born_host", "cutter", "fd", "held_bytes", "last_active_s",
+        "local_addr", "local_host", "out", "pump", "queued_bytes", "real_address", "service", "sock", "state", "unsent",
+        "waiting_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -129,6 +129,7 @@ class Connection:
         peer_host, peer_port = sock.getpeername()[:2]
         local_host = plain_host(sock.getsockname()[0])
         self.sock = sock
+        self.fd = sock.fileno()
         self.address = self.real_address = f"{plain_host(peer_host)}:{peer_port}"
         self.born_host = host_bytes(peer_host, peer_port)
         self.local_addr = f"{local_host}:{local_port}"
@@ -143,44 +144,44 @@ class Connection:
         self.last_active_s = time.monotonic()
         self.service = service
         self._loop = loop
-        self._pump = pump
-        self._cutter: Cutter = FrameCutter(service.handle_untrusted, self, service.takers)
+        self.pump = pump
+        self.cutter: Cutter = FrameCutter(service.handle_untrusted, self, service.takers)
         self._requests: dict[int, tuple[float, OnAnswer]] = {}
         self._next_opaque = 0
-        self._queued_bytes = 0
+        self.queued_bytes = 0
 
     def may_be_behind_balancer(self) -> None:
         """To be called before the first read: a PROXY header may come first."""
-        pump = self._pump
+        pump = self.pump
 
         def on_through(source: str | None) -> None:
-            self._pump = pump
+            self.pump = pump
             self.address = source or self.address
 
-        self._pump = ProxyPump(pump, on_through)
+        self.pump = ProxyPump(pump, on_through)
 
     def change_pump(self, pump: Pump, data: bytes) -> None:
         """Goes on with another pump, which first gets ``data``. Does nothing on a closed connection."""
         if self.closed:
             return
-        self._pump = pump
+        self.pump = pump
         try:
-            self._cutter.feed_untrusted(pump.received(memoryview(data)))
+            self.cutter.feed_untrusted(pump.received(memoryview(data)))
         except Exception as error:
-            self._fail(error)
-        self._settle()
+            self.fail(error)
+        self.settle()
 
     def go_through(self, door: Cutter, data: bytes) -> None:
         """Goes on through another door, which first gets ``data``. Does nothing on a closed connection."""
         if self.closed:
             return
-        self._cutter.close()
-        self._cutter = door
+        self.cutter.close()
+        self.cutter = door
         try:
             door.feed_untrusted(data)
         except Exception as error:
-            self._fail(error)
-        self._settle()
+            self.fail(error)
+        self.settle()
 
     @property
     def closed(self) -> bool:
@@ -205,7 +206,7 @@ class Connection:
         self.state = after = CHANGES[before][event]
         if after is not before:
             if after in HOLDS:
-                self._cutter.is_stopped = True
+                self.cutter.is_stopped = True
             self._loop.state_changed(self, before)
 
     def serve_by(self, service: FrameHandler) -> None:
@@ -215,14 +216,14 @@ class Connection:
             self.close("its service goes")
             return
         self.service = service
-        self._cutter.hand_to(service.handle_untrusted, service.takers)
+        self.cutter.hand_to(service.handle_untrusted, service.takers)
 
     # --- bytes in ----------------------------------------------------------------------------------------------------
 
     def serve(self, is_writable: bool, buffer: memoryview) -> None:
         """The socket is ready: reads once, into the loop's ``buffer``, and handles the complete frames. Errors of the
         socket, bytes that are not frames, and our own mistakes end only this connection."""
-        cutter = self._cutter
+        cutter = self.cutter
         try:
             if self.state is not READING:
                 if self.state is not STOPPED:
@@ -236,29 +237,29 @@ class Connection:
                 if not got:
                     self.close("closed by the peer" + (" in the middle of a frame" if self.held_bytes else ""))
                     return
-                cutter.feed_untrusted(self._pump.received(buffer[:got]))
+                cutter.feed_untrusted(self.pump.received(buffer[:got]))
         except BlockingIOError:
             return
         except Exception as error:
-            self._fail(error)
-        if cutter.held_bytes != self.held_bytes or self._pump.wants_to_write:
-            self._settle()
+            self.fail(error)
+        if cutter.held_bytes != self.held_bytes or self.pump.wants_to_write:
+            self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Tells the loop what is left to do, and how many bytes are kept."""
         if self.closed:
             return
-        cutter = self._cutter
+        cutter = self.cutter
         added_bytes, self.held_bytes = cutter.held_bytes - self.held_bytes, cutter.held_bytes
         self._loop.held_changed(added_bytes)
         most_bytes = self.service.limits.max_received_bytes_per_connection
         if 0 < most_bytes < self.held_bytes:
             self.close(f"requests of more than {most_bytes} bytes wait (maxReceivedBytesPerConnection)")
             return
-        if self._pump.wants_to_write and not self.out:
+        if self.pump.wants_to_write and not self.out:
             self._loop.mark_dirty(self)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         if isinstance(error, OtherProtocolError):
             door = self.service.other_door(self, error.protocol)
             if door is not None:
@@ -267,7 +268,7 @@ class Connection:
                 self._turn_away(error)
         elif isinstance(error, PumpError):
             with contextlib.suppress(OSError):
-                self.sock.send(self._pump.to_send(()))
+                self.sock.send(self.pump.to_send(()))
             self.service.turned_away(self, error.protocol, str(error))
             self.close(str(error))
         elif isinstance(error, ProtocolError):
@@ -282,7 +283,7 @@ class Connection:
         farewell = _FAREWELLS.get(error.protocol)
         if farewell is not None:
             with contextlib.suppress(OSError):
-                self.sock.send(self._pump.to_send([farewell]))
+                self.sock.send(self.pump.to_send([farewell]))
         self.service.turned_away(self, error.protocol)
         self.close(f"protocol error: {error}")
 
@@ -296,8 +297,8 @@ class Connection:
             self._loop.mark_dirty(self)
         self.out.append(frame)
         if len(frame) >= COUNTED_FRAME_MIN_BYTES:
-            self._queued_bytes += len(frame)
-            if self._queued_bytes > QUEUED_MAX_BYTES:
+            self.queued_bytes += len(frame)
+            if self.queued_bytes > QUEUED_MAX_BYTES:
                 self._become(Event.STOP)
                 self.flush()
 
@@ -316,13 +317,14 @@ class Connection:
     def end_rest(self) -> None:
         self._become(Event.REST_ENDED)
 
-    def flush(self) -> None:
-        """Writes the queued bytes in one call to the kernel; keeps the rest until the peer reads."""
-        if self.state is CLOSED or not (self.out or self._pump.wants_to_write):
+    def flush(self, sent_bytes: int = 0) -> None:
+        """Writes the queued bytes in one call to the kernel; keeps the rest until the peer reads. It has taken
+        ``sent_bytes`` of them already."""
+        if self.state is CLOSED or not (self.out or self.pump.wants_to_write):
             return
-        data = self._pump.to_send(self.out)
+        data = self.pump.to_send(self.out)[sent_bytes:]
         self.out.clear()
-        self._queued_bytes = 0
+        self.queued_bytes = 0
         if self.unsent:
             self._keep_unsent(data)
             return
@@ -371,12 +373,12 @@ class Connection:
         if self.closed:
             return
         self.state = CLOSED
-        self._pump = PLAIN  # one that still waits for a PROXY header knows this connection
+        self.pump = PLAIN  # one that still waits for a PROXY header knows this connection
         self.out.clear()
         self._loop.drop(self)
         log.debug("event=closed service=%s peer=%s reason=%r", self.service.name, self.address, reason)
         self.unsent = bytearray()
-        self._cutter.close()
+        self.cutter.close()
         self.service.connection_closed(self)
         requests, self._requests = self._requests, {}
         for _deadline, on_answer in requests.values():
@@ -427,7 +429,7 @@ class Connection:
 
     def expire(self, now_s: float) -> None:
         """Ends a handshake and requests of ours that take too long."""
-        if now_s > self._pump.opens_by_s:
+        if now_s > self.pump.opens_by_s:
             self.close("the handshake took too long")
         late = [opaque for opaque, (deadline_s, _) in self._requests.items() if deadline_s <= now_s]
         for opaque in late:

@@ -24,8 +24,9 @@ from typing import NamedTuple
 
 import trio
 
+from rmqserver.core import flush_dirty, serve_ready
 from rmqserver.logs import Seldom
-from rmqserver.remoting.connection import Connection, plain_host
+from rmqserver.remoting.connection import READING, Connection, plain_host
 from rmqserver.remoting.connection_state import RESTS, State, mask
 from rmqserver.remoting.counted_connection import CountedConnection
 from rmqserver.remoting.listening import open_listener
@@ -271,7 +272,7 @@ class Loop:
             is_next_soon = now_s < self._round_ended_s + 2 * LINGER_S
             self._in_round = True
             try:
-                self._round(events, now_s, ends_s)
+                self._round(events, ends_s)
             finally:
                 self._in_round = False
                 self._round_ended_s = time.monotonic()
@@ -283,21 +284,17 @@ class Loop:
         stopped, self._stopped = self._stopped, []
         return [(each.sock.fileno(), select.EPOLLIN) for each in stopped if each.state is State.STOPPED]
 
-    def _round(self, events: list[tuple[int, int]], now_s: float, ends_s: float) -> None:
-        clock, connections, buffer, readable = time.monotonic, self._connections, self._buffer, select.EPOLLIN
-        count = len(events)
-        for done, (fd, what) in enumerate(events, 1):
-            connection = connections.get(fd)
-            if connection is not None:
-                connection.last_active_s = now_s
-                connection.serve(what != readable, buffer)
-            elif fd in self._watched:
+    def _round(self, events: list[tuple[int, int]], ends_s: float) -> None:
+        connections, buffer, done, count = self._connections, self._buffer, 0, len(events)
+        while (done := serve_ready(events, done, connections, READING, PLAIN, buffer, ends_s)) < count:
+            if done and time.monotonic() > ends_s:
+                break
+            fd, done = events[done][0], done + 1
+            if fd in self._watched:
                 self._watched[fd]()
             elif fd in self._listeners:
                 self._accept(fd)
-            if done < count and (now_s := clock()) > ends_s:
-                self._ready = events[done:]
-                break
+        self._ready = events[done:]
         for service in self._services:
             service.end_round()
         self._flush_dirty()
@@ -305,8 +302,7 @@ class Loop:
     def _flush_dirty(self) -> None:
         while self._dirty:  # closing a broken connection may make others dirty, because its group is notified
             dirty, self._dirty = self._dirty, []
-            for connection in dirty:
-                connection.flush()
+            flush_dirty(dirty, READING, PLAIN)
 
     def _accept(self, fd: int) -> None:
         listener = self._listeners[fd]

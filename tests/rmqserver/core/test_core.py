@@ -52,8 +52,8 @@ def test_both_modules_have_the_same_names() -> None:
     native = pytest.importorskip("rmqserver.core._core")
     names = {name for name, value in vars(native).items() if callable(value)}
     assert names == {
-        "FrameCutter", "PlainPulls", "PlainSends", "Puts", "RoundBuffer", "cut_signed", "index_units", "plain_records",
-        "take_wanted",
+        "FrameCutter", "PlainPulls", "PlainSends", "Puts", "RoundBuffer", "cut_signed", "flush_dirty", "index_units",
+        "plain_records", "serve_ready", "take_wanted",
     }  # fmt: skip
     for name in names:
         twin = getattr(round_buffer if name == "RoundBuffer" else simple, name)
