@@ -31,6 +31,7 @@ def to_dead_letters(message: NewMessage, group: str, topics: TopicTable) -> None
     """Sends the message to the group's dead letters, whose topic is created if it is missing. The message goes to no
     light queue: its group would get it there again."""
     message.topic, message.queue_id = dlq_topic(group), 0
+    message.properties[props.DELAY] = "0"
     for name in (props.MULTI_DISPATCH, props.MULTI_QUEUE_OFFSET):
         message.properties.pop(name, None)
     topics.create_system(message.topic, DLQ_QUEUE_NUMS)

@@ -78,7 +78,6 @@ class SendBacks:
         times = times_max(group, client_version, header.max_reconsume_times)
         if header.delay_level < 0 or message.reconsume_times >= times:
             to_dead_letters(copy, header.group, self._topics)
-            copy.properties[props.DELAY] = "0"
         else:
             level = header.delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
             copy.properties[props.DELAY] = str(level)

@@ -7,6 +7,7 @@ import functools
 import re
 from typing import Any, NamedTuple
 
+from rmqproto.filters.subscription import ALL, SQL92, TAG, TAG_SEPARATOR
 from rmqproto.message import properties as props
 from rmqproto.names import (
     DLQ_PREFIX,
@@ -16,12 +17,13 @@ from rmqproto.names import (
     LEGAL_NAME_RULE,
     LITE_TOPIC_LENGTH_MAX,
     RETRY_PREFIX,
+    SYSTEM_GROUP_PREFIX,
     TOPIC_LENGTH_MAX,
-    is_system_group,
     is_system_topic,
 )
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.doors.grpc.codes import CallRefused, Code
+from rmqserver.doors.grpc.messages import value
 
 BODY_SIZE_MAX_BYTES = 4 << 20
 USER_PROPERTIES_MAX = 128
@@ -33,6 +35,7 @@ INVISIBLE_MIN_MS = 10_000
 INVISIBLE_MAX_MS = 43_200_000
 
 _LEGAL = re.compile(LEGAL_NAME)
+_SQL = value("FilterType", "SQL")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 SYSTEM_PROPERTIES = props.MARKS_OF_USE - {
@@ -46,6 +49,11 @@ SYSTEM_PROPERTIES = props.MARKS_OF_USE - {
     "__RMQ.TRANSIENT.GROUP_SYS_FLAG",
 }  # fmt: skip
 """Names that no user property may have (``MessageConst.STRING_HASH_SET``)."""
+
+
+class Filter(NamedTuple):
+    kind: str
+    expression: str
 
 
 @functools.lru_cache(maxsize=1024)  # those that pass; they are short
@@ -73,8 +81,18 @@ def check_group(group: str) -> None:
     if not _LEGAL.fullmatch(group):
         text = f"the specified group[{group}] contains illegal characters, allowing only {LEGAL_NAME_RULE}"
         raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, text)
-    if is_system_group(group):
+    if group.startswith(SYSTEM_GROUP_PREFIX):  # DEFAULT_CONSUMER and its like may be used
         raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, "cannot use system consumer group")
+
+
+def check_filter(wanted: Any) -> Filter:
+    """What a client wants of a topic. Broken SQL92 shows where it is compiled."""
+    kind, text = SQL92 if wanted.type == _SQL else TAG, wanted.expression
+    if kind == SQL92 and not text:
+        raise CallRefused(Code.ILLEGAL_FILTER_EXPRESSION, f"Expression can't be null! {kind}")
+    if kind == TAG and text and not text.replace(TAG_SEPARATOR, ""):
+        raise CallRefused(Code.ILLEGAL_FILTER_EXPRESSION, "subString split error")
+    return Filter(kind, text or ALL)
 
 
 class SentMessage(NamedTuple):
@@ -183,16 +201,16 @@ def _check_user_properties(properties: dict[str, str], system: Any) -> None:
         text = f"too many user properties, max is {USER_PROPERTIES_MAX}"
         raise CallRefused(Code.MESSAGE_PROPERTIES_TOO_LARGE, text)
     size = sum(len(text.encode()) for text in (system.tag, *system.keys))
-    for name, value in properties.items():
+    for name, said in properties.items():
         if name in SYSTEM_PROPERTIES:
             raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property is used by system: {name}")
         if _has_control(name):
             text = "the key of property cannot contain control character"
             raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, text)
-        if _has_control(value):
+        if _has_control(said):
             text = "the value of property cannot contain control character"
             raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, text)
-        size += len(name.encode()) + len(value.encode())
+        size += len(name.encode()) + len(said.encode())
     if size > USER_PROPERTIES_SIZE_MAX_BYTES:
         text = f"the total size of user property is too large, max is {USER_PROPERTIES_SIZE_MAX_BYTES}"
         raise CallRefused(Code.MESSAGE_PROPERTIES_TOO_LARGE, text)

@@ -20,7 +20,7 @@ from rmqproto.bodies.groups import (
 )
 from rmqproto.codes import LANGUAGES, RequestCode, ResponseCode, version_name
 from rmqproto.errors import ProtocolError
-from rmqproto.filters.subscription import SQL92, TAG, subscription_data
+from rmqproto.filters.subscription import subscription_data
 from rmqproto.headers.base import Header
 from rmqproto.headers.consuming import UnregisterClientHeader
 from rmqproto.headers.lite import UnsubscribeLiteHeader
@@ -29,7 +29,7 @@ from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import LITE_TOPIC_LENGTH_MAX
 from rmqserver.broker.errors import TooManyClients
-from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, check_group, check_topic
+from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, check_filter, check_group, check_topic
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, GrpcStatus
 from rmqserver.doors.grpc.messages import CLASSES, ENUMS, value
 from rmqserver.doors.grpc.send_calls import transaction_id
@@ -60,7 +60,6 @@ SETTINGS_MAX_BYTES = 64 << 20
 """The settings of all clients."""
 
 _COMMAND = CLASSES["TelemetryCommand"]
-_SQL = value("FilterType", "SQL")
 _CONSUMES = {
     value("ClientType", "PUSH_CONSUMER"): CONSUME_PASSIVELY,
     value("ClientType", "SIMPLE_CONSUMER"): CONSUME_ACTIVELY,
@@ -291,6 +290,10 @@ class GrpcPeers:
         check_group(group)
         for entry in settings.subscription.subscriptions:
             check_topic(entry.topic.name)
+            try:
+                check_filter(entry.expression)
+            except CallRefused as refusal:
+                raise CallRefused(refusal.code, "expression format is not correct") from None
         if self._groups.find(group) is None:
             raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, f"group not found: {group}")
 
@@ -362,13 +365,13 @@ class GrpcPeers:
             beat.producer_data_set = [ProducerData(group_name=name) for name in sorted(_producer_groups(settings))]
         else:
             now_ms = time.time_ns() // 1_000_000
+            wanted = [
+                (entry.topic.name, check_filter(entry.expression)) for entry in settings.subscription.subscriptions
+            ]
             subscriptions = [
-                subscription_data(
-                    entry.topic.name, entry.expression.expression or "*", version=now_ms,
-                    expression_type=SQL92 if entry.expression.type == _SQL else TAG,
-                )
-                for entry in settings.subscription.subscriptions
-            ]  # fmt: skip
+                subscription_data(topic, each.expression, version=now_ms, expression_type=each.kind)
+                for topic, each in wanted
+            ]
             groups = client.groups | _consumer_groups(settings)
             beat.consumer_data_set = [
                 ConsumerData(
@@ -397,7 +400,7 @@ def _set_backoff(backoff: Any, policy: GroupRetryPolicy) -> None:
 
 
 def _is_ms(value: Any) -> bool:
-    return isinstance(value, int) and 0 < value <= INT_MAX
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= INT_MAX
 
 
 def _producer_groups(settings: Any) -> set[str]:

@@ -10,7 +10,7 @@ import msgspec
 
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.filters.subscription import EVERYTHING, SQL92, TAG, TagFilter, parse_tags
+from rmqproto.filters.subscription import EVERYTHING, TAG, TagFilter, parse_tags
 from rmqproto.headers.lite import PopLiteHeader
 from rmqproto.headers.popping import PopHeader
 from rmqproto.message import properties as props
@@ -18,10 +18,17 @@ from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import Handle
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
-from rmqserver.doors.grpc.call_checks import INVISIBLE_MIN_MS, check_group, check_invisible_ms, check_topic, ms_of
+from rmqserver.doors.grpc.call_checks import (
+    INVISIBLE_MIN_MS,
+    check_filter,
+    check_group,
+    check_invisible_ms,
+    check_topic,
+    ms_of,
+)
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, status
 from rmqserver.doors.grpc.lite_calls import lite_receipts
-from rmqserver.doors.grpc.messages import CLASSES, value
+from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.doors.grpc.receipts import RENEWED_MS, Receipt
 from rmqserver.doors.grpc.stored import put_message, set_ms
 
@@ -41,7 +48,6 @@ DEADLINE_ROOM_MS = 300
 REQUEST_TIMEOUT_DEFAULT_MS = 3000
 FROM_LAST = 1
 """initMode of pops: a new group gets what comes from now on."""
-_SQL = value("FilterType", "SQL")
 _RECEIVED = CLASSES["ReceiveMessageResponse"]
 
 Found = list[tuple[StoredMessage, Receipt, str]]
@@ -68,6 +74,7 @@ class ReceiveCalls:
         invisible_ms = RENEWED_MS if request.auto_renew else ms_of(request.invisible_duration)
         if not request.auto_renew:
             check_invisible_ms(invisible_ms, INVISIBLE_MIN_MS)
+        wanted = check_filter(request.filter_expression)
         config, known = self._topics.get(topic), self._groups.get(group)
         if config is not None and not (config.perm & PERM_READ and config.read_queue_nums):
             raise CallRefused(Code.FORBIDDEN, "no readable queue")
@@ -80,12 +87,10 @@ class ReceiveCalls:
             )  # fmt: skip
             self._lite_pops.pop(lite, call, partial(self._lite_popped, call, request, lite), guarded)
             return
-        wanted = request.filter_expression
         header = PopHeader(
             consumer_group=group, topic=topic, queue_id=ALL_QUEUES, max_msg_nums=count, invisible_time=invisible_ms,
-            poll_time=poll_ms, born_time=now_ms, init_mode=FROM_LAST, exp_type=SQL92 if wanted.type == _SQL else TAG,
-            exp=wanted.expression or "*", order=known is not None and known.consume_message_orderly,
-            attempt_id=attempt_id,
+            poll_time=poll_ms, born_time=now_ms, init_mode=FROM_LAST, exp_type=wanted.kind, exp=wanted.expression,
+            order=known is not None and known.consume_message_orderly, attempt_id=attempt_id,
         )  # fmt: skip
         self._pops.pop(header, call, partial(self._popped, call, request, header), guarded)
 
@@ -149,7 +154,8 @@ class ReceiveCalls:
             if client is not None:
                 self._settling.renewals.hold(group, topic, receipt, client, lite_topic)
         call.on_lost = partial(self._give_back, call, group, topic, delivered)
-        told = OK if answers else status(Code.MESSAGE_NOT_FOUND, "no new message")
+        nothing = "no match message" if found else "no new message"
+        told = OK if answers else status(Code.MESSAGE_NOT_FOUND, nothing)
         call.send(_RECEIVED(status=told), *answers)
         self._end(call)
 
@@ -167,8 +173,8 @@ class ReceiveCalls:
         call.answer(last)
 
     def _receipts(self, header: PopHeader, popped: Popped) -> list[tuple[StoredMessage, Receipt]]:
-        """The popped messages with their receipts. A message that is consumed in order is counted by the broker, not in
-        its record."""
+        """The popped messages with their receipts. A message that is consumed in order is counted by the broker, and
+        in its record if it was tried elsewhere before."""
         records = decode_records_untrusted(b"".join(popped.chunks))
         counts = {source: by_offset for source, by_offset, _ in popped.order_counts}
         places = [(source, offset) for source, offsets in popped.offsets.items() for offset in offsets]
@@ -179,7 +185,7 @@ class ReceiveCalls:
                 popped.starts[source], popped.pop_time_ms, header.invisible_time, popped.revive_queue_id, kind,
                 self._broker_name, queue_id, offset,
             )  # fmt: skip
-            if source in counts:
-                record = msgspec.structs.replace(record, reconsume_times=counts[source].get(offset, 0))
+            if times := counts.get(source, {}).get(offset):
+                record = msgspec.structs.replace(record, reconsume_times=times)
             found.append((record, Receipt(handle, record.log_offset)))
         return found

@@ -23,8 +23,6 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _IDENTITY, _GZIP = value("Encoding", "IDENTITY"), value("Encoding", "GZIP")
 _MD5 = value("DigestType", "MD5")
 _TRANSACTION = value("MessageType", "TRANSACTION")
-_HIDDEN = SYSTEM_PROPERTIES | {props.SHARDING_KEY}
-"""Properties that are not the user's."""
 
 
 def type_of(asked: SentMessage) -> Type:
@@ -44,7 +42,7 @@ def type_of(asked: SentMessage) -> Type:
 def _type_of_stored(properties: dict[str, str]) -> Type:
     if props.TRANSACTION_ID in properties or properties.get(props.TRAN_MSG) == "true":
         return Type.TRANSACTION
-    if props.TIMER_DELIVER_MS in properties:
+    if props.TIMER_DELIVER_MS in properties or props.DELAY in properties:  # dead letters have the latter, too
         return Type.DELAY
     if props.SHARDING_KEY in properties:
         return Type.FIFO
@@ -131,7 +129,7 @@ def put_message(
         system.dead_letter_queue.topic = properties[props.RETRY_TOPIC]
         system.dead_letter_queue.message_id = get(props.ORIGIN_MESSAGE_ID, "")
     users = message.user_properties
-    for name in properties.keys() - _HIDDEN:
+    for name in properties.keys() - SYSTEM_PROPERTIES:
         users[name] = properties[name]
 
 

@@ -298,6 +298,7 @@ class Reviver:
             properties.setdefault(props.RETRY_TOPIC, topic)
             properties.setdefault(props.ORIGIN_MESSAGE_ID, message.message_id)
             to_dead_letters(again, group, self._topics)
+            again.reconsume_times += 1  # a proxy gets it once more, and sends it back
         else:
             if check_point.topic == topic:
                 again.topic = pop_retry_topic(group, topic, is_v2=self._config.enable_retry_topic_v2)

@@ -21,6 +21,7 @@ from tests.rmqserver.doors.grpc.calls import (
     be_producer,
     consumer_settings,
     producer_settings,
+    receive_request,
     send,
     tell_settings,
 )
@@ -45,7 +46,7 @@ def test_settings_are_merged_with_the_brokers(client: GrpcClient, topic_and_grou
     ("policy", "told"),
     [
         (GroupRetryPolicy(), [1.0, 5.0, 10.0, 30.0]),
-        (GroupRetryPolicy(customized_retry_policy={"next": [2500, "soon", 7000]}), [2.5, 7.0]),
+        (GroupRetryPolicy(customized_retry_policy={"next": [2500, "soon", True, 7000]}), [2.5, 7.0]),
         (GroupRetryPolicy(customized_retry_policy={"next": None}), [1.0, 5.0, 10.0, 30.0]),
         (GroupRetryPolicy(type="EXPONENTIAL", exponential_retry_policy={"initial": 2000, "max": 9000}), (2, 9, 2)),
         (GroupRetryPolicy(type="EXPONENTIAL"), (5, 7200, 2)),
@@ -130,6 +131,22 @@ def _stored_id(server: Server, topic: str, unique_key: str) -> str:
 def test_settings_of_nobody_are_refused(client: GrpcClient) -> None:
     with pytest.raises(GrpcError, match="there is no publishing or subscription data in settings"):
         tell_settings(client, CLASSES["TelemetryCommand"](settings={"client_type": value("ClientType", "PRODUCER")}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "why"), [("TAG", "||", "subString split error"), ("SQL", "", "Expression can't be null! SQL92")]
+)
+def test_what_is_no_filter_is_refused(
+    client: GrpcClient, topic_and_group: TopicAndGroup, kind: str, text: str, why: str
+) -> None:
+    topic, group = topic_and_group()
+    command = consumer_settings(group, topic, expression=text)
+    wanted = command.settings.subscription.subscriptions[0].expression
+    wanted.type = value("FilterType", kind)
+    with pytest.raises(GrpcError, match="expression format is not correct"):
+        tell_settings(client, command)
+    answers = client.stream("ReceiveMessage", receive_request(topic, group, filter_expression=wanted))
+    assert (answers[0].status.code, answers[0].status.message) == (Code.ILLEGAL_FILTER_EXPRESSION, why)
 
 
 def test_a_new_stream_takes_the_place_of_the_old(

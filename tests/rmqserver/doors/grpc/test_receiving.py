@@ -133,7 +133,7 @@ def test_a_changed_time_gives_a_new_handle(client: GrpcClient, topic_and_group: 
 
 
 def test_a_message_goes_to_the_dead_letters(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
-    topic, group = topic_and_group()
+    topic, group = topic_and_group(consume_message_orderly=True)
     send(client, topic, b"bad")
     (got,) = receive(client, topic, group)
     request = {
@@ -145,7 +145,9 @@ def test_a_message_goes_to_the_dead_letters(client: GrpcClient, topic_and_group:
         call.send(CLASSES["ForwardMessageToDeadLetterQueueRequest"](**request), is_last=True)
     assert [[each.status.code for each in call] for call in calls] == [[Code.OK], [Code.OK]]
     assert client.call("ForwardMessageToDeadLetterQueue", request).status.code == Code.OK
-    assert [each.body for each in receive(client, f"%DLQ%{group}", "Golden_Group")] == [b"bad"]
+    (dead,) = receive(client, f"%DLQ%{group}", "Golden_Ordered")
+    system = dead.system_properties
+    assert (dead.body, system.delivery_attempt, system.message_type) == (b"bad", 2, value("MessageType", "DELAY"))
     assert receive(client, topic, group, wait_s=5) == []
 
 
@@ -160,6 +162,12 @@ def test_who_has_used_up_its_attempts_becomes_a_dead_letter(client: GrpcClient, 
     client.call("ChangeInvisibleDuration", request)
     assert receive(client, topic, group, wait_s=8) == []
     assert [each.body for each in receive(client, f"%DLQ%{group}", "Golden_Group")] == [b"bad"]
+
+
+def test_a_group_named_as_apaches_own_consumers_is_served(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:
+    topic, _ = topic_and_group()
+    send(client, topic, b"one")
+    assert [each.body for each in receive(client, topic, "DEFAULT_CONSUMER")] == [b"one"]
 
 
 def test_in_order_an_attempt_gets_the_same_again(client: GrpcClient, topic_and_group: TopicAndGroup) -> None:

@@ -145,7 +145,7 @@ def test_what_is_not_the_users_stays_hidden(client: GrpcClient, topic_and_group:
     topic, group = topic_and_group("FIFO")
     send(client, topic, b"x", message_group="g", trace_context="trace")
     (got,) = receive(client, topic, group)
-    assert got.user_properties == {props.TRACE_CONTEXT: "trace"}
+    assert got.user_properties == {props.TRACE_CONTEXT: "trace", props.SHARDING_KEY: "g"}
     assert (got.system_properties.message_group, got.system_properties.trace_context) == ("g", "trace")
 
 
