@@ -17,7 +17,7 @@ _ALWAYS_SEVERAL = {
     ("rmqadmin/cli/shared/replay_progress.py", "messages"),  # more are still expected
     ("rmqadmin/testing/rocketmq.py", "messages"),  # in an assertion
     ("rmqadmin/tui/screens/topics.py", "messages"),  # a total, worded like a column
-    ("rmqadmin/tui/widgets/status_line.py", "times"),  # from 2 on
+    ("rmqadmin/tui/widgets/frame.py", "times"),  # from 2 on
     ("rmqadmin/core/messages/files/message_pack.py", "messages"),  # in a damaged file
     ("rmqadmin/commands/message/query_msg_by_key.py", "messages"),
     ("rmqadmin/commands/msg/msg_get.py", "topics"),  # not 1

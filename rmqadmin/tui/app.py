@@ -244,7 +244,7 @@ class DashboardApp(App[None]):
         self._sampled()
         if isinstance(self.screen, DashboardScreen):
             self.screen.action_refresh_now()
-            self.screen.show_status()
+            self.screen.show_frame()
 
     def action_replay(self, where: str) -> None:
         moves: dict[str, Callable[[Replay], None]] = {
@@ -406,7 +406,7 @@ class DashboardApp(App[None]):
         self._keep_value("interval_s", self.interval_s)
         if isinstance(self.screen, DashboardScreen):
             self.screen.action_refresh_now()
-            self.screen.show_status()
+            self.screen.show_frame()
 
     def action_system(self) -> None:
         self.shows_system = not self.shows_system
@@ -485,7 +485,7 @@ class DashboardApp(App[None]):
         self.read_only = read_only
         for screen in self.screen_stack:
             if isinstance(screen, DashboardScreen):
-                screen.show_head()
+                screen.show_frame()
         self.refresh_bindings()
 
     def leave(self) -> None:

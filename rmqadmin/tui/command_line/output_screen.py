@@ -140,7 +140,7 @@ class CommandOutputScreen(DashboardScreen):
             return
         program = self._program
         self.run_worker(lambda: self._read(program), thread=True, group="program")
-        self.show_status()
+        self.show_frame()
 
     def _read(self, program: ProgramRun) -> None:
         """Called in a thread."""
@@ -154,7 +154,7 @@ class CommandOutputScreen(DashboardScreen):
         if event.lines:
             self.query_one(RichLog).write(Text("\n".join(event.lines)))
         self._status = event.status
-        self.show_status()
+        self.show_frame()
 
     def rows_text(self) -> str:
         return "running" if self._status is None else f"status {self._status}"

@@ -1,9 +1,10 @@
-"""The base of all screens: a head line, a body, a filter, a status line, the keys, and the feeds that fill the body
+"""The base of all screens: their frame (places, path, verdict, what is shown, keys), and the feeds that fill the body
 while the screen is on top."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -15,16 +16,15 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Tab
 
-from rmqadmin.core.health.finding import Subject, SubjectKind
+from rmqadmin.core.health.finding import Finding, Subject, SubjectKind
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
 from rmqadmin.tui.screens.row_state import RowState
-from rmqadmin.tui.widgets.head_line import HeadLine
-from rmqadmin.tui.widgets.places_line import Places
-from rmqadmin.tui.widgets.status_line import StatusLine
+from rmqadmin.tui.widgets.frame import PathLine, ShownLine, VerdictLine, age_of
+from rmqadmin.tui.widgets.places_line import MORE, Places
 from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, NUMBERS, Column
 from rmqadmin.tui.widgets.tables.cut_line import CutLine
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -58,7 +58,7 @@ PLOT_KEY = bound("plot")
 
 
 class DashboardScreen(Screen[None]):
-    """``step`` is this screen's name in the head line. Subclasses make feeds in ``make_feeds`` and the body in
+    """``step`` is this screen's name in the path. Subclasses make feeds in ``make_feeds`` and the body in
     ``body``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -83,6 +83,8 @@ class DashboardScreen(Screen[None]):
         self.feeds: list[Feed] = []
         self.paused = False
         self._suspended = self.is_shown = False
+        self._held_since_s: float | None = None
+        """Since when nothing is asked."""
 
     @property
     def dashboard(self) -> Dashboard:
@@ -97,19 +99,30 @@ class DashboardScreen(Screen[None]):
         return ()
 
     def rows_text(self) -> str:
-        """How many rows, for the status line."""
+        """How many rows, for the line below the body."""
         return ""
 
     def view_text(self) -> str:
-        """How tables are filtered and sorted, for the status line."""
+        """How tables are filtered and sorted, for the line below the body."""
         return ", ".join(filter(None, (table.view_text() for table in self.query(RowTable))))
+
+    def subject(self) -> Subject | None:
+        """The thing that the screen is about; None for a list."""
+        return None
+
+    def findings(self) -> Sequence[Finding]:
+        """What is wrong with that thing, the worst first: its verdict."""
+        subject, sampler = self.subject(), self.dashboard.sampler
+        if subject is None or sampler is None:
+            return ()
+        return sampler.pulse.findings(subject.kind).get(subject.name, ())
 
     def selected(self) -> dict[str, str]:
         """What the cursor is on, by its placeholder in the help of commands: ``TOPIC``, ``GROUP``, ``BROKER``."""
         return {}
 
     def shown_feeds(self) -> list[Feed]:
-        """The feeds whose age and errors are in the status line."""
+        """The feeds whose age and errors are told."""
         return self.feeds
 
     def interval_s(self) -> float | None:
@@ -125,10 +138,11 @@ class DashboardScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Places(self.dashboard.places, self.dashboard.current_mode)
-        yield HeadLine()
+        yield PathLine()
+        yield VerdictLine()
         yield from self.body()
         yield CutLine()
-        yield StatusLine()
+        yield ShownLine()
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -179,13 +193,13 @@ class DashboardScreen(Screen[None]):
         if answer_wait_max_s is not None:
             client.answer_wait_max_s = answer_wait_max_s
         interval_s = lambda: self.dashboard.interval_s * every  # noqa: E731
-        return Feed(client, refresh, self.show_status, interval_s, deadline_s=deadline_s)
+        return Feed(client, refresh, self.show_frame, interval_s, deadline_s=deadline_s)
 
     def on_screen_suspend(self) -> None:
         """Pauses the feeds. Also called before the screen closes."""
         self._suspended = True
         self._pause_feeds()
-        self.show_status()
+        self.show_frame()
 
     def opened_by_key(self) -> None:
         """Called when the user has gone to this screen by the key of its noun."""
@@ -207,8 +221,7 @@ class DashboardScreen(Screen[None]):
         self.hide_system()
         self._pause_feeds()
         self.show_places()
-        self.show_head()
-        self.show_status()
+        self.show_frame()
         self.shown_again()
 
     def shown_again(self) -> None:
@@ -223,7 +236,7 @@ class DashboardScreen(Screen[None]):
         for feed in self.feeds:
             feed.stop()
 
-    # --- lines above and below ---------------------------------------------------------------------------------------
+    # --- the frame ---------------------------------------------------------------------------------------------------
 
     def show_places(self) -> None:
         """Counts what is wrong at each place."""
@@ -232,14 +245,14 @@ class DashboardScreen(Screen[None]):
             self.query_one(Places).count(sampler.pulse.wrong())
 
     async def on_tab_clicked(self, event: Tab.Clicked) -> None:
-        await self.dashboard.action_go(Places.mode_of(event.tab))
-
-    def show_head(self) -> None:
-        self.query_one(HeadLine).show(self.dashboard.settings, self.dashboard.read_only, self.dashboard.way)
+        mode = Places.mode_of(event.tab)
+        if mode == MORE:
+            self.dashboard.open_command_line("")
+        else:
+            await self.dashboard.action_go(mode)
 
     def on_resize(self) -> None:
-        self.show_head()
-        self.call_after_refresh(self.show_status)
+        self.call_after_refresh(self.show_frame)
 
     def show_cut(self) -> None:
         """Shows in full what the cursor's row in the focused table has no room for."""
@@ -252,18 +265,27 @@ class DashboardScreen(Screen[None]):
     def on_descendant_focus(self) -> None:
         self.show_cut()
 
-    def show_status(self) -> None:
-        if self.is_mounted:
-            self.show_cut()
-            line = self.query_one(StatusLine)
-            rows = ", ".join(filter(None, [self.dashboard.replay_text, self.rows_text(), self.view_text()]))
-            line.show(rows, self.shown_feeds(), self.interval_s(), paused=self.paused or self._suspended)
+    def show_frame(self) -> None:
+        """Shows the lines around the body. Called once a second, and whenever they may have changed."""
+        if not self.is_mounted:
+            return
+        self.show_cut()
+        dashboard, feeds, interval_s = self.dashboard, self.shown_feeds(), self.interval_s()
+        is_held = self.paused or self._suspended
+        self._held_since_s = (self._held_since_s or time.monotonic()) if is_held else None
+        held_s = None if self._held_since_s is None else time.monotonic() - self._held_since_s
+        modes = ["read-only"] if dashboard.read_only else ["protected"] if dashboard.settings.protected else []
+        modes += [dashboard.replay_text] if dashboard.replay_text else []
+        self.query_one(PathLine).show(dashboard.settings, dashboard.way, modes, age_of(feeds, interval_s, held_s))
+        self.query_one(VerdictLine).show(self.findings())
+        parts = [self.rows_text(), self.view_text()]
+        self.query_one(ShownLine).show(parts, feeds, asks_again=interval_s is not None and not is_held)
 
     def _tick(self) -> None:
         shown = self.app.screen_stack[-1:]  # empty when the program is ending
         if not shown or (self._suspended and not isinstance(shown[0], ModalScreen)):
             return
-        self.show_status()
+        self.show_frame()
         stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * self.dashboard.interval_s)
         for table in self.query(RowTable):
             if table.model.stale_after_s is not None:
@@ -292,7 +314,7 @@ class DashboardScreen(Screen[None]):
         line = next(iter(self.query(FilterInput)), None)
         if line is None:  # made on demand: it takes 6 ms, and few screens are ever filtered
             line = FilterInput()
-            self.mount(line, before=self.query_one(StatusLine))
+            self.mount(line, before=self.query_one(ShownLine))
         line.open(table)
 
     def action_refresh_now(self) -> None:
@@ -306,7 +328,7 @@ class DashboardScreen(Screen[None]):
     def action_hold(self) -> None:
         self.paused = not self.paused
         self._pause_feeds()
-        self.show_status()
+        self.show_frame()
 
     def filtered_table(self) -> RowTable | None:
         """The table that ``/`` filters: the focused one, or else the first."""
@@ -328,7 +350,7 @@ class DashboardScreen(Screen[None]):
 
     def on_filter_input_filtered(self, event: FilterInput.Filtered) -> None:
         event.table.set_filter(event.passes, event.text)
-        self.show_status()
+        self.show_frame()
 
 
 class TableScreen(DashboardScreen):
@@ -396,7 +418,7 @@ class TableScreen(DashboardScreen):
         self.judge()
         if is_first:  # the worst row is known only now
             self.table.action_first()
-        self.show_status()
+        self.show_frame()
         wanted = self.rows_in_view()
         if self.table.model.sorted_part == self.NUMBERS:
             is_known = self.table.model.known_count(self.NUMBERS) == self.table.shown_count
@@ -420,7 +442,7 @@ class TableScreen(DashboardScreen):
             readings = {key: self.row_reading(one) for key, one in known.items() if self.failure_of(one) is None}
             self.dashboard.sampler.pulse.take_rows(self.SAMPLED, readings)
             self.show_over_time()
-        self.show_status()
+        self.show_frame()
 
     def row_reading(self, numbers: Any) -> RowReading:
         """The part of a row's numbers that is sampled."""
@@ -492,7 +514,7 @@ class TableScreen(DashboardScreen):
 
     def hide_system(self) -> None:
         self.table.set_hidden(None if self.dashboard.shows_system else self.is_system)
-        self.show_status()
+        self.show_frame()
 
     def rows_in_view(self) -> dict[str, Any]:
         return {key: self.table.part(key, BASE) for key in self.table.visible_keys()}
@@ -512,7 +534,7 @@ class TableScreen(DashboardScreen):
     def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
         """Asks at once if the table is now sorted by numbers, because that needs the numbers of rows out of view
         too."""
-        self.show_status()
+        self.show_frame()
         if event.table.model.sorted_part == self.NUMBERS and self.feeds:
             self.feeds[0].want()
 
@@ -521,10 +543,10 @@ class TableScreen(DashboardScreen):
         """Whether the rows have been read at least once."""
         return self.has_answer or self.table.all_count > 0
 
-    def show_status(self) -> None:
+    def show_frame(self) -> None:
         if self.is_mounted:
             self.table.say_when_empty(self.why_empty())
-        super().show_status()
+        super().show_frame()
 
     def why_empty(self) -> str:
         """Why the table is empty; hidden system rows do not count."""

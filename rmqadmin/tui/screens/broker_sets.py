@@ -117,7 +117,7 @@ class BrokerSetsScreen(DashboardScreen):
         self.moves.set_rows((str(change.number), change) for change in changes)
         self.query_one(Advice).show(self._advice(found))
         self.query_one("#caption", Static).update(Content(f"Changes: {len(changes):,}"))
-        self.show_status()
+        self.show_frame()
 
     def _advice(self, found: ReadSets) -> list[Content]:
         """The sets without a master and for how long, then each problem with its remedy, in the words of `doctor`."""

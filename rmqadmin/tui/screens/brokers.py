@@ -241,6 +241,9 @@ class BrokerScreen(TableScreen):
         self._addr = replica.broker_addr
         self._replica = replica
 
+    def subject(self) -> Subject:
+        return Subject(SubjectKind.BROKER, f"{self._replica.broker_name}/{self._replica.broker_id}")
+
     def selected(self) -> dict[str, str]:
         """The broker, and the property under the cursor, if it can be changed."""
         setting, selected = self._chosen, of_replica(self._replica)

@@ -19,7 +19,7 @@ from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, w
 from rmqadmin.core.groups.running_info import pace_text
 from rmqadmin.core.groups.standing_still import StandingStill
 from rmqadmin.core.health.finding import Check, Finding, Subject, SubjectKind, in_order
-from rmqadmin.core.health.group_checks import queue_findings
+from rmqadmin.core.health.group_checks import group_row_findings, members_findings, queue_findings
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
@@ -115,6 +115,17 @@ class GroupScreen(DashboardScreen):
         self._still = StandingStill()
         self._still_s: dict[MessageQueue, float] = {}
         self._kept: dict[str, QueueKept] = {}
+
+    def subject(self) -> Subject:
+        return Subject(SubjectKind.GROUP, self.facts.group)
+
+    def findings(self) -> Sequence[Finding]:
+        """What the pulse finds, or before that, what the members themselves tell."""
+        known, owners = super().findings(), self._state.owners if self._state else None
+        if not known and owners is not None:
+            known = in_order(one for one in members_findings(self.facts.group, owners) if one.is_bad)
+        may_consume = self.facts.may_consume is not False  # None may also be that nobody has asked
+        return [*known, *([] if may_consume else group_row_findings(self.facts.group, may_consume=False))]
 
     def _offset_columns(self) -> list[Column]:
         return [
@@ -270,7 +281,7 @@ class GroupScreen(DashboardScreen):
         self.offsets.set_rows(((key, row.queue) for key, row in ordered), keeps_others=bool(self._lacks))
         self.offsets.put(NUMBERS, rows)
         self._show_over_time()
-        self.show_status()
+        self.show_frame()
 
     def _why_empty(self) -> str:
         if self._totals is None:

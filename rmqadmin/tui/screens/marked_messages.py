@@ -45,7 +45,7 @@ class MarkedMessagesScreen(TableScreen):
         }
 
     def on_marked_table_marks_changed(self, event: MarkedTable.MarksChanged) -> None:
-        self.show_status()
+        self.show_frame()
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.message import MessageScreen

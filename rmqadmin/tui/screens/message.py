@@ -339,7 +339,7 @@ class MessageScreen(DashboardScreen):
             pane.mount_all(self._contents(tab))
         self.set_class(tab == "history", "-history")  # or it would be shown twice
         self._pause_feeds()
-        self.show_status()
+        self.show_frame()
 
     async def action_step(self, rows: int) -> None:
         """Shows another message of the list, on the tab that the user has chosen."""

@@ -14,6 +14,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widget import Widget
 
+from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.messages.body_text import one_line
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.redriven_letters import place_of, redriven_before
@@ -36,6 +37,7 @@ from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ProtocolError, RocketMQError, StorageError
 from rmqproto.message import properties as props
+from rmqproto.names import DLQ_PREFIX
 from rmqproto.times import TimeRange
 
 _UNMARKED = "their marks were taken away"
@@ -142,6 +144,9 @@ class MessagesScreen(MarkedMessagesScreen):
     def topic(self) -> str:
         return self._topic
 
+    def subject(self) -> Subject | None:
+        return Subject(SubjectKind.DEAD_LETTERS, self._topic[len(DLQ_PREFIX) :]) if self.is_of_dead_letters else None
+
     def columns(self) -> list[Column]:
         return message_columns(of_dead_letters=self.is_of_dead_letters)
 
@@ -221,7 +226,7 @@ class MessagesScreen(MarkedMessagesScreen):
         if scan.stopped != _UNMARKED:
             is_short = not scan.is_finished or bool(scan.problems)
             self.dashboard.say(marking.told(len(self.table.marked)), is_error=is_short)
-        self.show_status()
+        self.show_frame()
 
     async def _mark_found(self, feed: Feed, marking: Marking) -> None:
         scan, seen = marking.scan, set[str]()
@@ -237,7 +242,7 @@ class MessagesScreen(MarkedMessagesScreen):
                 marking.left_out_count += len(sent)
                 found = {key: one for key, one in found.items() if place_of(one) not in sent}
             self.table.add_marks(found)
-            self.show_status()
+            self.show_frame()
 
     def _stop_marking(self) -> None:
         if self._marking is not None:

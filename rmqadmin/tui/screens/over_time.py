@@ -66,6 +66,9 @@ class OverTimeScreen(DashboardScreen):
     def on_mount(self) -> None:
         self.call_after_refresh(self.show_plots)
 
+    def subject(self) -> Subject:
+        return self._subject
+
     def selected(self) -> dict[str, str]:
         return of_subject(self._subject, self.dashboard.memory.seen)
 
@@ -109,13 +112,12 @@ class OverTimeScreen(DashboardScreen):
         self._window_ms = min(first_ms, now_ms - WINDOW_MIN_MS), now_ms
         for field, (title, form) in _PLOTS[kind].items():
             self.query_one(f"#{field}", TimePlot).show(title, found[field], self._window_ms, form)
-        self.show_status()
+        self.show_frame()
 
     def rows_text(self) -> str:
         sampler = self.dashboard.sampler
         words = [f"the last {duration(self._window_ms[1] - self._window_ms[0])}"]
         if sampler is not None:
             trend = sampler.pulse.over_time(self._subject, ()).trend
-            found = sampler.pulse.findings(self._subject.kind).get(self._subject.name, ())
-            words += [*([f"lag {trend}"] if trend else []), *(one.what for one in found)]
+            words += [f"lag {trend}"] if trend else []
         return ", ".join(words)

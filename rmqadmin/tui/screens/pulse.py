@@ -23,10 +23,10 @@ from rmqadmin.tui.memory.wrong_list import Verdict, Wrong
 from rmqadmin.tui.screens import pulse_columns
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.selected import of_subject
+from rmqadmin.tui.widgets.frame import FrameLine
 from rmqadmin.tui.widgets.plot import Plots
 from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqadmin.tui.widgets.told_line import ToldLine
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 
@@ -77,7 +77,7 @@ class PulseScreen(DashboardScreen):
         self.worst.border_title, self.changes.border_title = "Furthest behind", "Changes"
         with Horizontal(id="wrong"):
             yield self.troubles
-            why = VerticalScroll(ToldLine(), id="why")
+            why = VerticalScroll(FrameLine(), id="why")
             why.border_title = "Why, and what to do"
             yield why
         yield self.plots
@@ -124,7 +124,7 @@ class PulseScreen(DashboardScreen):
         self._show_words(sampler)
         self.plots.show(sampler.pulse)
         self._show_why()
-        self.show_status()
+        self.show_frame()
 
     def _show_numbers(self, sampler: Sampler) -> None:
         """Shows each part with the age of its reading."""
@@ -173,7 +173,7 @@ class PulseScreen(DashboardScreen):
                 Content(""),
                 Content.assemble(("enter", "bold $text-accent"), "  goes to its cause"),
             ]
-        self.query_one("#why ToldLine", ToldLine).tell(Content("\n").join(lines), layout=True)
+        self.query_one("#why FrameLine", FrameLine).tell(Content("\n").join(lines))
 
     def show_cut(self) -> None:
         """Nothing in two columns, where all of what is wrong stands beside the list."""

@@ -116,7 +116,7 @@ class RebalanceScreen(DashboardScreen):
         self.moves.set_rows((str(len(seen.moves) - at), move) for at, move in enumerate(moves))
         self.query_one(Advice).show(self._advice(state, seen))
         self.query_one("#caption", Static).update(Content(f"Changes: {len(seen.moves):,}"))
-        self.show_status()
+        self.show_frame()
 
     def _advice(self, state: GroupState, seen: Rebalances) -> list[Content]:
         """The current or last rebalance, then each problem with its remedy, in the words of `doctor`."""

@@ -161,7 +161,7 @@ class SearchScreen(MarkedMessagesScreen):
             self.table.set_rows(found.rows.items())
         else:
             await self._scan(feed, asked.scan)
-        self.show_status()
+        self.show_frame()
 
     async def _scan(self, feed: Feed, scan: Scan) -> None:
         """Runs a scan and shows what was found after each step."""
@@ -174,7 +174,7 @@ class SearchScreen(MarkedMessagesScreen):
                     return
                 if len(scan.found) != shown_count:
                     self.table.set_rows(messages.newest_first(scan.found.values()).items())
-                self.show_status()
+                self.show_frame()
         except RocketMQError:
             scan.stop("of an error")
             raise
@@ -209,7 +209,7 @@ class SearchScreen(MarkedMessagesScreen):
     def _stop(self, reason: str) -> None:
         if self._question is not None and self._question.scan is not None:
             self._question.scan.stop(reason)
-            self.show_status()
+            self.show_frame()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         scan = self._question.scan if self._question is not None else None

@@ -66,7 +66,7 @@ class StackScreen(DashboardScreen):
             shown.focus()
         else:
             await stack.mount(Static(literal("It reports no stacks. Clients other than Java's often cannot.")))
-        self.show_status()
+        self.show_frame()
 
     def rows_text(self) -> str:
         return "" if self._line_count is None else f"{counted(self._line_count, 'line')}, r asks again"

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 
-from rmqadmin.core.health.finding import Finding, SubjectKind
+from rmqadmin.core.health.finding import Finding, Subject, SubjectKind
 from rmqadmin.core.health.topic_checks import topic_row_findings
 from rmqadmin.core.topics.topic_status import QueueRow
 from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
@@ -208,6 +208,9 @@ class QueuesScreen(TableScreen):
         super().__init__()
         self.step = self._topic = topic
         self._in_tps: float | None = None
+
+    def subject(self) -> Subject:
+        return Subject(SubjectKind.TOPIC, self._topic)
 
     def selected(self) -> dict[str, str]:
         key = self.table.cursor_key

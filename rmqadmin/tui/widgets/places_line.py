@@ -14,6 +14,9 @@ from rmqadmin.tui.memory.wrong_list import Wrong
 _PREFIX = "go-"
 """Of the ids of tabs, which share one space with those of a screen's parts."""
 
+MORE = "more"
+"""The last tab, for all places that have none."""
+
 PLACE_OF = {
     SubjectKind.TOPIC: "topics",
     SubjectKind.GROUP: "groups",
@@ -31,9 +34,9 @@ class Places(Tabs, can_focus=False):
     gets ``Tab.Clicked`` and opens what was clicked on."""
 
     def __init__(self, names: Mapping[str, tuple[str, str]], place: str):
-        self._names = names
+        self._names = {**names, MORE: (":", MORE)}
         super().__init__(
-            *(Tab(_title(*name), id=_PREFIX + mode) for mode, name in names.items()), active=_PREFIX + place
+            *(Tab(_title(*name), id=_PREFIX + mode) for mode, name in self._names.items()), active=_PREFIX + place
         )
 
     def on_tab_clicked(self, event: Tab.Clicked) -> None:

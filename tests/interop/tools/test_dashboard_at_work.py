@@ -232,7 +232,7 @@ def test_a_recording_shows_what_was_there(work: Work, tmp_path: Path) -> None:
         await driver.press("g")
         await put_cursor(driver, work.group)
         await driver.press("enter")
-        await driver.until_shown("4 queues, lag 4", "READ-ONLY")
+        await driver.until_shown("4 queues, lag 4", "read-only")
 
     reader = RecordingReader(path)
     replay = Replay(reader)

@@ -39,7 +39,7 @@ def test_from_the_cluster_to_another_and_back(
         program = in_terminal(tmp_path, "tui", "--context", "here", "--interval", "0.5")
         expect_all(program, " here ", cluster.namesrv_addr, f"{BROKER_NAME}/0")
         go(program, "ctx there")
-        expect_all(program, "48;2;179;38;30m there ", other.namesrv_addr, "READ-ONLY", f"{OTHER}/0")
+        expect_all(program, "48;2;179;38;30m there ", other.namesrv_addr, "read-only", f"{OTHER}/0")
         go(program, "ctx here")
         expect_all(program, " here ", cluster.namesrv_addr, f"{BROKER_NAME}/0")
         go(program, f"topic {topic}")
@@ -71,7 +71,7 @@ def test_in_a_browser(cluster: Cluster, tmp_path: Path, fresh: Callable[[str], s
     async def browse(served: Served) -> None:
         timeout, url = aiohttp.ClientTimeout(TIMEOUT_S), served.url.replace("?", "ws?") + "&width=140&height=30"
         async with aiohttp.ClientSession(timeout=timeout) as browser, browser.ws_connect(url) as page:
-            await until_painted(page, "READ-ONLY", f"{BROKER_NAME}/0")
+            await until_painted(page, "read-only", f"{BROKER_NAME}/0")
             await page.send_json(["stdin", ":"])
             await until_painted(page, "Complete")
             await page.send_json(["stdin", f"topic {topic}\r"])

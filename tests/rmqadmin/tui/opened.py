@@ -120,7 +120,7 @@ def screen_picture(app: DashboardApp, *, styles: bool) -> str:
 
 def without_ages(text: str) -> str:
     """The text with the ages masked, which depend on the machine's speed."""
-    return re.sub(r"\d+( s|m\d+s) old", "N s old", text)
+    return re.sub(r"(paused |· )\d+( s|m\d+s)", r"\1N s", text)
 
 
 def drive(make_client: ClientMaker, test: Driven, *, size: tuple[int, int] = SIZE, **settings: Any) -> None:

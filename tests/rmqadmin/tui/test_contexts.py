@@ -40,8 +40,8 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def color_at(driver: Driver, text: str) -> str:
-    """The background colour of a text in the first line."""
-    line = driver.app.screen.query_one("HeadLine").render_line(0)
+    """The background colour of a text in the path."""
+    line = driver.app.screen.query_one("PathLine").render_line(0)
     at = line.text.index(text)
     return next(
         str(segment.style.bgcolor.name) for segment in line.crop(at, at + 1) if segment.style and segment.style.bgcolor
@@ -50,10 +50,10 @@ def color_at(driver: Driver, text: str) -> str:
 
 def test_its_name_is_in_the_second_line_in_its_colour(world: World) -> None:
     async def test(driver: Driver) -> None:
-        await driver.until(lambda: driver.lines[1].startswith(" rmqadmin  live "))
+        await driver.until(lambda: driver.lines[1].startswith(" live ›"))
         assert color_at(driver, "live") == "#b3261e"
         await driver.press("t")
-        await driver.until(lambda: driver.lines[1].startswith(" rmqadmin  live ") and driver.app.way == ["Topics"])
+        await driver.until(lambda: driver.lines[1].startswith(" live ›") and driver.app.way == ["Topics"])
         assert color_at(driver, "live") == "#b3261e"
 
     drive(world.make_client, test, context="live", color=ContextColor.RED)
@@ -114,7 +114,7 @@ def test_another_context_takes_its_place_and_back(
         await driver.press("enter", "d")
         await driver.until(lambda: driver.app.way == ["Dead letters"])
         await driver.app.open_context("there")
-        await driver.until_shown(" there ", other.namesrv_addr, "READ-ONLY", "broker-o")
+        await driver.until_shown(" there ›", "read-only", "broker-o")
         assert driver.app.way == ["Pulse"]
         assert "broker-a" not in driver.text  # not even as a broker that is gone
         await driver.press("t")
@@ -123,8 +123,8 @@ def test_another_context_takes_its_place_and_back(
         assert driver.app.way == ["Topics"]
         assert "p Perm" not in driver.text
         await driver.app.open_context("here")
-        await driver.until_shown(" here ", world.server.namesrv_addr, "broker-a")
-        assert "READ-ONLY" not in driver.text
+        await driver.until_shown(" here ›", "broker-a")
+        assert "read-only" not in driver.text
         with driver.app.make_client(read_only=False) as client:
             assert not client.read_only
             assert client.namesrv_addrs == [world.server.namesrv_addr]
@@ -262,10 +262,10 @@ def test_in_a_read_only_context_it_is_read_only_unless_unlocked(
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
     ContextStore().add("live", {"namesrv_addr": world.server.namesrv_addr, "read_only": True, "color": "red"})
     program = started(world, tmp_path, "tui", "--context", "live", *(["--unlock"] if unlocked else []))
-    program.expect(r"48;2;179;38;30m live ")  # on red
-    expect_all(program, "broker-a", *([] if unlocked else ["READ-ONLY"]))
+    program.expect(r"48;2;179;38;30mlive")  # on red
+    expect_all(program, "broker-a", *([] if unlocked else ["read-only"]))
     program.send("q")
     program.expect(pexpect.EOF)
     program.close()
     assert program.exitstatus == 0, program.before
-    assert not unlocked or "READ-ONLY" not in (program.before or "")
+    assert not unlocked or "read-only" not in (program.before or "")

@@ -20,7 +20,7 @@ from rmqadmin.tui.contrast import (
     readable,
     text_on,
 )
-from rmqadmin.tui.widgets.head_line import CONTEXT_STYLES
+from rmqadmin.tui.widgets.frame import CONTEXT_STYLES
 
 OWN = [theme for theme in BUILTIN_THEMES.values() if Color.parse(theme.primary).ansi is not None]
 """Their colours are the terminal's own."""

@@ -34,13 +34,13 @@ def test_interval_and_age_are_always_shown(world: World, key: str) -> None:
     async def test(driver: Driver) -> None:
         await driver.press(key)
         assert driver.app.current_mode == {"c": "brokers", "t": "topics", "g": "groups", "d": "letters"}[key]
-        await driver.until(lambda: bool(re.search(r"every 2 s  ·  \d+ s old", status(driver))))
+        await driver.until(lambda: bool(re.search(r"every 2 s · \d+ s ago", driver.text)))
         await driver.press("minus")
-        await driver.until(lambda: "every 5 s" in status(driver))
+        await driver.until(lambda: "every 5 s" in driver.text)
         await driver.press("plus", "plus", "plus", "plus", "plus")
-        await driver.until(lambda: "every 0.5 s" in status(driver))
+        await driver.until(lambda: "every 0.5 s" in driver.text)
         await driver.press("full_stop")
-        await driver.until(lambda: "paused" in status(driver))
+        await driver.until(lambda: "paused" in driver.text)
 
     drive(world.make_client, test, interval_s=2.0)
 
@@ -93,7 +93,7 @@ def test_an_error_is_read_to_its_end_at_80_columns() -> None:
 
     async def test(driver: Driver) -> None:
         await driver.press("c")
-        await driver.until_shown("cannot connect to 192.0.2.1:9876", "a known authority", "every 2 s", "? Keys")
+        await driver.until_shown("cannot connect to 192.0.2.1:9876", "a known authority", "no answer yet", "? Keys")
 
     drive(refuses, test, interval_s=2.0, size=(80, 24))
 
@@ -103,13 +103,13 @@ def test_the_filter_is_named_and_kept_on_the_way_back() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t", "slash")
         await driver.type("!/^%|sys/", into="filter")
-        await driver.until(lambda: "5 of 6 topics, 2 of the system hidden, filter !/^%|sys/" in status(driver))
+        await driver.until(lambda: "5 of 6 topics, 2 of the system hidden  ·  filter !/^%|sys/" in status(driver))
         await driver.press("enter")
         await put_cursor(driver, "flights")
         await driver.press("enter")
         await driver.until_shown("Topics › flights")
         await driver.press("escape")
-        await driver.until(lambda: "5 of 6 topics, 2 of the system hidden, filter !/^%|sys/" in status(driver))
+        await driver.until(lambda: "5 of 6 topics, 2 of the system hidden  ·  filter !/^%|sys/" in status(driver))
         assert driver.app.screen.query_one(RowTable).cursor_key == "flights"
         await driver.press("slash")
         await driver.type("nowhere", into="filter")

@@ -19,7 +19,7 @@ from textual.color import Color
 from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberHistory, Series
 from rmqadmin.tui.picture import picture_of
 from rmqadmin.tui.settings import ClientMaker
-from rmqadmin.tui.widgets import status_line
+from rmqadmin.tui.widgets import frame
 from rmqadmin.tui.widgets.tables import rows
 from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient, FixedSetClient
 from tests.rmqadmin.tui.forms import fill
@@ -66,7 +66,7 @@ def ageless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows grow old behind a dialog, and queues that stand still are stuck after some seconds. Both would depend on the
     machine's speed."""
     monkeypatch.setattr(rows, "monotonic", lambda: 0.0)
-    monkeypatch.setattr(status_line, "elapsed", lambda _: "0 s")  # a wider age leaves less room for the rest
+    monkeypatch.setattr(frame, "elapsed", lambda _: "0 s")  # a wider age leaves less room for the rest
     monkeypatch.setattr("rmqadmin.tui.screens.group.SAMPLE_DEFAULT_S", math.inf)
 
 

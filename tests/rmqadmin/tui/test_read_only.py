@@ -18,7 +18,7 @@ def test_keys_that_change_are_hidden_and_do_nothing(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")
         await put_cursor(driver, world.topic)
-        assert "READ-ONLY" in driver.text
+        assert "read-only" in driver.text
         assert "p Perm" not in driver.text
         await driver.press("p")
         assert isinstance(driver.app.screen, TopicsScreen)
@@ -30,14 +30,14 @@ def test_no_key_that_changes_is_offered_on_any_screen(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
-        await driver.until_shown("READ-ONLY", "3 Topics")
+        await driver.until_shown("read-only", "3 Topics")
         assert "Write perm" not in driver.text
         await driver.press("ctrl+e")
         assert isinstance(driver.app.screen, BrokersScreen)
         await driver.press("g")
         await put_cursor(driver, world.group)
         await driver.press("enter")
-        await driver.until_shown("READ-ONLY", "Next part", "4 queues")
+        await driver.until_shown("read-only", "Next part", "4 queues")
         assert "^r Reset" not in driver.text
         await driver.press("ctrl+r")
         assert isinstance(driver.app.screen, GroupScreen)
@@ -93,7 +93,7 @@ def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World)
     async def test(driver: Driver) -> None:
         await driver.press("t")
         await put_cursor(driver, world.topic)
-        await driver.until_shown("READ-ONLY")
+        await driver.until_shown("read-only")
         assert "e Edit" not in driver.text
         await line(driver, "unlock")
         await driver.type("dead", into="name")
@@ -104,11 +104,11 @@ def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World)
         await driver.type("live", into="name")
         await driver.press("enter")
         await driver.until_shown("e Edit")
-        assert "READ-ONLY" not in driver.text
+        assert "read-only" not in driver.text
         with driver.app.make_client(read_only=False) as client:
             assert not client.read_only
         await line(driver, "lock")
-        await driver.until_shown("READ-ONLY")
+        await driver.until_shown("read-only")
         assert "e Edit" not in driver.text
         with driver.app.make_client(read_only=False) as client:
             assert client.read_only

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.content import Content
 
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.messages.body_text import hex_line, hex_line_count, one_line, text_lines
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import at_least, duration, elapsed, moment, perm, queue_nums, size
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.settings import read_keys
-from rmqadmin.tui.widgets.head_line import fitted
-from rmqadmin.tui.widgets.tables.cut_line import in_lines
+from rmqadmin.tui.widgets.frame import fitted, in_lines, verdict_lines
 from rmqadmin.tui.widgets.texts.json_lines import (
     DEPTH_MAX,
     NODES_MAX,
@@ -61,12 +61,24 @@ def test_a_preview_is_one_line_and_ends_with_a_whole_letter() -> None:
     assert one_line(b"\xff\x00") == "\\xff\x00", "control characters are the table's affair"
 
 
-def test_the_head_line_shortens_what_matters_least() -> None:
+def test_the_path_shortens_what_matters_least() -> None:
     way = ["Groups", "a-group-of-a-very-long-name", "192.0.2.50@1"]
-    assert fitted("127.0.0.1:9876", way, 120) == (" rmqadmin ", "127.0.0.1:9876", way)
-    brand, servers, steps = fitted("127.0.0.1:9876;127.0.0.2:9876", way, 60)
-    assert (brand, steps[-1]) == ("", "192.0.2.50@1")
-    assert len(servers) + 3 + len(" › ".join(steps)) <= 60
+    assert fitted("127.0.0.1:9876", way, 120) == ("127.0.0.1:9876", way)
+    servers, steps = fitted("127.0.0.1:9876;127.0.0.2:9876", way, 60)
+    assert steps[-1] == "192.0.2.50@1"
+    assert len(" › ".join([servers, *steps])) <= 60
+
+
+def test_a_verdict_is_the_worst_finding_and_its_remedy_in_two_lines_that_fit() -> None:
+    subject = Subject(SubjectKind.GROUP, "billing")
+    stuck = Finding(Grade.ERROR, Check.STUCK, subject, "stuck: [/red] none consumed " + "for long " * 20, "See " * 40)
+    lines = [line.plain for line in verdict_lines([stuck, stuck, stuck], 60)]
+    assert [cell_len(line) <= 60 for line in lines] == [True, True]
+    assert lines[0].startswith("✖ stuck: [/red] none consumed")
+    assert lines[0].endswith("…  and 2 more")
+    assert lines[1].startswith("  See See")
+    (only,) = verdict_lines([Finding(Grade.WARNING, Check.LAG, subject, "5 messages wait")], 60)
+    assert only.plain == "▲ 5 messages wait"
 
 
 def test_filters() -> None:

@@ -7,14 +7,14 @@ from textual.content import Content
 
 from rmqadmin.core.terminal_text import display_width, shortened_at_end
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.widgets.frame import FrameLine, in_lines
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqadmin.tui.widgets.told_line import ToldLine
 
 _HEIGHT = 2
 _GAP = "   "
 
 
-class CutLine(ToldLine):
+class CutLine(FrameLine):
     """Hidden while everything fits. Call ``show`` when the cursor or its row has moved."""
 
     def show(self, table: RowTable | None) -> None:
@@ -30,7 +30,7 @@ class CutLine(ToldLine):
         """The cut cells, as many as two lines hold. Texts longer than a line, such as bodies, come last and are
         shortened."""
         width = max(1, self.size.width or self.app.size.width - 2)
-        room = width * _HEIGHT - _gap_max(width)
+        room = width * _HEIGHT - width // 4
         parts: list[Content] = []
         for cell in sorted(table.cut_cells(), key=lambda cell: display_width(cell.text) > width):
             if room <= len(cell.title) + 1:
@@ -41,26 +41,3 @@ class CutLine(ToldLine):
             parts.append(Content.assemble(title, " ", literal(text)))
             room -= len(cell.title) + 1 + len(text) + len(_GAP)
         return in_lines(Content(_GAP).join(parts), width)
-
-
-def in_lines(content: Content, width: int) -> Content:
-    """Wraps ``content`` at ``width`` cells. Lines break between cells, so that a title stays with its text, or else
-    between words, but not before a long one, whose title would then stand alone and whose end would be cut off."""
-    lines = []
-    while display_width(content.plain) > width:
-        text = content.plain
-        end = next(end for end in range(min(width, len(text)), 0, -1) if display_width(text[:end]) <= width)
-        breaks = (text.rfind(_GAP, 0, end + len(_GAP)), text.rfind(" ", 0, end + 1))
-        near = (at for at in breaks if at > 0 and display_width(text[at:end]) <= _gap_max(width))
-        if (blank := next(near, None)) is not None:
-            lines.append(content[:blank].rstrip())
-            content = content[len(text) - len(text[blank:].lstrip(" ")) :]
-        else:
-            lines.append(content[:end])
-            content = content[end:]
-    return Content("\n").join([*lines, content])
-
-
-def _gap_max(width: int) -> int:
-    """How many cells of a line a break at a blank may move to the next line."""
-    return width // 4

@@ -53,7 +53,7 @@ def flights(world: World) -> None:
 async def look(served: Served, folder: Path) -> None:
     async with browsing(folder / "profile", SIZE) as page:
         await page.open(served.url)
-        await page.until_painted("READ-ONLY", "arrivals", "broker-a")
+        await page.until_painted("read-only", "arrivals", "broker-a")
         assert await page.value("location.href") == served.address, "nobody reads the token over a shoulder"
         assert await page.value("document.cookie") == "", "no script sees it"
         await page.press("d")

@@ -78,7 +78,7 @@ async def page_is_whole(browser: aiohttp.ClientSession, served: Served) -> None:
 async def dashboard_is_live_until_ctrl_c(browser: aiohttp.ClientSession, served: Served) -> None:
     origin = served.address.rstrip("/")
     async with browser.ws_connect(f"{served.address}ws?width=140&height=30", origin=origin) as page:
-        await until_painted(page, "READ-ONLY", "broker-a")
+        await until_painted(page, "read-only", "broker-a")
         for keys, shown in (("t", "Topics"), ("/", "regular expression"), ("sought", "filter sought")):
             await page.send_json(["stdin", keys])
             await until_painted(page, shown)
@@ -108,7 +108,7 @@ def test_a_dashboard_does_not_outlive_a_server_that_is_killed(server: Server, tm
         timeout, url = aiohttp.ClientTimeout(TIMEOUT_S), served.url.replace("?", "ws?")
         async with aiohttp.ClientSession(timeout=timeout) as browser, browser.ws_connect(url) as page:
             painted = b""
-            while b"READ-ONLY" not in painted:
+            while b"read-only" not in painted:
                 painted += await page.receive_bytes()
             (dashboard,) = served.dashboards()
             served.process.kill()

@@ -82,7 +82,7 @@ def test_the_same_screens_step_by_step(world: World, tmp_path: Path) -> None:
         await driver.until(lambda: "offline" in line_of(driver, world.group))
         await driver.press("enter")
         await driver.until(lambda: queue_line(driver, world, 0).split()[5:6] == ["2"])
-        assert "READ-ONLY" in driver.text
+        assert "read-only" in driver.text
         await driver.press("shift+left")
         await at_step(driver, 1)
         await driver.press("t", "p")
