@@ -19,14 +19,14 @@ _ALWAYS_SEVERAL = {
     ("rmqadmin/tui/screens/topics.py", "messages"),  # a total, worded like a column
     ("rmqadmin/tui/widgets/frame.py", "times"),  # from 2 on
     ("rmqadmin/core/messages/files/message_pack.py", "messages"),  # in a damaged file
-    ("rmqadmin/commands/message/query_msg_by_key.py", "messages"),
-    ("rmqadmin/commands/msg/msg_get.py", "topics"),  # not 1
-    ("rmqadmin/commands/msg/msg_get.py", "messages"),  # from 2 on
-    ("rmqadmin/commands/msg/msg_send.py", "messages"),
+    ("rmqadmin/commands/message/queries.py", "messages"),
+    ("rmqadmin/commands/message/msg_get.py", "topics"),  # not 1
+    ("rmqadmin/commands/message/msg_get.py", "messages"),  # from 2 on
+    ("rmqadmin/commands/message/msg_send.py", "messages"),
     ("rmqadmin/core/messages/importing/importer.py", "messages"),  # 1,000
     ("rmqadmin/core/groups/running_info.py", "times"),  # Apache's wording
     ("rmqadmin/tui/dialogs/change.py", "rows"),  # more than fit
-    ("rmqadmin/commands/check/check_dlq.py", "dead letters"),  # after the group's name
+    ("rmqadmin/commands/checks.py", "dead letters"),  # after the group's name
 }
 
 

@@ -40,12 +40,12 @@ from tests.support.servers import Server, until
 # Those of bench take long, so ``commands/bench/test_bench.py`` runs them briefly.
 # Only Apache's brokers have static topics: ``tests/interop/tools/test_static_topics.py``.
 STATIC = {"updateStaticTopic", "remappingStaticTopic"}
-OWN_REQUESTS = {"fault", "snapshot", "server"}
-OF_LOAD = "bench"
+OF_RMQSERVER_OR_LOAD = {"server.testing_aids", "load"}
+"""Files of commands that only rmqserver answers, or that send for a while."""
 EXAMPLES = [
     example
     for entry in ENTRIES
-    if entry.effect is not Effect.SCREEN and entry.noun not in {*OWN_REQUESTS, OF_LOAD}
+    if entry.effect is not Effect.SCREEN and entry.file not in OF_RMQSERVER_OR_LOAD
     for example in examples_of(entry)
     if entry.name not in STATIC
     if " spark-" not in example and "/data/store" not in example
@@ -200,7 +200,7 @@ CHANGING = {
     entry.name
     for entry in ENTRIES
     if entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.PROBE, Effect.READ_OR_CHANGE)
-    and entry.noun not in {*OWN_REQUESTS, OF_LOAD}
+    and entry.file not in OF_RMQSERVER_OR_LOAD
 }
 
 
@@ -248,7 +248,7 @@ def test_in_a_read_only_context_no_example_asks_for_a_change(
     ContextStore().use("guarded")
     refused = set()
     for command in all_commands():
-        examples = [each for each in command.examples if each in EXAMPLES and command.entry.noun != "context"]
+        examples = [each for each in command.examples if each in EXAMPLES and command.entry.file != "contexts"]
         for example in examples if command.entry.name in CHANGING else examples[:1]:
             restore(server, example)
             for written, meant in replaced.items():

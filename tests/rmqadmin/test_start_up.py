@@ -77,7 +77,7 @@ def test_a_plain_topic_list_imports_its_own_command_and_nothing_heavy(server: Se
     assert not found & (HEAVY | {"logging", "hashlib", "json", "csv", "rmqproto.message.record", "rmqclient.sending"})
     assert not found & {"rmqproto.times", "rmqproto.java.java_properties"}  # they compile patterns
     commands = {name for name in found if name.startswith("rmqadmin.commands.")}
-    assert commands == {"rmqadmin.commands.topic", "rmqadmin.commands.topic.topic_list"}
+    assert commands == {"rmqadmin.commands.topic", "rmqadmin.commands.topic.topic_lists"}
     assert not {name for name in found if name.startswith(("rmqserver", "spark_tools"))}
     typed = {name for name in found if name.startswith(("rmqproto.bodies.", "rmqproto.headers."))}
     tables = {"rmqproto.headers.base", "rmqproto.headers.table"}  # which load the headers that are used

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from rmqadmin.commands.message.consume_message import ConsumedMessages
-from rmqadmin.commands.message.print_msg_by_queue import QueueMessages, TagCounts
-from rmqadmin.commands.message.query_msg_by_unique_key import UniqueMessages
+from rmqadmin.commands.message.printing import QueueMessages, TagCounts
+from rmqadmin.commands.message.queries import UniqueMessages
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.message_results import Shown
 from rmqadmin.core.messages.queue_reading import MQADMIN_STATUS, QueuePlace, QueuePull, QueueRead

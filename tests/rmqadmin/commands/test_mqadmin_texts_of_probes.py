@@ -2,11 +2,9 @@
 
 import pytest
 
-from rmqadmin.commands.broker.send_msg_status import SendStatuses
-from rmqadmin.commands.cluster.cluster_rt import BrokerTimes, ProbedBroker
-from rmqadmin.commands.group.start_monitoring import Monitored, MonitorRound, TopicLag
-from rmqadmin.commands.message.check_msg_send_rt import SendTimes
-from rmqadmin.commands.message.query_msg_trace_by_id import MessageTrace
+from rmqadmin.commands.group.monitoring import Monitored, MonitorRound, TopicLag
+from rmqadmin.commands.message.probes import BrokerTimes, ProbedBroker, SendStatuses, SendTimes
+from rmqadmin.commands.message.traces import MessageTrace
 from rmqadmin.core.messages.probes import Probe
 from rmqclient.message import SendResult, SendStatus
 from rmqproto import trace

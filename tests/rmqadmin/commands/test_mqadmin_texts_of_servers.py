@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from rmqadmin.commands.client.producer import Producers
-from rmqadmin.commands.client.producer_connection import ProducerClients
-from rmqadmin.commands.group.get_consumer_config import GroupConfigs
-from rmqadmin.commands.offset.clone_group_offset import Cloned
+from rmqadmin.commands.group.clients import ProducerClients, Producers
+from rmqadmin.commands.group.group_views import GroupConfigs
+from rmqadmin.commands.group.offsets import Cloned
 from rmqadmin.commands.topic.stats_all import AllStats, StatsRow
 from rmqadmin.core.offsets.reset import QueueReset
 from rmqadmin.core.offsets.reset_plan import Resets

@@ -8,7 +8,7 @@ import pytest
 
 from rmqadmin.cli import registry
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.commands.about.explain import Explanations
+from rmqadmin.commands.about import Explanations
 from rmqadmin.core.error_table import EXPLANATIONS
 from rmqadmin.core.exit_codes import EXIT_MEANINGS, ExitCode
 from rmqproto import errors

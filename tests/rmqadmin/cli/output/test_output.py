@@ -15,7 +15,7 @@ from rmqadmin.cli.output.look import Look
 from rmqadmin.cli.output.output_format import Color, Format, wants_color
 from rmqadmin.cli.output.rendering import pieces, render, schema
 from rmqadmin.cli.output.writing import write
-from rmqadmin.commands.topic.topic_route import Route
+from rmqadmin.commands.topic.topic_views import Route
 from rmqadmin.core import units
 from rmqadmin.core.results import TIME, Result, Row, columns, doc
 from rmqadmin.core.tables.headings import words

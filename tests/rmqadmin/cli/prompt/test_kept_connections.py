@@ -11,7 +11,7 @@ from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.prompt.command_lines import CommandLines
 from rmqadmin.cli.session import Session
-from rmqadmin.commands.dashboard.tui import _settings
+from rmqadmin.commands.tui import _settings
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message

@@ -12,7 +12,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from rmqadmin.commands.dlq import dlq_redrive
+from rmqadmin.commands.message import dead_letters
 from rmqadmin.core.audit import audit_log
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
@@ -291,10 +291,10 @@ def test_an_interrupted_job_is_found_by_its_selection(rmqadmin: Rmqadmin, dead: 
 
 def test_very_many_are_proposed_to_spark(rmqadmin: Rmqadmin, dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark accepts the same job."""
-    monkeypatch.setattr(dlq_redrive, "SPARK_IS_FASTER_MESSAGES", COUNT - 1)
+    monkeypatch.setattr(dead_letters, "SPARK_IS_FASTER_MESSAGES", COUNT - 1)
     ran = rmqadmin("dlq", "redrive", dead.group, "--job", "many")
     assert "faster: rmqadmin spark-replay --execute --job many" in ran.err
-    monkeypatch.setattr(dlq_redrive, "SPARK_IS_FASTER_MESSAGES", COUNT)
+    monkeypatch.setattr(dead_letters, "SPARK_IS_FASTER_MESSAGES", COUNT)
     assert "spark-replay" not in rmqadmin("dlq", "redrive", dead.group, "--job", "few").err
 
 

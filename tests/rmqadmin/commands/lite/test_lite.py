@@ -1,9 +1,7 @@
 """The commands about lite topics, given answers that were not recorded."""
 
-from rmqadmin.commands.lite.get_lite_client_info import LiteClientInfos
-from rmqadmin.commands.lite.get_lite_group_info import LiteLags, LiteOffsets
-from rmqadmin.commands.lite.get_lite_topic_info import LiteTopicInfos
-from rmqadmin.commands.lite.get_parent_topic_info import ParentTopicInfos
+from rmqadmin.commands.group.lite_groups import LiteClientInfos, LiteLags, LiteOffsets
+from rmqadmin.commands.group.lite_topics import LiteTopicInfos, ParentTopicInfos
 from rmqadmin.core.servers.broker_answers import BrokerAnswer
 from rmqproto.bodies.lite import (
     ClientGroup,

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from rmqadmin.commands.metadata import export_configs, export_metadata, export_metrics
-from rmqadmin.commands.metadata.export_configs import ClusterScale
-from rmqadmin.commands.metadata.export_metadata import BrokerTables
-from rmqadmin.commands.metadata.export_metrics import Measured, MetricsRow
+from rmqadmin.commands.export import export_metrics, exports
+from rmqadmin.commands.export.export_metrics import Measured, MetricsRow
+from rmqadmin.commands.export.exports import BrokerTables, ClusterScale
 from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
@@ -38,7 +37,7 @@ def tables(content: dict[str, Any]) -> BrokerTables:
 @pytest.mark.parametrize("name", ["cluster.metadata.json", "topics.topic.json", "groups.subscriptionGroup.json"])
 def test_topics_and_groups_in_mqadmins_file(name: str) -> None:
     text, content = golden_file("exportMetadata", name)
-    assert in_any_order(fastjson_pretty(export_metadata._file([tables(content)], sum, content["exportTime"]))) == (
+    assert in_any_order(fastjson_pretty(exports._metadata_file([tables(content)], sum, content["exportTime"]))) == (
         in_any_order(text)
     )
 
@@ -46,11 +45,11 @@ def test_topics_and_groups_in_mqadmins_file(name: str) -> None:
 def test_configs_in_mqadmins_file() -> None:
     text, content = golden_file("exportConfigs", "ok.configs.json")
     configs = {
-        name: {key: values[key] for key in export_configs.KEYS if key in values}
+        name: {key: values[key] for key in exports.KEYS if key in values}
         for name, values in content["brokerConfigs"].items()
     }
     scale = ClusterScale(namesrv_count=1, master_count=1, slave_count=0)
-    assert in_any_order(fastjson_pretty(export_configs._file(configs, scale))) == in_any_order(text)
+    assert in_any_order(fastjson_pretty(exports._configs_file(configs, scale))) == in_any_order(text)
 
 
 def test_metrics_in_mqadmins_file() -> None:
@@ -79,7 +78,7 @@ def test_queues_of_several_masters_are_not_added_up_but_for_mqadmin() -> None:
         for addr in ("h:1", "h:2")
     ]
     for join, factor in ((max, 1), (sum, 2)):
-        content = export_metadata._file(two, join, 0)
+        content = exports._metadata_file(two, join, 0)
         topic = content["topicConfigTable"]["T"]
         assert (topic.read_queue_nums, topic.write_queue_nums) == (8 * factor, 4 * factor)
         assert content["subscriptionGroupTable"]["G"].retry_queue_nums == factor

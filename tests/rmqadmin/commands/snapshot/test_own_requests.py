@@ -18,7 +18,7 @@ from tests.support import servers
 from tests.support.replayed import Replayed
 from tests.support.servers import Server
 
-OWN = [entry for entry in ENTRIES if entry.noun in ("fault", "snapshot", "server")]
+OWN = [entry for entry in ENTRIES if entry.file == "server.testing_aids"]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 
-from rmqadmin.commands.check.check_ha import checked_set
+from rmqadmin.commands.checks import checked_set
 from rmqadmin.core.health.finding import Check, Grade
 from rmqadmin.core.health.ha_checks import behind_findings, controllers_findings, ha_findings, set_findings
 from rmqadmin.core.health.plugin_text import PluginState

@@ -1,0 +1,234 @@
+"""The program explains itself: manual pages, completions, response codes."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.cli import registry
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.manual.man_page import ManPage
+from rmqadmin.cli.manual.pages import command_page, program_page
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.parsing.command_tree import all_commands, describe
+from rmqadmin.cli.prompt.candidates import offer_line
+from rmqadmin.cli.prompt.remembered_names import remembered_names
+from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
+from rmqadmin.core.results import Result, Row, doc
+from rmqproto.codes import ResponseCode, response_name
+from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.java.whole_numbers import whole_number
+
+TEXT_WIDTH = 80
+"""Wider lines are hard to read."""
+
+
+class ManualRow(Row, frozen=True):
+    page: Annotated[str, doc("name of the page, as `man` knows it where it is installed", key=True)]
+    text: Annotated[str, doc("the page as plain text")]
+    roff: Annotated[str, doc("the page in the language of `man`", wide=True)]
+
+
+class Manual(Result, frozen=True):
+    """The page."""
+
+    row_type: ClassVar[type[Row]] = ManualRow
+    page: ManPage
+
+    def rows(self) -> Sequence[ManualRow]:
+        return [ManualRow(page=self.page.name, text="".join(self.page.text(TEXT_WIDTH)), roff=self.page.roff())]
+
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
+        return self.page.text(min(width or TEXT_WIDTH, TEXT_WIDTH))
+
+
+def man(
+    call: Call,
+    words: Annotated[
+        list[str] | None, Value.CHOICE, typer.Argument(metavar="[COMMAND]", help="Without it, the program's.")
+    ] = None,
+) -> Manual:
+    """Works without `man`; long pages go through the pager. With `man`, and the package's share/man on its path,
+    `man rmqadmin-topicRoute` shows the same.
+
+    Examples:
+      rmqadmin man
+      rmqadmin man topicRoute
+      rmqadmin man msg cat
+    """
+    if not words:
+        return Manual(program_page(all_commands()))
+    name = " ".join(words)
+    entry = registry.find(name)
+    if entry is None:
+        members = ", ".join(f"`rmqadmin man {member.name}`" for member in registry.group_members(name))
+        raise NotFoundError(f"there is no command {name!r}", hint=members or "`rmqadmin man` lists the commands.")
+    return Manual(command_page(describe(entry)))
+
+
+class Shell(Enum):
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+_FILES = {Shell.BASH: "rmqadmin.bash", Shell.ZSH: "_rmqadmin", Shell.FISH: "rmqadmin.fish"}
+
+
+class CompletionRow(Row, frozen=True):
+    shell: Annotated[str, doc("the shell", key=True)]
+    path: Annotated[str | None, doc("where the file was written; null if it was only shown")]
+    text: Annotated[str, doc("what the shell reads", wide=True)]
+
+
+class Completion(Result, frozen=True):
+    """The completion of one shell."""
+
+    row_type: ClassVar[type[Row]] = CompletionRow
+    row: CompletionRow
+
+    def rows(self) -> Sequence[CompletionRow]:
+        return [self.row]
+
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
+        return iter([self.row.text] if self.row.path is None else [f"{self.row.path}\n"])
+
+
+class OfferedWord(Row, frozen=True):
+    text: Annotated[str, doc("what can stand at the end of the line, in place of its last word", key=True)]
+    help: Annotated[str, doc("what it means")]
+
+
+class OfferedWords(Result, frozen=True):
+    """What can stand at the end of a line."""
+
+    row_type: ClassVar[type[Row]] = OfferedWord
+    words: list[OfferedWord]
+
+    def rows(self) -> Sequence[OfferedWord]:
+        return self.words
+
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
+        return (f"{word.text}\t{word.help}\n" for word in self.words)
+
+
+def completion(
+    call: Call,
+    shell: Annotated[Shell | None, typer.Argument(metavar="bash|zsh|fish", help="Whose completion.")] = None,
+    install: Annotated[
+        bool, typer.Option("--install", help="Write it where the shell looks for it, for this user.")
+    ] = False,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="LINE", help="What can stand at the end of this line: shells ask it.")
+    ] = None,
+) -> Completion | OfferedWords:
+    """Prints the completion, or writes it where the shell finds it in its next session. Names of topics and groups are
+    those that commands have seen: no server is asked.
+
+    Examples:
+      rmqadmin completion bash
+      rmqadmin completion fish --install
+    """
+    if at is not None:
+        found = offer_line(at, remembered_names)
+        return OfferedWords([OfferedWord(text=each.text, help=" ".join(each.told.split())) for each in found])
+    if shell is None:
+        raise UsageError("whose completion?", hint="bash, zsh or fish")
+    text = resources.files("rmqadmin.cli.shells").joinpath(_FILES[shell]).read_text()
+    if not install:
+        return Completion(CompletionRow(shell=shell.value, path=None, text=text))
+    path = _path(shell)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint=f"rmqadmin completion {shell.value} prints it.") from None
+    if shell is Shell.BASH:
+        call.notice(f"bash reads it with the package bash-completion; without it, by this line in ~/.bashrc: . {path}")
+    if shell is Shell.ZSH:
+        call.notice(f"zsh reads it with this line before compinit in ~/.zshrc: fpath+=({path.parent})")
+    return Completion(CompletionRow(shell=shell.value, path=str(path), text=text))
+
+
+def _path(shell: Shell) -> Path:
+    """Where the shell looks for a user's own completions. UsageError if there is no home directory."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise UsageError("there is no home directory to install it in", hint="leave out --install") from None
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share")
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return {
+        Shell.BASH: data / "bash-completion/completions/rmqadmin",
+        Shell.ZSH: data / "zsh/site-functions/_rmqadmin",
+        Shell.FISH: config / "fish/completions/rmqadmin.fish",
+    }[shell]
+
+
+class ExplanationRow(Row, frozen=True):
+    code: Annotated[int, doc("response code, as on the wire")]
+    name: Annotated[str, doc("its name", key=True)]
+    exit_code: Annotated[int, doc("exit status of rmqadmin for it")]
+    meaning: Annotated[str, doc("what it means")]
+    hint: Annotated[str, doc("what to do about it")]
+
+
+class Explanations(Result, frozen=True):
+    """What response codes mean."""
+
+    codes: list[int]
+    row_type: ClassVar[type[Row]] = ExplanationRow
+
+    def rows(self) -> Sequence[ExplanationRow]:
+        return [
+            ExplanationRow(
+                code=code,
+                name=response_name(code),
+                exit_code=exit_code_of(code),
+                meaning=EXPLANATIONS[code].meaning,
+                hint=EXPLANATIONS[code].hint,
+            )
+            for code in self.codes
+        ]
+
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
+        """Whole sentences for a single code, because a narrow table would cut them off."""
+        return _card(self.rows()[0], width) if len(self.codes) == 1 else None
+
+
+def _card(row: ExplanationRow, width: int | None) -> Iterator[str]:
+    parts = {f"{row.code} {row.name}, ": f"exit status {row.exit_code}", "  ": row.meaning, "  hint: ": row.hint}
+    for head, text in parts.items():
+        indent = " " * (len(head) - len(head.lstrip()) + 2)
+        lines = [head + text] if width is None else textwrap.wrap(head + text, width, subsequent_indent=indent)
+        yield from (f"{line}\n" for line in lines)
+
+
+def explain(
+    call: Call,
+    code: Annotated[
+        str | None, Value.CHOICE, typer.Argument(metavar="[CODE]", help="Number or name; without it, all codes.")
+    ] = None,
+) -> Explanations:
+    """Brokers and name servers answer with response codes; errors show them in brackets, with their names.
+
+    Examples:
+      rmqadmin explain 17
+      rmqadmin explain TOPIC_NOT_EXIST
+      rmqadmin -o json explain
+    """
+    if code is None:
+        return Explanations([int(known) for known in EXPLANATIONS])
+    wanted = code.strip().upper()
+    names = {name.name: int(name) for name in ResponseCode}
+    number = names.get(wanted, whole_number(wanted))
+    if number not in EXPLANATIONS:
+        raise NotFoundError(f"nothing is known about the response code {code!r}", hint="`rmqadmin explain` lists them.")
+    return Explanations([number])

@@ -1,0 +1,295 @@
+"""What users may do: first the noun ``acl``, then mqadmin's commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import (
+    Actions,
+    EveryReplica,
+    FromBroker,
+    IfExists,
+    Resources,
+    SourceIps,
+    Subject,
+    ToBroker,
+    UserName,
+    Verdict,
+    WhatActions,
+    WhatResource,
+)
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing_access import change_access, undoable_access
+from rmqadmin.cli.shared.copying import CopiedKind, copy_between
+from rmqadmin.core import targets
+from rmqadmin.core.access.acls import Acls, BrokerAcls, delete_acl_in_broker, plan_acl, wished_acl
+from rmqadmin.core.access.foretold import AskedAction, ForetoldAccess, access_question, foretell
+from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_grant, plan_revocation
+from rmqadmin.core.access.users import username_of
+from rmqadmin.core.changes import REPLACE, Changes, Step, all_keep, plan_each
+from rmqproto.access.resources import PolicyDecision
+from rmqproto.bodies.acl import AclInfo
+from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+def acl_ls(
+    call: Call,
+    user: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Only users with this in their names.")] = None,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    resource: Annotated[
+        str | None, typer.Option("--resource", metavar="TEXT", help="Only resources with this in their names.")
+    ] = None,
+) -> Acls:
+    """Each broker keeps its own ACL. Users without any entry are not shown.
+
+    Examples:
+      rmqadmin acl ls
+      rmqadmin acl ls alice -c DefaultCluster --resource Topic:
+    """
+    who = None if user is None else user.strip()
+    what = None if resource is None else resource.strip()
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    answers = call.answers.of(lambda addr: call.admin.acls(addr, who, what), addrs)
+    return Acls([BrokerAcls(addr, acls) for addr, acls in answers.items()])
+
+
+def acl_grant(
+    call: Call,
+    user: UserName,
+    action: WhatActions,
+    resource: WhatResource,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    source_ips: Annotated[
+        list[str] | None,
+        Value.NAME,
+        typer.Option("--from", metavar="ADDRESS", help="From this address or network; repeatable."),
+    ] = None,
+    is_denied: Annotated[bool, typer.Option("--deny", help="Deny it instead.")] = False,
+) -> Changes:
+    """Actions that the entry of this resource already allows stay allowed. If that entry denies, or is for other
+    addresses, it is replaced, after the user's name was typed, or with --yes; --dry-run shows both.
+
+    Examples:
+      rmqadmin acl grant alice Pub,Sub Topic:OrderTopic --dry-run
+      rmqadmin acl grant alice Sub 'Group:Order*' -c DefaultCluster --from 10.0.0.0/8
+    """
+    name, actions, what = username_of(user), parse_actions(action), parse_resource(resource)
+    decision = PolicyDecision.DENY if is_denied else PolicyDecision.ALLOW
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    steps = plan_each(
+        addrs, lambda addr: plan_grant(call.admin, addr, name, actions, what, decision, source_ips or None)
+    )
+    replaced = [step.target for step in steps if step.action == REPLACE]
+    if replaced and not call.dry_run:
+        call.confirm(f"This replaces the entry of {what} for {name} on {', '.join(replaced)}.", name)
+    return undoable_access(call, steps)
+
+
+def acl_revoke(
+    call: Call,
+    user: UserName,
+    action: WhatActions,
+    resource: WhatResource,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    if_exists: IfExists = False,
+) -> Changes:
+    """Removes actions from the entry of exactly this resource; All removes the entry itself. Broader entries still
+    apply: `acl can` says which one then decides.
+
+    Examples:
+      rmqadmin acl revoke alice Pub Topic:OrderTopic --dry-run
+      rmqadmin acl revoke alice All Topic:OrderTopic -c DefaultCluster --if-exists --yes
+    """
+    name, actions, what = username_of(user), parse_actions(action), parse_resource(resource)
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: plan_revocation(call.admin, addr, name, actions, what))
+    if all_keep(steps) and not if_exists:
+        raise NotFoundError(
+            f"{name} has no entry of {what} with such an action", hint=f"`rmqadmin acl ls {name}` lists them."
+        )
+    if not call.dry_run and not all_keep(steps):
+        call.confirm(f"This takes {action} of {what} from {name} on {counted(len(addrs), 'broker')}.", name)
+    return undoable_access(call, steps)
+
+
+def acl_can(
+    call: Call,
+    user: UserName,
+    action: Annotated[
+        AskedAction, Value.ACTION, typer.Argument(metavar="ACTION", case_sensitive=False, help="One action.")
+    ],
+    resource: Annotated[
+        str, Value.RESOURCE, typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name.")
+    ],
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    source: Annotated[
+        str | None,
+        Value.NAME,
+        typer.Option("--from", metavar="ADDRESS", help="The user's address, as the broker sees it."),
+    ] = None,
+) -> ForetoldAccess:
+    """Computed from each broker's users, policies and settings; nothing is tried. Apache's brokers decide alike.
+    Actions: Pub, Sub, Create, Update, Delete, Get, List. Exit status 0: every broker says yes. 1: one does not.
+
+    Examples:
+      rmqadmin acl can alice Pub Topic:OrderTopic
+      rmqadmin acl can alice Sub Group:OrderGroup -c DefaultCluster --from 10.0.0.5
+    """
+    question = access_question(user, action, resource, source)
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    return ForetoldAccess(targets.ask_each(lambda addr: foretell(call.admin, addr, question), addrs))
+
+
+def list_acl(
+    call: Call,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    subject: Annotated[
+        str | None, typer.Option("-s", "--subject", metavar="TEXT", help="Only subjects with this in their names.")
+    ] = None,
+    resource: Annotated[
+        str | None, typer.Option("-r", "--resource", metavar="TEXT", help="Only resources with this in their names.")
+    ] = None,
+) -> Acls:
+    """With -c, asks every master of the cluster. Users without any ACL are not shown.
+
+    Examples:
+      rmqadmin listAcl -b 127.0.0.1:10911
+      rmqadmin listAcl -c DefaultCluster -s alice -r Topic:
+    """
+    who = None if subject is None else subject.strip()
+    what = None if resource is None else resource.strip()
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    answers = call.answers.of(lambda addr: call.admin.acls(addr, who, what), addrs)
+    return Acls([BrokerAcls(addr, acls) for addr, acls in answers.items()])
+
+
+def get_acl(call: Call, subject: Subject, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Acls:
+    """With -c, asks every master of the cluster. Each broker keeps its own ACL.
+
+    Examples:
+      rmqadmin getAcl -b 127.0.0.1:10911 -s User:alice
+      rmqadmin getAcl -c DefaultCluster -s User:alice --output wide
+    """
+    who = subject.strip()
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    answers = call.answers.of(lambda addr: call.admin.acl(addr, who), addrs)
+    return Acls([BrokerAcls(addr, [acl] if acl else []) for addr, acl in answers.items()])
+
+
+def create_acl(
+    call: Call,
+    subject: Subject,
+    resources: Resources,
+    actions: Actions,
+    decision: Verdict,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    source_ip: SourceIps = None,
+) -> Changes:
+    """Adds one entry for each resource. It replaces an entry that the user has for the same resource; other entries
+    stay.
+
+    Examples:
+      rmqadmin createAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic -a Pub,Sub -d Allow
+      rmqadmin createAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
+    """
+    admin = call.admin
+    wished = wished_acl(subject.strip(), resources, actions, decision, source_ip)
+    addrs = targets.replicas(admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: plan_acl(admin, addr, wished, admin.create_acl))
+    return change_access(call, steps, lambda done: "".join(f"create acl to {addr} success.\n" for addr in done))
+
+
+def update_acl(
+    call: Call,
+    subject: Subject,
+    resources: Resources,
+    actions: Actions,
+    decision: Verdict,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    source_ip: SourceIps = None,
+) -> Changes:
+    """Sets one entry for each resource; the entries of other resources stay. Brokers treat it as createAcl.
+
+    Examples:
+      rmqadmin updateAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic -a Pub,Sub -d Allow
+      rmqadmin updateAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
+    """
+    admin = call.admin
+    wished = wished_acl(subject.strip(), resources, actions, decision, source_ip)
+    addrs = targets.replicas(admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: plan_acl(admin, addr, wished, admin.update_acl))
+    return change_access(call, steps, lambda done: "".join(f"update acl to {addr} success.\n" for addr in done))
+
+
+def delete_acl(
+    call: Call,
+    subject: Subject,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    resource: Annotated[
+        str | None,
+        Value.NAME,
+        typer.Option("-r", "--resources", metavar="TYPE:NAME", help="The entry of this resource only."),
+    ] = None,
+) -> Changes:
+    """The user stays. Each broker keeps its own ACL.
+
+    Examples:
+      rmqadmin deleteAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic
+      rmqadmin deleteAcl -b 127.0.0.1:10911 -s User:alice --dry-run
+    """
+    admin, who = call.admin, subject.strip()
+    what = None if resource is None else resource.strip()
+    addrs = targets.replicas(admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: delete_acl_in_broker(admin, addr, who, what))
+    if not call.dry_run:
+        scope = "the ACL" if what is None else f"the entry {what} of the ACL"
+        call.confirm(f"This deletes {scope} of {who} from {counted(len(steps), 'broker')}.", who)
+    return change_access(call, steps, lambda done: "".join(f"delete acl to {addr} success.\n" for addr in done))
+
+
+def copy_acl(
+    call: Call,
+    from_broker: FromBroker,
+    to_broker: ToBroker,
+    subjects: Annotated[
+        str | None, Value.NAME, typer.Option("-s", "--subjects", metavar="User:NAME,...", help="These subjects only.")
+    ] = None,
+) -> Changes:
+    """The users must exist on the other broker: use copyUser first. Entries of other resources stay there.
+
+    Examples:
+      rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run
+      rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 -s User:alice
+    """
+    return copy_between(call, _ACL, from_broker, to_broker, subjects)
+
+
+def _plan(admin: AdminClient, addr: str, acl: AclInfo) -> Step:
+    act = admin.create_acl if admin.acl(addr, acl.subject) is None else admin.update_acl
+    return plan_acl(admin, addr, acl, act, target=f"{addr} {acl.subject}")
+
+
+_ACL: CopiedKind[AclInfo] = CopiedKind(
+    noun="ACL",
+    noun_of_one="ACL of",
+    name_of=lambda acl: acl.subject,
+    all=lambda admin, addr: admin.acls(addr),
+    one=lambda admin, addr, subject: admin.acl(addr, subject),
+    plan=_plan,
+)

@@ -1,0 +1,293 @@
+"""Contexts, by which clusters have names, and the settings of this program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated, ClassVar
+
+import msgspec
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.context_options import ContextOptions, OneContext
+from rmqadmin.cli.options.context_words import Confirm, Yes
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.output.output_format import Color, parse_format
+from rmqadmin.core.contexts.checks import ContextChecks, check_context
+from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ContextSettings, setting_text
+from rmqadmin.core.contexts.context_rows import Contexts, all_contexts, context_row
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.contexts.effective_rows import EffectiveRow, effective_rows
+from rmqadmin.core.contexts.permission import ChangePermission
+from rmqadmin.core.contexts.settings import FileSettings, config_path, name_in_use
+from rmqadmin.core.contexts.settings_file import read_settings
+from rmqadmin.core.results import Result, Row, doc
+from rmqproto.errors import NotFoundError, UsageError
+
+
+def context_ls(call: Call) -> Contexts:
+    """A context names a cluster: its addresses, how to reach it, and what must not happen to it by mistake.
+
+    Examples:
+      rmqadmin context ls
+      rmqadmin -o name context ls
+    """
+    found = all_contexts(ContextStore())
+    if not found.found:
+        call.notice("there is no context yet; to add one: rmqadmin context add NAME -n HOST:PORT")
+    return found
+
+
+def context_use(
+    call: Call,
+    name: Annotated[
+        str, Value.CONTEXT, typer.Argument(metavar="CONTEXT|-|none", help="-: the one before. none: no context.")
+    ],
+) -> Contexts:
+    """Applies from now on, in every shell. RMQADMIN_CONTEXT chooses a context for one shell, --context for one command.
+
+    Examples:
+      rmqadmin context use dev
+      rmqadmin context use -
+      rmqadmin context use none
+    """
+    store = ContextStore()
+    chosen = store.use(name)
+    call.context_chosen(NO_CONTEXT if chosen is None else chosen.name)
+    if chosen is None:
+        call.notice("no context is in use now")
+    return Contexts([] if chosen is None else [context_row(store, chosen)])
+
+
+def context_add(
+    call: Call,
+    name: Annotated[str, Value.NAME, typer.Argument(metavar="NAME", help="Letters, digits, _ . and -.")],
+    options: ContextOptions,
+    use: Annotated[bool, typer.Option("--use", help="Use it at once.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Keep a context of that name.")] = False,
+) -> Contexts:
+    """Each context has its own file. It holds no keys, only where they are.
+
+    Examples:
+      rmqadmin context add dev -n 127.0.0.1:9876 --use
+      rmqadmin context add live -n '10.0.0.1:9876;10.0.0.2:9876' -c DefaultCluster --protected --color red
+      rmqadmin context add audit -n 10.0.0.1:9876 --read-only -ak env:AUDIT_KEY -sk file:/run/secrets/audit
+    """
+    if options.namesrv_addr is None:
+        raise UsageError(
+            "Missing required option: -n/--namesrvAddr", hint="The name servers of the cluster: -n 127.0.0.1:9876."
+        )
+    store = ContextStore()
+    is_there = if_not_exists and name in store.names()
+    added = store.load(name) if is_there else store.add(name, options.values())
+    if use:
+        store.use(name)
+        call.context_chosen(name)
+    return Contexts([context_row(store, added)])
+
+
+class ContextSettingRow(Row, frozen=True):
+    setting: Annotated[str, doc("name of the setting, as in the file", key=True)]
+    value: Annotated[str, doc("its value; of a key, where it is", vital=True)]
+    line: Annotated[int | None, doc("line of the file; null for what is so without a word", wide=True)]
+
+
+class ContextShownRow(Row, frozen=True):
+    context: Annotated[str, doc("name of the context")]
+    in_use: Annotated[bool, doc("whether commands use it that name none")]
+    path: Annotated[str, doc("its file")]
+
+
+class ContextShown(Result, frozen=True):
+    """One context's settings."""
+
+    row_type: ClassVar[type[Row]] = ContextSettingRow
+    context: Context
+    in_use: bool
+
+    def rows(self) -> Sequence[ContextSettingRow]:
+        return [
+            ContextSettingRow(setting=key, value=setting_text(value), line=self.context.lines.get(key))
+            for key, value in msgspec.structs.asdict(self.context.settings).items()
+            if value is not None
+        ]
+
+    def summary(self) -> ContextShownRow:
+        return ContextShownRow(context=self.context.name, in_use=self.in_use, path=str(self.context.path))
+
+
+def context_show(
+    call: Call,
+    name: Annotated[
+        str | None,
+        Value.CONTEXT,
+        typer.Argument(metavar="[CONTEXT]", help="Name of the context; without it, the one in force."),
+    ] = None,
+) -> ContextShown:
+    """Shows what the context's file says. `config show` says what is in force, and where it comes from.
+
+    Examples:
+      rmqadmin context show
+      rmqadmin context show live
+    """
+    store = ContextStore()
+    found = call.settings.context if name is None else store.load(name)
+    if found is None:
+        raise NotFoundError("no context is in use", hint="rmqadmin context use NAME, or give a name here.")
+    return ContextShown(found, found.name == name_in_use(store))
+
+
+def context_edit(
+    call: Call,
+    name: OneContext,
+    options: ContextOptions,
+    unset: Annotated[
+        list[str] | None,
+        Value.NAME,
+        typer.Option("--unset", metavar="SETTING", help="Remove this setting. Repeatable."),
+    ] = None,
+) -> Contexts:
+    """Comments stay. Without options, opens the file in $VISUAL or $EDITOR, and keeps the result if it is valid.
+
+    Examples:
+      rmqadmin context edit live --color magenta --timeout 10
+      rmqadmin context edit live --no-protected --unset color
+    """
+    store, values = ContextStore(), options.values()
+    taken = frozenset(unset or ())
+    for key in taken:
+        if key not in ContextSettings.__struct_fields__:
+            there = ", ".join(ContextSettings.__struct_fields__)
+            raise UsageError(f"--unset {key}: there is no such setting", hint=f"There are: {there}.")
+    changed = store.change(name, values, taken) if values or taken else _edited(call, store, name)
+    return Contexts([context_row(store, changed)])
+
+
+def _edited(call: Call, store: ContextStore, name: str) -> Context:
+    from rmqadmin.cli.shared.editor import edit
+
+    text = store.read_text(name)
+    if not sys.stdin.isatty():
+        raise UsageError("an editor needs a terminal", hint="`rmqadmin context edit --help` lists the options.")
+    return edit(text, store.path(name), lambda written: store.replace_text(name, written), call.notice)
+
+
+def context_validate(
+    call: Call,
+    names: Annotated[
+        list[str] | None, Value.CONTEXT, typer.Argument(metavar="[CONTEXT]...", help="Default: all of them.")
+    ] = None,
+    connect: Annotated[bool, typer.Option("--connect", help="Also ask every name server and broker.")] = False,
+) -> ContextChecks:
+    """Checks the file, where the keys are, and whether certificates and keys match. With --connect, also checks whether
+    all name servers answer, whether the cluster exists, and whether each broker can be reached at the address it
+    advertises. Exit status 1 if anything fails.
+
+    Examples:
+      rmqadmin context validate
+      rmqadmin context validate live --connect
+    """
+    store = ContextStore()
+    wanted = names or store.names()
+    if not wanted:
+        call.notice("there is no context yet")
+    return ContextChecks([row for name in wanted for row in check_context(store, name, connect=connect)])
+
+
+class RemovedContextRow(Row, frozen=True):
+    context: Annotated[str, doc("name of the context that is gone", key=True)]
+    path: Annotated[str, doc("the file that it was kept in")]
+
+
+class RemovedContext(Result, frozen=True):
+    """The context that was removed."""
+
+    row_type: ClassVar[type[Row]] = RemovedContextRow
+    removed: RemovedContextRow
+
+    def rows(self) -> Sequence[RemovedContextRow]:
+        return [self.removed]
+
+
+def context_rm(call: Call, name: OneContext, confirm: Confirm = None, yes: Yes = False) -> RemovedContext:
+    """Removes its file; nothing happens to its cluster. If it was in use, no context is in use afterwards. On a
+    terminal its name must be typed; that of a protected context also with --yes, or given with --confirm.
+
+    Examples:
+      rmqadmin context rm dev --yes
+    """
+    store = ContextStore()
+    context = None
+    with suppress(UsageError):  # an invalid file protects nothing, and can be removed
+        context = store.load(name)
+    if context is not None and context.settings.protected:
+        ChangePermission(lambda _: [context], is_unlocked=True, confirmed=confirm, ask_name=call.ask_name).check()
+    elif not yes and name in store.names():
+        call.confirm_local(f"This removes {store.path(name)}.", name, is_said=confirm == name)
+    was_in_use = name == store.name_in_use()
+    store.remove(name)
+    if was_in_use:
+        call.context_chosen(NO_CONTEXT)
+        call.notice("no context is in use now")
+    return RemovedContext(RemovedContextRow(context=name, path=str(store.path(name))))
+
+
+class EffectiveConfig(Result, frozen=True):
+    """The settings in force."""
+
+    row_type: ClassVar[type[Row]] = EffectiveRow
+    found: list[EffectiveRow]
+
+    def rows(self) -> Sequence[EffectiveRow]:
+        return self.found
+
+
+def config_show(
+    call: Call,
+    origin: Annotated[bool, typer.Option("--origin", help="Also show where each setting comes from.")] = False,
+) -> EffectiveConfig:
+    """Shows the settings that a command with the same options would use. Options come first, then the environment, then
+    the context, then the settings file (config.toml). Keys are not shown, only where they are.
+
+    Examples:
+      rmqadmin config show --origin
+      rmqadmin config show --origin --context live --timeout 20
+    """
+    return EffectiveConfig(effective_rows(call.settings, with_origin=origin))
+
+
+class ConfigFileRow(Row, frozen=True):
+    path: Annotated[str, doc("the file", key=True)]
+    exists: Annotated[bool, doc("whether it is there; it need not be")]
+    settings: Annotated[list[str], doc("the settings that it has")]
+
+
+class ConfigFile(Result, frozen=True):
+    """The file of settings."""
+
+    row_type: ClassVar[type[Row]] = ConfigFileRow
+    file: ConfigFileRow
+
+    def rows(self) -> Sequence[ConfigFileRow]:
+        return [self.file]
+
+
+def config_validate(call: Call) -> ConfigFile:
+    """Reports what is wrong in config.toml, with file, line and the nearest valid name; the status is then 2.
+    `context validate` does this for contexts.
+
+    Examples:
+      rmqadmin config validate
+    """
+    path = config_path()
+    try:
+        found = read_settings(path, FileSettings)
+    except FileNotFoundError:
+        return ConfigFile(ConfigFileRow(path=str(path), exists=False, settings=[]))
+    if found.settings.output is not None:
+        parse_format(found.settings.output, f"{path}:{found.lines['output']}")
+    if found.settings.color is not None and found.settings.color not in set(Color):
+        raise UsageError(f"{path}:{found.lines['color']}: color must be one of {', '.join(Color)}")
+    return ConfigFile(ConfigFileRow(path=str(path), exists=True, settings=list(found.lines)))

@@ -1,0 +1,209 @@
+"""What brokers keep in RocksDB: its tables as JSON, and whether its queues are those of the files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import msgspec
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster, TrueFalse
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.core.metadata.rocksdb_tables import TableEntries, TableKind, read_table
+from rmqadmin.core.results import Result, Row, doc, some_failed
+from rmqadmin.core.user_files import write_file
+from rmqproto.bodies.master import RocksDbProgress
+from rmqproto.errors import StorageError, UsageError
+from rmqproto.times import time_range
+
+STATUSES = ("equal", "not equal", "under way", "error")
+"""Names for the values of ``CheckRocksdbCqWriteResult.CheckStatus``."""
+
+_ERROR = 3
+_MONTH = "-30d"
+
+
+class QueueCheckRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    broker_addr: Annotated[str, doc("address of its master", wide=True)]
+    status: Annotated[str, doc("under way: the broker writes to its log what it finds; or equal, not equal, error")]
+    detail: Annotated[str | None, doc("what the broker says about it", sparse=True)]
+
+
+class CheckedBroker(msgspec.Struct, frozen=True):
+    broker_name: str
+    broker_addr: str
+    progress: RocksDbProgress
+
+
+class QueueChecks(Result, frozen=True):
+    """What brokers answer: they go on comparing."""
+
+    row_type: ClassVar[type[Row]] = QueueCheckRow
+    found: list[CheckedBroker]
+
+    def rows(self) -> Sequence[QueueCheckRow]:
+        return [
+            QueueCheckRow(
+                broker_name=one.broker_name,
+                broker_addr=one.broker_addr,
+                status=STATUSES[one.progress.check_status]
+                if 0 <= one.progress.check_status < len(STATUSES)
+                else str(one.progress.check_status),
+                detail=one.progress.check_result,
+            )
+            for one in self.found
+        ]
+
+    def mqadmin_text(self) -> str:
+        return "".join(
+            f"{one.broker_name} check error, please check log... errInfo: {one.progress.check_result}"
+            if one.progress.check_status == _ERROR
+            else f"{one.broker_name} check doing, please wait and get the result from log... \n"
+            for one in self.found
+        )
+
+    def problem(self) -> str | None:
+        said = [one.progress for one in self.found]
+        return some_failed([str(one.check_result) if one.check_status == _ERROR else None for one in said], "broker")
+
+
+def check_rocksdb_cq_write_progress(
+    call: Call,
+    cluster: EveryMaster = None,
+    topic: Annotated[str, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")] = "",
+    check_from: Annotated[
+        str,
+        Value.NUMBER,
+        typer.Option("-cf", "--checkFrom", metavar="TIME", help="Messages stored at or after this time."),
+    ] = _MONTH,
+) -> QueueChecks:
+    """The brokers write the result to their logs. mqadmin asks the brokers of all clusters.
+
+    Examples:
+      rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster
+      rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster -t OrderTopic -cf -1d
+    """
+    from_ms = time_range(check_from, None, call.now_ms(), "-cf", tell=call.notice).begin_ms or 0
+    brokers = targets.named_cluster(call.admin, cluster)
+    names = {broker.master_addr: broker.broker_name for broker in brokers if broker.master_addr}
+    answers = call.answers.of(lambda addr: call.admin.check_rocksdb_queues(addr, topic.strip(), from_ms), names)
+    return QueueChecks([CheckedBroker(names[addr], addr, said) for addr, said in answers.items()])
+
+
+_LOCAL = "Use [local mode] load rocksdb to print or export file \n"
+_RPC = "Use [rpc mode] call {} to export to json file \n"
+
+
+def rocks_dbconfig_to_json(
+    call: Call,
+    config_type: Annotated[
+        str | None,
+        Value.NAME,
+        typer.Option(
+            "-t", "--configType", metavar="NAME;...", help="topics, subscriptionGroups, consumerOffsets. Default: all."
+        ),
+    ] = None,
+    broker_addr: BrokerAddr = None,
+    cluster: Annotated[
+        str | None,
+        Value.CLUSTER,
+        typer.Option("-c", "--cluster", metavar="CLUSTER", help="All masters of this cluster."),
+    ] = None,
+    config_path: Annotated[
+        str | None,
+        Value.FILE,
+        typer.Option("-p", "--configPath", metavar="DIR", help="Read the tables in this folder instead."),
+    ] = None,
+    export_file: Annotated[
+        str | None,
+        Value.FILE,
+        typer.Option("-e", "--exportFile", metavar="FILE", help="With -p: write them to this file."),
+    ] = None,
+    json_enable: Annotated[
+        TrueFalse,
+        typer.Option("-j", "--jsonEnable", case_sensitive=False, help="With -p and --output mqadmin: as JSON."),
+    ] = TrueFalse.TRUE,
+) -> Changes | TableEntries:
+    """With -b or -c, each broker writes JSON files next to its tables, on its own disk (brokers from 5.3.2 on). With
+    -p, this command reads one table of a stopped broker or of a copy; that needs the extra rocksdb.
+
+    Examples:
+      rmqadmin rocksDBConfigToJson -c DefaultCluster -t topics
+      rmqadmin rocksDBConfigToJson -b 127.0.0.1:10911 --dry-run
+      rmqadmin rocksDBConfigToJson -p /data/store/config -t topics -e topics.json
+    """
+    kinds = _kinds(config_type)
+    if config_path is not None and broker_addr is None and cluster is None:
+        if config_type is None or len(kinds) != 1:
+            raise UsageError("local mode Invalid args, please input configType", hint="Give one table: -t topics.")
+        entries = read_table(config_path.strip(), kinds[0])
+        table = TableEntries(kinds[0], entries, json_enable is TrueFalse.FALSE, _LOCAL)
+        if export_file is not None and not call.dry_run:
+            _write(Path(export_file.strip()), table.json_text())
+            call.notice(f"written to {export_file.strip()}")
+        return table
+    if broker_addr is None and cluster is None:
+        cluster = targets.only_cluster(call.admin.cluster_info())
+    addrs = targets.masters(call.admin, broker_addr, cluster)
+    steps = [Step(addr, "export", [], partial(call.admin.export_rocksdb_tables, addr, kinds)) for addr in addrs]
+    rows = carry_out(steps, dry_run=call.dry_run)
+    head = _RPC.format("broker" if cluster is None else "all brokers in cluster")
+    return Changes(rows, None if call.dry_run else f"{head}broker export done.")
+
+
+def _kinds(text: str | None) -> list[TableKind]:
+    if text is None:
+        return list(TableKind)
+    known = {kind.lower(): kind for kind in TableKind}
+    names = [part.strip() for part in text.split(";") if part.strip()]
+    wrong = [name for name in names if name.lower() not in known]
+    if wrong or not names:
+        raise UsageError(
+            f"Invalid configType: {text} please input topics/subscriptionGroups/consumerOffsets",
+            hint="Several are separated by semicolons.",
+        )
+    return [known[name.lower()] for name in names]
+
+
+def _write(file: Path, text: str) -> None:
+    """Writes the file. An existing file is kept as FILE.bak, as mqadmin does."""
+    try:
+        if file.exists():
+            os.replace(file, file.with_name(file.name + ".bak"))
+    except OSError as error:
+        raise StorageError(f"cannot write {file}: {error.strerror}") from None
+    write_file(file, text.encode())
+
+
+def export_metadata_in_rocks_db(
+    call: Call,
+    path: Annotated[
+        str, Value.FILE, typer.Option("-p", "--path", metavar="DIR", help="The folder of the tables: store/config.")
+    ],
+    config_type: Annotated[
+        str, Value.CHOICE, typer.Option("-t", "--configType", metavar="topics|subscriptionGroups", help="Which table.")
+    ],
+    json_enable: Annotated[
+        TrueFalse, typer.Option("-j", "--jsonEnable", case_sensitive=False, help="With --output mqadmin: as JSON.")
+    ] = TrueFalse.FALSE,
+) -> TableEntries:
+    """Asks no server. The broker must be stopped, or the folder must be a copy. Needs the extra rocksdb.
+
+    Examples:
+      rmqadmin exportMetadataInRocksDB -p /data/store/config -t topics
+      rmqadmin -o json exportMetadataInRocksDB -p /data/store/config -t subscriptionGroups
+    """
+    kind = {name.lower(): name for name in (TableKind.TOPICS, TableKind.GROUPS)}.get(config_type.strip().lower())
+    if kind is None:
+        raise UsageError(
+            f"Invalid config type={config_type}, Options: topics,subscriptionGroups", hint="Give one of the two."
+        )
+    return TableEntries(kind, read_table(path.strip(), kind), json_enable is TrueFalse.FALSE)

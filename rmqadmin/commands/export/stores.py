@@ -1,0 +1,171 @@
+"""Store directories of stopped brokers: what they hold, whether it is sound, what a start would change."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LONG, ShowAll
+from rmqadmin.cli.options.store_options import StoreDir
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.core.progress import BytesDone
+from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
+from rmqadmin.core.stores.dumps.index_dump import DumpedIndex, index_rows
+from rmqadmin.core.stores.dumps.log_dump import DumpedLog, log_rows
+from rmqadmin.core.stores.dumps.queue_dump import DumpedQueues, queue_rows
+from rmqadmin.core.stores.dumps.table_dump import DumpedCheckpoints, DumpedTables, checkpoint_rows, table_rows
+from rmqadmin.core.stores.dumps.timer_dump import DumpedTimers, DumpedWheel, timer_rows, wheel_rows
+from rmqadmin.core.stores.inspected import InspectedQueues, InspectedTopics, inspected_queues, inspected_topics
+from rmqadmin.core.stores.inspected_files import InspectedFiles, inspected_files
+from rmqadmin.core.stores.inspected_groups import InspectedGroups, inspected_groups
+from rmqadmin.core.stores.planned import StartPlan, start_plan
+from rmqadmin.core.stores.surveyed import surveyed
+from rmqadmin.core.stores.verified import VerifiedStore, verified
+from rmqadmin.core.system_names import is_made_by_brokers
+from rmqproto.errors import UsageError
+
+
+def store_inspect(
+    call: Call,
+    directory: StoreDir,
+    queues: Annotated[bool, typer.Option("--queues", help="A row for each queue, with its offsets.")] = False,
+    groups: Annotated[bool, typer.Option("--groups", help="A row for each group and topic, with its lag.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="A row for each file.")] = False,
+    show_all: ShowAll = False,
+) -> InspectedTopics | InspectedQueues | InspectedGroups | InspectedFiles:
+    """Shows who wrote the store and how it was left, where its log begins and ends, topics and queues with their
+    offsets and times, index, tables, messages that wait for their time, and disk use. Only reads; a broker may run on
+    it.
+
+    Examples:
+      rmqadmin store inspect /data/store
+      rmqadmin -o json store inspect /data/store --queues
+      rmqadmin store inspect /data/store --groups
+    """
+    if queues + groups + files > 1:
+        raise UsageError("--queues, --groups and --files are three tables", hint="Ask for one of them.")
+    found = surveyed(directory, call.notice)
+    if groups:
+        return inspected_groups(found)
+    if files:
+        return inspected_files(found)
+    if queues:
+        return inspected_queues(found)
+    return inspected_topics(
+        found, lambda topics: call.without_systems_own(topics, is_made_by_brokers, "topics", show_all=show_all)
+    )
+
+
+def store_verify(
+    call: Call,
+    directory: StoreDir,
+    all_findings: Annotated[bool, typer.Option("--all", help="Also show notes: worth knowing, but not wrong.")] = False,
+) -> VerifiedStore:
+    """Reads the commit log once, and checks everything derived from it: consume queues, index, timers, tables. Each
+    finding says where it is, what is lost, and what a start of rmqserver and of Apache's broker would do about it.
+    Writes nothing and locks nothing. Ends with status 7 if there are errors or warnings.
+
+    Examples:
+      rmqadmin store verify /data/store
+      rmqadmin -o json store verify /data/store --all
+    """
+    line = BytesDone(call.status)
+    try:
+        return verified(surveyed(directory, call.notice), line, shows_notes=all_findings)
+    finally:
+        line.clear()
+
+
+class StorePart(StrEnum):
+    LOG = "log"
+    QUEUE = "queue"
+    INDEX = "index"
+    TIMERS = "timers"
+    WHEEL = "wheel"
+    CHECKPOINT = "checkpoint"
+    TABLES = "tables"
+
+
+_BOUNDS = {
+    StorePart.LOG: ("begin", "end", "topic", "queue_id"),
+    StorePart.QUEUE: ("begin", "end", "topic", "queue_id"),
+    StorePart.INDEX: ("begin", "end"),
+    StorePart.TIMERS: ("begin", "end"),
+    StorePart.WHEEL: ("begin", "end"),
+    StorePart.CHECKPOINT: (),
+    StorePart.TABLES: ("table",),
+}
+
+
+def store_dump(
+    call: Call,
+    directory: StoreDir,
+    part: Annotated[StorePart, typer.Argument(metavar="PART", help=f"One of {', '.join(StorePart)}.")],
+    begin: Annotated[
+        int | None, LONG, typer.Option("--from", metavar="OFFSET", min=0, help="From this offset on.")
+    ] = None,
+    end: Annotated[
+        int | None, LONG, typer.Option("--to", metavar="OFFSET", min=0, help="Up to this offset, not included.")
+    ] = None,
+    limit: Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="Stop after N rows.")] = None,
+    topic: Annotated[
+        str | None, Value.TOPIC, typer.Option("--topic", metavar="TOPIC", help="With log and queue: this topic only.")
+    ] = None,
+    queue_id: Annotated[
+        int | None,
+        Value.QUEUE,
+        typer.Option("--queue", metavar="QUEUE", min=0, help="With log and queue: this queue only."),
+    ] = None,
+    table: Annotated[
+        str | None, Value.FILE, typer.Option("--table", metavar="FILE", help="With tables: this file only.")
+    ] = None,
+) -> DumpedLog | DumpedQueues | DumpedIndex | DumpedTimers | DumpedWheel | DumpedCheckpoints | DumpedTables:
+    """PART is log (records of the commit log), queue (units of consume queues), index (its entries), timers (units of
+    the timer log), wheel (slots of the timer wheel), checkpoint (fields of both checkpoints), or tables (entries below
+    config/). --from and --to are offsets of that part: log offsets of log and index, queue offsets of queue, timer log
+    positions of timers, ms since the epoch of wheel. Damaged entries are shown in their places, with what is wrong with
+    them. Only reads.
+
+    Examples:
+      rmqadmin store dump /data/store log --limit 20
+      rmqadmin -o jsonl store dump /data/store log --topic OrderTopic --from 1048576
+      rmqadmin store dump /data/store queue --topic OrderTopic --queue 3
+      rmqadmin store dump /data/store tables --table topics.json
+    """
+    window = DumpWindow(begin, end, topic, queue_id, table)
+    window.refuse_unused(part, *_BOUNDS[part])
+    found = surveyed(directory, call.notice)
+    match part:
+        case StorePart.LOG:
+            return DumpedLog(DumpedRows(log_rows(found, window, call.notice), limit))
+        case StorePart.QUEUE:
+            return DumpedQueues(DumpedRows(queue_rows(found, window), limit))
+        case StorePart.INDEX:
+            return DumpedIndex(DumpedRows(index_rows(found, window), limit))
+        case StorePart.TIMERS:
+            return DumpedTimers(DumpedRows(timer_rows(found, window), limit))
+        case StorePart.WHEEL:
+            return DumpedWheel(DumpedRows(wheel_rows(found, window), limit))
+        case StorePart.CHECKPOINT:
+            return DumpedCheckpoints(DumpedRows(checkpoint_rows(found), limit))
+        case StorePart.TABLES:
+            return DumpedTables(DumpedRows(table_rows(found, window), limit))
+
+
+def store_start_plan(call: Call, directory: StoreDir) -> StartPlan:
+    """A broker recovers its store when it starts; this shows what that would change, and what would be lost. Runs the
+    server's own recovery and keeps its changes in a temporary file: the store is only read. To recover a store, start
+    its broker; copy the store first.
+
+    Examples:
+      rmqadmin store start-plan /data/store
+      rmqadmin -o json store start-plan /data/store
+    """
+    line = BytesDone(call.status)
+    try:
+        return start_plan(surveyed(directory, call.notice), lambda: line("trying a start", 0, 0))
+    finally:
+        line.clear()

@@ -1,0 +1,269 @@
+"""Groups are created, changed and deleted. Settings that are not given stay as they are; ``--replace`` resets them to
+their defaults, as mqadmin does."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import (
+    LONG,
+    BrokerAddr,
+    ClusterName,
+    GroupName,
+    ListFile,
+    Replace,
+    TrueFalse,
+    as_bool,
+)
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing import change
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, Step, all_keep, differences, plan_each
+from rmqadmin.core.config_lists import GROUPS, plan_list, read_entries
+from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_topics_of_group, letters_lost, plan_group
+from rmqadmin.core.groups.group_config import group_config_text
+from rmqadmin.core.known_fields import check_nested
+from rmqadmin.core.topics.topic_config import parse_attributes
+from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
+from rmqproto.bodies.popping import RequestMode
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import NotFoundError, RefusedError, UsageError
+from rmqproto.wording import counted
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+def _flag(*names: str, help: str) -> Any:
+    return typer.Option(*names, case_sensitive=False, help=help)
+
+
+def update_sub_group(
+    call: Call,
+    group_name: GroupName,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    consume_enable: Annotated[
+        TrueFalse | None, _flag("-s", "--consumeEnable", help="Whether it may consume. New: true.")
+    ] = None,
+    consume_from_min_enable: Annotated[
+        TrueFalse | None, _flag("-m", "--consumeFromMinEnable", help="Whether it may begin at the first message.")
+    ] = None,
+    consume_broadcast_enable: Annotated[
+        TrueFalse | None, _flag("-d", "--consumeBroadcastEnable", help="Whether it may broadcast. New: false.")
+    ] = None,
+    consume_message_orderly: Annotated[
+        TrueFalse | None, _flag("-o", "--consumeMessageOrderly", help="Whether POP delivers in order. New: false.")
+    ] = None,
+    retry_queue_nums: Annotated[
+        int | None, typer.Option("-q", "--retryQueueNums", min=0, help="Queues of its retry topic. New: 1.")
+    ] = None,
+    retry_max_times: Annotated[
+        int | None, typer.Option("-r", "--retryMaxTimes", help="Deliveries before the dead-letter queue. New: 16.")
+    ] = None,
+    group_retry_policy: Annotated[
+        str | None,
+        typer.Option("-p", "--groupRetryPolicy", metavar="JSON", help='E.g. {"type":"CUSTOMIZED",...}; see mqadmin.'),
+    ] = None,
+    broker_id: Annotated[
+        int | None, LONG, typer.Option("-i", "--brokerId", help="Broker id to consume from. New: 0.")
+    ] = None,
+    which_broker_when_consume_slowly: Annotated[
+        int | None,
+        LONG,
+        typer.Option("-w", "--whichBrokerWhenConsumeSlowly", help="Broker id to consume from when far behind. New: 1."),
+    ] = None,
+    notify_consumer_ids_changed: Annotated[
+        TrueFalse | None,
+        _flag("-a", "--notifyConsumerIdsChanged", help="Tell clients when others come or go. New: true."),
+    ] = None,
+    attributes: Annotated[
+        str | None, typer.Option("--attributes", help="Changes: +name=value,+name=value,-name.")
+    ] = None,
+    replace: Replace = False,
+) -> Changes:
+    """Settings that are not given stay as they are. --replace resets them to their defaults, as mqadmin does.
+
+    Examples:
+      rmqadmin updateSubGroup -c DefaultCluster -g OrderGroup -r 3
+      rmqadmin updateSubGroup -b 127.0.0.1:10911 -g OrderGroup -s false --dry-run
+    """
+    wish = {
+        "consume_enable": as_bool(consume_enable),
+        "consume_from_min_enable": as_bool(consume_from_min_enable),
+        "consume_broadcast_enable": as_bool(consume_broadcast_enable),
+        "consume_message_orderly": as_bool(consume_message_orderly),
+        "retry_queue_nums": retry_queue_nums,
+        "retry_max_times": retry_max_times,
+        "group_retry_policy": _retry_policy(group_retry_policy),
+        "broker_id": broker_id,
+        "which_broker_when_consume_slowly": which_broker_when_consume_slowly,
+        "notify_consumer_ids_changed_enable": as_bool(notify_consumer_ids_changed),
+    }
+    said = {name: value for name, value in wish.items() if value is not None}
+    signed = parse_attributes(attributes)
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    requests: dict[str, SubscriptionGroupConfig] = {}
+
+    def plan(addr: str) -> Step:
+        step, requests[addr] = plan_group(call.admin, addr, group_name.strip(), said, signed, replace=replace)
+        return step
+
+    def text(done: list[str]) -> str:
+        lines = "".join(f"create subscription group to {addr} success.\n" for addr in done)
+        return lines + group_config_text(next(requests[addr] for addr in addrs if addr in requests))
+
+    return change(call, plan_each(addrs, plan), text)
+
+
+def _retry_policy(text: str | None) -> GroupRetryPolicy | None:
+    """The policy to ask for; None to ask for none. As with mqadmin, a blank text is the default policy."""
+    if text is None:
+        return None
+    if not text.strip():
+        return GroupRetryPolicy()
+    try:
+        check_nested("-p", msgspec.json.decode(text), GroupRetryPolicy)
+        return msgspec.json.decode(text, type=GroupRetryPolicy)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise UsageError(
+            f"-p is not a retry policy: {error}",
+            hint='For example {"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}.',
+        ) from None
+
+
+def update_sub_group_list(
+    call: Call,
+    filename: ListFile,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    replace: Replace = False,
+) -> Changes:
+    """The file holds a list of objects with groupName and any other field of a group's configuration, by the names that
+    getConsumerConfig --output mqadmin shows, or what exportMetadata wrote. Fields that an object leaves out stay as
+    they are.
+
+    Examples:
+      rmqadmin updateSubGroupList -c DefaultCluster -f groups.json --dry-run
+      rmqadmin updateSubGroupList -b 127.0.0.1:10911 -f groups.json
+    """
+    admin = call.admin
+    entries = read_entries(filename.strip(), GROUPS)
+    addrs = targets.masters(admin, broker_addr, cluster_name)
+
+    def plan(addr: str) -> Step:
+        before = admin.all_groups(addr).subscription_group_table
+        return plan_list(GROUPS, entries, addr, before, admin.create_groups, replace=replace)
+
+    what = "group" if cluster_name is None else "subscription group"
+    line = f"submit batch of {what} config to {{}} success, please check the result later.\n"
+    return change(call, plan_each(addrs, plan), lambda done: "".join(map(line.format, done)))
+
+
+class ConsumeMode(StrEnum):
+    PULL = "PULL"
+    POP = "POP"
+
+
+def set_consume_mode(
+    call: Call,
+    topic_name: Annotated[str, Value.TOPIC, typer.Option("-t", "--topicName", metavar="TOPIC", help="Topic name.")],
+    group_name: GroupName,
+    mode: Annotated[ConsumeMode, typer.Option("-m", "--mode", help="How the group gets the topic's messages.")],
+    pop_share_queue_num: Annotated[
+        int,
+        typer.Option("-q", "--popShareQueueNum", help="POP: clients that share a client's queues; 0: all share all."),
+    ] = 0,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+) -> Changes:
+    """Clients whose queues the broker assigns (rebalance by the broker) switch when they next ask it.
+
+    Examples:
+      rmqadmin setConsumeMode -c DefaultCluster -t OrderTopic -g OrderGroup -m POP -q 8
+      rmqadmin setConsumeMode -b 127.0.0.1:10911 -t OrderTopic -g OrderGroup -m PULL --dry-run
+    """
+    wanted = RequestMode(
+        consumer_group=group_name.strip(), mode=mode, pop_share_queue_num=pop_share_queue_num, topic=topic_name.strip()
+    )
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    tail = f"topic[{wanted.topic}] group[{wanted.consumer_group}] "
+    tail += f"consume mode[{mode}] popShareQueueNum[{pop_share_queue_num}]"
+    line = "set consume mode to {} success.\n"
+    steps = plan_each(addrs, lambda addr: _plan(call.admin, addr, wanted))
+    return change(call, steps, lambda done: "".join(map(line.format, done)) + tail)
+
+
+def _plan(admin: AdminClient, addr: str, wanted: RequestMode) -> Step:
+    before = _mode_of(admin, addr, wanted)
+    changes = differences(None if before is None else _fields(before), _fields(wanted))
+    act = partial(admin.set_request_mode, addr, wanted)
+    return Step(addr, "change" if changes else "keep", changes, act, None if before is None else _undo(addr, before))
+
+
+def _undo(addr: str, before: RequestMode) -> list[list[str]]:
+    words = ["-t", before.topic, "-g", before.consumer_group, "-m", before.mode, "-q", str(before.pop_share_queue_num)]
+    return [["setConsumeMode", "-b", addr, *words]]
+
+
+def _mode_of(admin: AdminClient, addr: str, wanted: RequestMode) -> RequestMode | None:
+    """The present mode; None if none is set, or if the broker does not say (only Apache's does)."""
+    try:
+        modes = admin.request_modes(addr).message_request_mode_map
+    except RefusedError as error:
+        if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise
+        return None
+    return modes.get(wanted.topic, {}).get(wanted.consumer_group)
+
+
+def _fields(mode: RequestMode) -> dict[str, object]:
+    return {"mode": mode.mode, "pop_share_queue_num": mode.pop_share_queue_num}
+
+
+def delete_sub_group(
+    call: Call,
+    group_name: GroupName,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    remove_offset: Annotated[
+        TrueFalse | None,
+        typer.Option("-r", "--removeOffset", case_sensitive=False, help="Also delete its offsets. Default: false."),
+    ] = None,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the group does not exist.")] = False,
+) -> Changes:
+    """With -c, also deletes its retry topic and its dead-letter queue, with their messages. If the group is online,
+    brokers that create groups by themselves create it again.
+
+    Examples:
+      rmqadmin deleteSubGroup -c DefaultCluster -g OldGroup
+      rmqadmin deleteSubGroup -c DefaultCluster -g OldGroup -r true --dry-run
+      rmqadmin deleteSubGroup -b 127.0.0.1:10911 -g OldGroup --if-exists --yes
+    """
+    group = group_name.strip()
+    clean_offset = remove_offset is TrueFalse.TRUE
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: delete_group_in_broker(call.admin, addr, group, clean_offset=clean_offset))
+    if all_keep(steps) and not if_exists and not call.as_mqadmin:
+        where = addrs[0] if cluster_name is None else cluster_name.strip()
+        raise NotFoundError(f"there is no group {group} on {where}", hint="With --if-exists this is not an error.")
+    if cluster_name is not None:
+        steps += delete_topics_of_group(call.admin, group, cluster_name.strip())
+    what, lost = "", None
+    if cluster_name is not None:
+        what = ", its retry topic and its dead-letter queue"
+        lost = letters_lost(call.admin, group, cluster_name.strip()) if call.dry_run or call.can_ask else None
+    if not call.dry_run:
+        where = f"from {counted(len(addrs), 'broker')}" + (f": {lost}" if lost is not None else "")
+        call.confirm(f"This deletes the group {group}{what} {where}.", group)
+    elif lost is not None:
+        call.notice(lost)
+    tail = "" if cluster_name is None else f" in cluster [{cluster_name.strip()}]"
+    line = f"delete subscription group [{group}] from broker [{{}}]{tail} success.\n"
+    return change(call, steps, lambda done: "".join(line.format(addr) for addr in addrs if addr in done))

@@ -1,0 +1,313 @@
+"""Lite topics of clients and groups: subscriptions, lag, and offering them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group
+from rmqadmin.cli.options.lite_options import ParentTopic, time_or
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
+from rmqadmin.core.topics.routes import broker_addr_of
+from rmqproto.bodies.lite import LiteClientInfo, LiteGroupInfo, LiteLag
+
+_CLIENT_LINE = "{:<30} {:<20} {:<30} {:<30} \n"
+_UNKNOWN = "N/A"
+
+
+class LiteClientRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    lite_topic_count: Annotated[int | None, doc("lite topics that it has subscribed to; none if it is unknown")] = None
+    last_access_ms: Annotated[int | None, TIME, doc("when it last spoke of its subscription")] = None
+    last_consume_ms: Annotated[int | None, TIME, doc("when it last got messages")] = None
+    light_queues: Annotated[list[str] | None, doc("the light queues of its lite topics, at most 1000", wide=True)] = (
+        None
+    )
+    error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
+
+
+class LiteClientInfos(Result, frozen=True):
+    """A client's lite topics, one row a broker."""
+
+    row_type: ClassVar[type[Row]] = LiteClientRow
+    title: str
+    found: list[BrokerAnswer[LiteClientInfo]]
+    show_detail: bool
+
+    def rows(self) -> Sequence[LiteClientRow]:
+        return [_row(answer) for answer in self.found]
+
+    def problem(self) -> str | None:
+        return problem_of(self.found)
+
+    def mqadmin_text(self) -> str:
+        head = _CLIENT_LINE.format("#Broker", "#LiteTopicCount", "#LastAccessTime", "#LastConsumeTime")
+        return f"Lite Client Info: {self.title}\n" + head + "".join(self._mqadmin_lines(one) for one in self.found)
+
+    def _mqadmin_lines(self, answer: BrokerAnswer[LiteClientInfo]) -> str:
+        info = answer.body
+        if info is None:
+            return mqadmin_error(answer)
+        count = info.lite_topic_count if info.lite_topic_count > 0 else _UNKNOWN
+        times = (time_or(_UNKNOWN, info.last_access_time), time_or(_UNKNOWN, info.last_consume_time))
+        line = _CLIENT_LINE.format(answer.name, count, *times)
+        if not self.show_detail or info.lite_topic_set is None:
+            return line
+        return f"{line}Lite Topics: [{', '.join(sorted(info.lite_topic_set))}]\n\n"
+
+
+def _row(answer: BrokerAnswer[LiteClientInfo]) -> LiteClientRow:
+    info = answer.body
+    if info is None:
+        return LiteClientRow(broker_name=answer.name, error=answer.error_text)
+    return LiteClientRow(
+        broker_name=answer.name,
+        lite_topic_count=info.lite_topic_count if info.lite_topic_count >= 0 else None,
+        last_access_ms=_known(info.last_access_time),
+        last_consume_ms=_known(info.last_consume_time),
+        light_queues=info.lite_topic_set,
+    )
+
+
+def _known(time_ms: int) -> int | None:
+    return time_ms if time_ms > 0 else None
+
+
+def get_lite_client_info(
+    call: Call,
+    parent_topic: ParentTopic,
+    group: Group,
+    client_id: Annotated[
+        str, Value.CLIENT, typer.Option("-c", "--clientId", metavar="CLIENT", help="Id of the client.")
+    ],
+    show_detail: Annotated[
+        bool, typer.Option("-s", "--showDetail", help="For --output mqadmin: name the light queues.")
+    ] = False,
+) -> LiteClientInfos:
+    """One row a broker of the parent topic. --output wide names the light queues.
+
+    Examples:
+      rmqadmin getLiteClientInfo -p SessionTopic -g SessionGroup -c 192.168.0.7@1
+      rmqadmin getLiteClientInfo -p SessionTopic -g SessionGroup -c 192.168.0.7@1 --output wide
+    """
+    topic, name, client = parent_topic.strip(), group.strip(), client_id.strip()
+    brokers = call.admin.topic_route(topic).broker_datas
+    found = ask_brokers(brokers, lambda addr: call.admin.lite_client_info(addr, topic, name, client))
+    return LiteClientInfos(f"[{topic}] [{name}] [{client}]", found, show_detail)
+
+
+TOP_COUNT_DEFAULT = 20
+_OFFSETS_LINE = "{:<50} {:<16} {:<16} {:<16} {:<30}\n"
+_LAG_LINE = "{:<6} {:<40} {:<12} {:<30}\n"
+
+
+class LiteLagTotals(Row, frozen=True):
+    lag_count: Annotated[int, doc("messages not consumed, in all lite topics together")]
+    earliest_unconsumed_ms: Annotated[int | None, TIME, doc("when the oldest of them was stored; unknown if none")]
+
+
+class _LiteGroup(Result, frozen=True):
+    """What both answers have: the brokers' own, totals, and mqadmin's first and middle lines."""
+
+    title: str
+    found: list[BrokerAnswer[LiteGroupInfo]]
+    now_ms: int
+
+    def summary(self) -> LiteLagTotals:
+        infos = [answer.body for answer in self.found if answer.body is not None]
+        times_ms = [info.earliest_unconsumed_timestamp for info in infos if info.earliest_unconsumed_timestamp > 0]
+        return LiteLagTotals(
+            lag_count=sum(max(info.total_lag_count, 0) for info in infos),
+            earliest_unconsumed_ms=min(times_ms, default=None),
+        )
+
+    def problem(self) -> str | None:
+        return problem_of(self.found)
+
+    def mqadmin_head(self) -> str:
+        return f"Lite Group Info: {self.title}\n"
+
+    def mqadmin_errors(self) -> str:
+        return "".join(mqadmin_error(answer) for answer in self.found if answer.body is None)
+
+    def mqadmin_totals(self) -> str:
+        """mqadmin's totals. If no message waits, mqadmin shows the current time as the earliest."""
+        total = self.summary()
+        first_ms = min(total.earliest_unconsumed_ms or self.now_ms, self.now_ms)
+        ago_s = (self.now_ms - first_ms) // 1000
+        return f"Total Lag Count: {total.lag_count}\nMin Unconsumed Timestamp: {first_ms} ({ago_s} s ago)\n\n"
+
+
+class LiteOffsetRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    broker_offset: Annotated[int | None, doc("queue offset that the next message will get")] = None
+    consumer_offset: Annotated[int | None, doc("queue offset of the first message not consumed")] = None
+    lag_count: Annotated[int | None, doc("messages not consumed", vital=True)] = None
+    last_consumed_ms: Annotated[int | None, TIME, doc("when the last consumed message was stored")] = None
+    error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
+
+
+class LiteOffsets(_LiteGroup, frozen=True):
+    """With -l: the group's offsets in one lite topic, one row a broker."""
+
+    row_type: ClassVar[type[Row]] = LiteOffsetRow
+
+    def rows(self) -> Sequence[LiteOffsetRow]:
+        return [_offset_row(answer) for answer in self.found]
+
+    def mqadmin_text(self) -> str:
+        heads = ("#Broker Name", "#BrokerOffset", "#ConsumeOffset", "#LagCount", "#LastUpdate")
+        lines = [mqadmin_error(answer) if answer.body is None else _offset_line(answer) for answer in self.found]
+        return self.mqadmin_head() + _OFFSETS_LINE.format(*heads) + "".join(lines) + self.mqadmin_totals()
+
+
+def _offset_row(answer: BrokerAnswer[LiteGroupInfo]) -> LiteOffsetRow:
+    offsets = None if answer.body is None else answer.body.lite_topic_offset_wrapper
+    if offsets is None:
+        return LiteOffsetRow(broker_name=answer.name, error=answer.error_text)
+    return LiteOffsetRow(
+        broker_name=answer.name,
+        broker_offset=offsets.broker_offset,
+        consumer_offset=offsets.consumer_offset,
+        lag_count=offsets.broker_offset - offsets.consumer_offset,
+        last_consumed_ms=offsets.last_timestamp or None,
+    )
+
+
+def _offset_line(answer: BrokerAnswer[LiteGroupInfo]) -> str:
+    row = _offset_row(answer)
+    cells = (row.broker_offset, row.consumer_offset, row.lag_count)
+    texts = ("-" if cell is None else cell for cell in cells)
+    return _OFFSETS_LINE.format(row.broker_name, *texts, time_or("-", row.last_consumed_ms))
+
+
+class LiteLagRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    lite_topic: Annotated[str, doc("name of the lite topic", key=True)]
+    lag_count: Annotated[int, doc("messages not consumed", vital=True)]
+    earliest_unconsumed_ms: Annotated[int | None, TIME, doc("when the oldest of them was stored")]
+
+
+class LiteLags(_LiteGroup, frozen=True):
+    """Without -l: the lite topics where the group is furthest behind, in messages or in time."""
+
+    row_type: ClassVar[type[Row]] = LiteLagRow
+
+    def rows(self) -> Sequence[LiteLagRow]:
+        lags = {
+            (answer.name, lag.lite_topic): lag
+            for answer in self.found
+            if answer.body is not None
+            for lag in (*(answer.body.lag_count_top_k or ()), *(answer.body.lag_timestamp_top_k or ()))
+        }
+        rows = [
+            LiteLagRow(
+                broker_name=broker_name,
+                lite_topic=lite_topic,
+                lag_count=lag.lag_count,
+                earliest_unconsumed_ms=lag.earliest_unconsumed_timestamp
+                if lag.earliest_unconsumed_timestamp > 0
+                else None,
+            )
+            for (broker_name, lite_topic), lag in lags.items()
+        ]
+        return sorted(rows, key=lambda row: -row.lag_count)
+
+    def mqadmin_text(self) -> str:
+        infos = [answer.body for answer in self.found if answer.body is not None]
+        by_count = [lag for info in infos for lag in info.lag_count_top_k or ()]
+        by_time = [lag for info in infos for lag in info.lag_timestamp_top_k or ()]
+        by_count.sort(key=lambda lag: -lag.lag_count)
+        by_time.sort(key=lambda lag: lag.earliest_unconsumed_timestamp)
+        totals = self.mqadmin_head() + self.mqadmin_errors() + self.mqadmin_totals()
+        return (
+            f"{totals}------TopK by lag count-----\n{_lag_lines(by_count)}"
+            f"\n------TopK by lag time------\n{_lag_lines(by_time)}"
+        )
+
+
+def _lag_lines(lags: list[LiteLag]) -> str:
+    lines = [
+        _LAG_LINE.format(number, lag.lite_topic, lag.lag_count, time_or("-", lag.earliest_unconsumed_timestamp))
+        for number, lag in enumerate(lags, 1)
+    ]
+    return _LAG_LINE.format("NO", "Lite Topic", "Lag Count", "UnconsumedTimestamp") + "".join(lines)
+
+
+def get_lite_group_info(
+    call: Call,
+    parent_topic: ParentTopic,
+    group: Group,
+    lite_topic: Annotated[
+        str | None,
+        Value.NAME,
+        typer.Option("-l", "--liteTopic", metavar="NAME", help="The offsets in this lite topic."),
+    ] = None,
+    top_k: Annotated[
+        int, typer.Option("-k", "--topK", min=1, help="How many lite topics of each broker.")
+    ] = TOP_COUNT_DEFAULT,
+) -> LiteOffsets | LiteLags:
+    """Without -l, shows the lite topics where the group is furthest behind; there are none if it is not behind.
+
+    Examples:
+      rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup
+      rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup -l session-1
+      rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup --watch 5 --until 'lag_count == 0'
+    """
+    topic, name = parent_topic.strip(), group.strip()
+    lite = lite_topic.strip() if lite_topic is not None else None
+    brokers = call.admin.topic_route(topic).broker_datas
+    found = ask_brokers(brokers, lambda addr: call.admin.lite_group_info(addr, name, lite, top_count=top_k))
+    title = f"[{name}] [{topic}]"
+    return LiteOffsets(title, found, call.now_ms()) if lite else LiteLags(title, found, call.now_ms())
+
+
+_DISPATCH_LINE = "{:<30} {:<12}\n"
+
+
+def trigger_lite_dispatch(
+    call: Call,
+    parent_topic: ParentTopic,
+    group: Group,
+    client_id: Annotated[
+        str | None,
+        Value.CLIENT,
+        typer.Option("-c", "--clientId", metavar="CLIENT", help="Offer them to this client only."),
+    ] = None,
+    broker_name: Annotated[
+        str | None,
+        A_BROKER_NAME,
+        Value.BROKER_NAME,
+        typer.Option("-b", "--brokerName", metavar="BROKER", help="Ask this broker only."),
+    ] = None,
+) -> Changes:
+    """Helps a group that waits although it is behind. Consumes nothing and moves no offset.
+
+    Examples:
+      rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup
+      rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup -c 192.168.0.7@1 -b broker-a
+    """
+    topic, name = parent_topic.strip(), group.strip()
+    client = client_id.strip() if client_id is not None else None
+    route = call.admin.topic_route(topic)
+    names = [broker.broker_name for broker in route.broker_datas if broker.selected_addr()]
+    if broker_name is not None:
+        broker_addr_of(route, broker_name.strip())  # an unknown name is an error that lists the brokers
+        names = [broker_name.strip()]
+    rows = carry_out([_step(call, broker_addr_of(route, one), name, client) for one in names], dry_run=call.dry_run)
+    lines = [
+        _DISPATCH_LINE.format(one, "error" if row.error is not None else "dispatched")
+        for one, row in zip(names, rows, strict=True)
+    ]
+    text = f"Group And Topic Info: [{name}] [{topic}]\n\n" + "".join(lines)
+    return Changes(rows, None if call.dry_run else text)
+
+
+def _step(call: Call, addr: str, group: str, client_id: str | None) -> Step:
+    return Step(addr, "dispatch", [], lambda: call.admin.trigger_lite_dispatch(addr, group, client_id))

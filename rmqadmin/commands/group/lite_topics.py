@@ -1,0 +1,268 @@
+"""Lite topics, as brokers and parent topics count them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster
+from rmqadmin.cli.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic, time_or
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.core import targets
+from rmqadmin.core.mqadmin_text import cut, java_bool
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, ask_brokers, mqadmin_error, problem_of
+from rmqproto.bodies.lite import BrokerLiteInfo, LiteTopicInfo, ParentTopicInfo
+from rmqproto.names import lite_queue_name
+
+_BROKER_LINE = "{:<30} {:<17} {:<10} {:<14} {:<20} {:<17} {:<15} {:<18} {:<15}\n"
+
+
+class BrokerLiteRow(Row, frozen=True):
+    broker_addr: Annotated[str, doc("address of the broker", key=True)]
+    store_type: Annotated[str | None, doc("how it keeps consume queues: default (files), RocksDB")] = None
+    light_queue_count: Annotated[int | None, doc("light queues that it has")] = None
+    light_queue_count_max: Annotated[int | None, doc("light queues that it may have")] = None
+    subscription_count: Annotated[int | None, doc("lite topics subscribed to, of all clients together")] = None
+    order_info_count: Annotated[int | None, doc("queues that are popped in order now", wide=True)] = None
+    consume_queue_count: Annotated[int | None, doc("topics that have consume queues, light ones too", wide=True)] = None
+    offset_table_count: Annotated[int | None, doc("topics and groups with committed offsets", wide=True)] = None
+    waiting_client_count: Annotated[int | None, doc("clients with lite topics to be offered", wide=True)] = None
+    expiry_by_topic: Annotated[
+        dict[str, int] | None, doc("parent topics; minutes after which their lite topics go, -1: never", wide=True)
+    ] = None
+    groups_by_topic: Annotated[dict[str, list[str]] | None, doc("groups bound to each parent topic", wide=True)] = None
+    error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
+
+
+class BrokerLiteInfos(Result, frozen=True):
+    """Light queues and lite subscriptions, one row a broker."""
+
+    row_type: ClassVar[type[Row]] = BrokerLiteRow
+    found: list[BrokerAnswer[BrokerLiteInfo]]
+    show_detail: bool
+
+    def rows(self) -> Sequence[BrokerLiteRow]:
+        return [_broker_row(answer) for answer in self.found]
+
+    def problem(self) -> str | None:
+        return problem_of(self.found)
+
+    def mqadmin_text(self) -> str:
+        heads = ("#Broker", "#Store Type", "#Max LMQ", "#Current LMQ", "#SubscriptionCount", "#OrderInfoCount")
+        head = _BROKER_LINE.format(*heads, "#CQTableSize", "#OffsetTableSize", "#eventMapSize")
+        return head + "".join(self._mqadmin_lines(answer) for answer in self.found)
+
+    def _mqadmin_lines(self, answer: BrokerAnswer[BrokerLiteInfo]) -> str:
+        info = answer.body
+        if info is None:
+            return mqadmin_error(answer)
+        line = _BROKER_LINE.format(
+            answer.name, info.store_type, info.max_lmq_num, info.current_lmq_num, info.lite_subscription_count,
+            info.order_info_count, info.cq_table_size, info.offset_table_size, info.event_map_size,
+        )  # fmt: skip
+        if not self.show_detail:
+            return line
+        return f"{line}Topic Meta: {_json(info.topic_meta)}\nGroup Meta: {_json(info.group_meta)}\n\n"
+
+
+def _json(meta: dict[str, Any]) -> str:
+    return msgspec.json.encode({name: meta[name] for name in sorted(meta) if meta[name] is not None}).decode()
+
+
+def _broker_row(answer: BrokerAnswer[BrokerLiteInfo]) -> BrokerLiteRow:
+    info = answer.body
+    if info is None:
+        return BrokerLiteRow(broker_addr=answer.name, error=answer.error_text)
+    return BrokerLiteRow(
+        broker_addr=answer.name,
+        store_type=info.store_type,
+        light_queue_count=info.current_lmq_num,
+        light_queue_count_max=info.max_lmq_num,
+        subscription_count=info.lite_subscription_count,
+        order_info_count=info.order_info_count,
+        consume_queue_count=info.cq_table_size,
+        offset_table_count=info.offset_table_size,
+        waiting_client_count=info.event_map_size,
+        expiry_by_topic=info.topic_meta,
+        groups_by_topic=info.group_meta,
+    )
+
+
+def get_broker_lite_info(
+    call: Call,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryMaster = None,
+    show_detail: Annotated[
+        bool, typer.Option("-d", "--showDetail", help="For --output mqadmin: parent topics and groups too.")
+    ] = False,
+) -> BrokerLiteInfos:
+    """One row a broker. --output wide shows parent topics and their groups. A broker that does not answer has a row
+    that says why; the exit status is then 1.
+
+    Examples:
+      rmqadmin getBrokerLiteInfo -b 127.0.0.1:10911
+      rmqadmin getBrokerLiteInfo -c DefaultCluster --output wide
+    """
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    return BrokerLiteInfos(ask_addrs({addr: addr for addr in addrs}, call.admin.broker_lite_info), show_detail)
+
+
+_PARENT_LINE = "{:<50} {:<8} {:<14} {:<14} {:<100} \n"
+
+
+class ParentTopicRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    lite_topic_count: Annotated[int | None, doc("lite topics of this topic on the broker", vital=True)] = None
+    light_queue_count: Annotated[int | None, doc("light queues of the broker, of all topics")] = None
+    expiry_minutes: Annotated[int | None, doc("a lite topic goes so long after its last message; -1: never")] = None
+    groups: Annotated[list[str] | None, doc("groups bound to the topic")] = None
+    error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
+
+
+class ParentTopicInfos(Result, frozen=True):
+    """A topic's lite topics, one row a broker."""
+
+    row_type: ClassVar[type[Row]] = ParentTopicRow
+    parent_topic: str
+    found: list[BrokerAnswer[ParentTopicInfo]]
+
+    def rows(self) -> Sequence[ParentTopicRow]:
+        return [_parent_row(answer) for answer in self.found]
+
+    def problem(self) -> str | None:
+        return problem_of(self.found)
+
+    def mqadmin_text(self) -> str:
+        head = _PARENT_LINE.format("#Broker Name", "#TTL", "#Lite Count", "#LMQ NUM", "#GROUPS")
+        lines = [_mqadmin_line(answer) for answer in self.found]
+        return f"Parent Topic Info: [{self.parent_topic}]\n" + head + "".join(lines)
+
+
+def _parent_row(answer: BrokerAnswer[ParentTopicInfo]) -> ParentTopicRow:
+    info = answer.body
+    if info is None:
+        return ParentTopicRow(broker_name=answer.name, error=answer.error_text)
+    return ParentTopicRow(
+        broker_name=answer.name,
+        lite_topic_count=info.lite_topic_count,
+        light_queue_count=info.lmq_num,
+        expiry_minutes=info.ttl,
+        groups=info.groups or [],
+    )
+
+
+def _mqadmin_line(answer: BrokerAnswer[ParentTopicInfo]) -> str:
+    info = answer.body
+    if info is None:
+        return mqadmin_error(answer)
+    groups = "null" if info.groups is None else f"[{', '.join(sorted(info.groups))}]"
+    name = cut(answer.name, MQADMIN_NAME_WIDTH)
+    return _PARENT_LINE.format(name, info.ttl, info.lite_topic_count, info.lmq_num, groups)
+
+
+def get_parent_topic_info(call: Call, parent_topic: ParentTopic) -> ParentTopicInfos:
+    """One row a broker of the topic. One that refuses has a row that says why; the exit status is then 1.
+
+    Examples:
+      rmqadmin getParentTopicInfo -p SessionTopic
+      rmqadmin -o json getParentTopicInfo -p SessionTopic
+    """
+    topic = parent_topic.strip()
+    brokers = call.admin.topic_route(topic).broker_datas
+    return ParentTopicInfos(topic, ask_brokers(brokers, lambda addr: call.admin.parent_topic_info(addr, topic)))
+
+
+_TOPIC_LINE = "{:<50} {:<14} {:<14} {:<30} {:<12} {:<18} \n"
+
+
+class LiteTopicRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    min_offset: Annotated[int | None, doc("queue offset of the oldest message")] = None
+    max_offset: Annotated[int | None, doc("queue offset that the next message will get")] = None
+    last_updated_ms: Annotated[int | None, TIME, doc("when the newest message was stored")] = None
+    is_kept_here: Annotated[bool | None, doc("whether the lite topic belongs to this broker")] = None
+    subscribers: Annotated[list[str] | None, doc("clients and groups that subscribe to it, as client@group")] = None
+    error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
+
+
+class LiteTopicInfos(Result, frozen=True):
+    """A lite topic, one row a broker."""
+
+    row_type: ClassVar[type[Row]] = LiteTopicRow
+    parent_topic: str
+    lite_topic: str
+    found: list[BrokerAnswer[LiteTopicInfo]]
+    show_client_id: bool
+
+    def rows(self) -> Sequence[LiteTopicRow]:
+        return [_topic_row(answer) for answer in self.found]
+
+    def problem(self) -> str | None:
+        return problem_of(self.found)
+
+    def mqadmin_text(self) -> str:
+        queue = lite_queue_name(self.parent_topic, self.lite_topic)
+        heads = ("#Broker Name", "#MinOffset", "#MaxOffset", "#LastUpdate", "#Sharding", "#SubClientCount")
+        lines = [self._mqadmin_lines(answer) for answer in self.found]
+        title = f"Lite Topic Info: [{self.parent_topic}] [{self.lite_topic}] [{queue}]\n"
+        return title + _TOPIC_LINE.format(*heads) + "".join(lines)
+
+    def _mqadmin_lines(self, answer: BrokerAnswer[LiteTopicInfo]) -> str:
+        info = answer.body
+        if info is None:
+            return mqadmin_error(answer)
+        ends, clients = info.topic_offset, _subscribers(info)
+        line = _TOPIC_LINE.format(
+            cut(answer.name, MQADMIN_NAME_WIDTH),
+            ends.min_offset,
+            ends.max_offset,
+            time_or("-", ends.last_update_timestamp),
+            java_bool(info.sharding_to_broker),
+            len(clients),
+        )
+        return line + (f"[{', '.join(clients)}]\n" if self.show_client_id else "")
+
+
+def _subscribers(info: LiteTopicInfo) -> list[str]:
+    return [f"{one.client_id}@{one.group}" for one in info.subscriber or []]
+
+
+def _topic_row(answer: BrokerAnswer[LiteTopicInfo]) -> LiteTopicRow:
+    info = answer.body
+    if info is None:
+        return LiteTopicRow(broker_name=answer.name, error=answer.error_text)
+    return LiteTopicRow(
+        broker_name=answer.name,
+        min_offset=info.topic_offset.min_offset,
+        max_offset=info.topic_offset.max_offset,
+        last_updated_ms=info.topic_offset.last_update_timestamp or None,
+        is_kept_here=info.sharding_to_broker,
+        subscribers=_subscribers(info),
+    )
+
+
+def get_lite_topic_info(
+    call: Call,
+    parent_topic: ParentTopic,
+    lite_topic: Annotated[
+        str, Value.NAME, typer.Option("-l", "--liteTopic", metavar="NAME", help="Name of the lite topic.")
+    ],
+    show_client_id: Annotated[
+        bool, typer.Option("-s", "--showClientId", help="For --output mqadmin: name the clients.")
+    ] = False,
+) -> LiteTopicInfos:
+    """One row a broker of the parent topic. A lite topic without messages has the offsets 0.
+
+    Examples:
+      rmqadmin getLiteTopicInfo -p SessionTopic -l session-1
+      rmqadmin -o json getLiteTopicInfo -p SessionTopic -l session-1
+    """
+    topic, name = parent_topic.strip(), lite_topic.strip()
+    brokers = call.admin.topic_route(topic).broker_datas
+    found = ask_brokers(brokers, lambda addr: call.admin.lite_topic_info(addr, topic, name))
+    return LiteTopicInfos(topic, name, found, show_client_id)

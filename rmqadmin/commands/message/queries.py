@@ -1,0 +1,369 @@
+"""mqadmin's ways to find messages: by id, key, unique key or place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LONG, BrokerName, LmqParent, Topic, TrueFalse
+from rmqadmin.cli.options.message_options import (
+    Begin,
+    BodyFormat,
+    EndAtOrBefore,
+    IndexCluster,
+    PushClient,
+    PushGroup,
+    QueueId,
+    Sql92,
+)
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.core.messages import lookup
+from rmqadmin.core.messages.direct_push import Pushed, push
+from rmqadmin.core.messages.lookup import FoundMessage, KeyType
+from rmqadmin.core.messages.message_results import Messages, mqadmin_block, show
+from rmqadmin.core.messages.message_rows import checked_charset
+from rmqadmin.core.messages.queue_reading import QueuePlace, pulls, sql92_filter
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.topics.routes import broker_addr_of, topic_brokers, writable_queues
+from rmqclient.message import Message, SendResult
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicRoute
+from rmqproto.errors import NotFoundError
+from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.message import properties as props
+from rmqproto.times import TimeRange, time_range
+from rmqproto.wording import counted
+
+RESEND_GROUP = "ReSendMsgById"
+
+
+class ResentRow(Row, frozen=True):
+    original_message_id: Annotated[str, doc("id that was asked for", key=True)]
+    message_id: Annotated[str | None, doc("unique key of the copy: the same")]
+    offset_message_id: Annotated[str | None, doc("id that the broker gave the copy")]
+    broker_name: Annotated[str, doc("broker that it went to")]
+    queue_id: Annotated[int, doc("queue that it went to")]
+    queue_offset: Annotated[int | None, doc("place of the copy in the queue")]
+    status: Annotated[str | None, doc("SEND_OK, or what the broker could not promise; none under --dry-run")]
+
+
+class Resent(Result, frozen=True):
+    """With -s true: messages sent once more."""
+
+    row_type: ClassVar[type[Row]] = ResentRow
+    sent: list[ResentRow]
+    results: list[SendResult]
+
+    def rows(self) -> Sequence[ResentRow]:
+        return self.sent
+
+    def mqadmin_text(self) -> str:
+        return "".join(
+            f"prepare resend msg. originalMsgId={row.original_message_id}{send_result_text(result)}"
+            for row, result in zip(self.sent, self.results, strict=True)
+        )
+
+
+def send_result_text(result: SendResult) -> str:
+    """``SendResult.toString``."""
+    queue = result.queue
+    return (
+        f"SendResult [sendStatus={result.status.name}, msgId={result.message_id}, "
+        f"offsetMsgId={result.offset_message_id}, messageQueue=MessageQueue [topic={queue.topic}, "
+        f"brokerName={queue.broker_name}, queueId={queue.queue_id}], queueOffset={result.queue_offset}, "
+        "recallHandle=null]"
+    )
+
+
+def query_msg_by_id(
+    call: Call,
+    topic: Topic,
+    msg_id: Annotated[
+        str, Value.NAME, typer.Option("-i", "--msgId", metavar="ID[,ID...]", help="Unique keys or offset ids.")
+    ],
+    consumer_group: PushGroup = None,
+    client_id: PushClient = None,
+    send_message: Annotated[
+        TrueFalse | None, typer.Option("-s", "--sendMessage", case_sensitive=False, help="Send it again.")
+    ] = None,
+    unit_name: Annotated[
+        str | None, typer.Option("-u", "--unitName", help="Accepted as in mqadmin; has no effect.")
+    ] = None,
+    body_format: BodyFormat = None,
+    cluster: LmqParent = None,
+) -> Messages | Resent | Pushed:
+    """Takes either id: the producer's unique key or the broker's offset id.
+
+    Examples:
+      rmqadmin queryMsgById -t OrderTopic -i 7F00000100002A9F00000000000007DA
+      rmqadmin -o json queryMsgById -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009
+      rmqadmin queryMsgById -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -s true --dry-run
+    """
+    route = call.admin.topic_route((cluster or topic).strip())
+    messages = [_one(call, route, topic.strip(), part.strip()) for part in msg_id.split(",") if part.strip()]
+    if consumer_group is not None and client_id is not None:
+        return push(call.admin, messages, consumer_group.strip(), client_id.strip(), dry_run=call.dry_run)
+    if send_message is TrueFalse.TRUE:
+        return _resend(call, route, messages)
+    return Messages(
+        show(
+            call.admin,
+            messages,
+            None if body_format is None else checked_charset("-f", body_format),
+            call.notice,
+            leave_files=call.as_mqadmin,
+        )
+    )
+
+
+def _one(call: Call, route: TopicRoute, topic: str, message_id: str) -> FoundMessage:
+    found = lookup.by_id(call.admin, route, topic, message_id)
+    if not found:
+        raise NotFoundError(
+            f"no message of the topic {topic} with the id {message_id} was found", hint=lookup.INDEX_HINT
+        )
+    return found[0]
+
+
+def _queue_for(message: FoundMessage, queues: Sequence[tuple[MessageQueue, str]]) -> tuple[MessageQueue, str]:
+    """The message's own queue if it is among ``queues``, else the first of them. A dry run names it."""
+    own = (message.broker_name, message.stored.queue_id)
+    return next((found for found in queues if (found[0].broker_name, found[0].queue_id) == own), queues[0])
+
+
+def _resend(call: Call, route: TopicRoute, messages: Sequence[FoundMessage]) -> Resent:
+    """Sends messages unchanged, to the queues they are in."""
+    sent: list[ResentRow] = []
+    results: list[SendResult] = []
+    for message in messages:
+        stored = message.stored
+        queue, addr = _queue_for(message, writable_queues(route, stored.topic))
+        copy = Message(stored.topic, stored.plain_body(), properties=message.properties, flag=stored.flag)
+        result = None if call.dry_run else call.admin.send_message(addr, queue, copy, group=RESEND_GROUP)
+        results += [result] if result else []
+        sent.append(
+            ResentRow(
+                original_message_id=message.message_id,
+                message_id=result.message_id if result else None,
+                offset_message_id=result.offset_message_id if result else None,
+                broker_name=queue.broker_name,
+                queue_id=result.queue.queue_id if result else queue.queue_id,
+                queue_offset=result.queue_offset if result else None,
+                status=result.status.name if result else None,
+            )
+        )
+    return Resent(sent, results)
+
+
+KEY_COUNT_DEFAULT = 64
+
+
+class KeyRow(Row, frozen=True):
+    message_id: Annotated[str, doc("unique key, made by the producer", key=True)]
+    broker_name: Annotated[str, doc("broker that stores it")]
+    queue_id: Annotated[int, doc("queue id")]
+    queue_offset: Annotated[int, doc("its place in the queue")]
+    log_offset: Annotated[int, doc("its place in the commit log", wide=True)]
+    offset_message_id: Annotated[str, doc("id made by the broker", wide=True)]
+    tags: Annotated[str | None, doc("tag")]
+    keys: Annotated[str | None, doc("keys, separated by blanks")]
+    stored_ms: Annotated[int, TIME, doc("when it was stored")]
+    body_size_bytes: Annotated[int, doc("size of the body as stored")]
+
+
+class KeyMatches(Result, frozen=True):
+    """Messages that have a key."""
+
+    row_type: ClassVar[type[Row]] = KeyRow
+    key: str
+    key_type: KeyType
+    found: list[FoundMessage]
+
+    def rows(self) -> Sequence[KeyRow]:
+        return [
+            KeyRow(
+                message_id=message.message_id,
+                broker_name=message.broker_name,
+                queue_id=message.stored.queue_id,
+                queue_offset=message.stored.queue_offset,
+                log_offset=message.stored.log_offset,
+                offset_message_id=message.stored.message_id,
+                tags=message.properties.get(props.TAGS),
+                keys=message.properties.get(props.KEYS),
+                stored_ms=message.stored.store_timestamp_ms,
+                body_size_bytes=len(message.stored.body),
+            )
+            for message in self.found
+        ]
+
+    def mqadmin_text(self) -> str:
+        text = f"{'#Message ID':50} {'#QID':>4} {'#Offset':>40} {'#IndexKey':200}\n"
+        for message in self.found:
+            stored = message.stored
+            hour_ms = stored.store_timestamp_ms // 3_600_000 * 3_600_000
+            index_key = "@".join(
+                (str(hour_ms), stored.topic, self.key_type, self.key, message.message_id, str(stored.log_offset))
+            )
+            text += f"{message.message_id:50} {stored.queue_id:>4} {stored.queue_offset:>40} {index_key:200}\n"
+        return text
+
+
+def query_msg_by_key(
+    call: Call,
+    topic: Topic,
+    msg_key: Annotated[str, typer.Option("-k", "--msgKey", metavar="KEY", help="Message key, or tag with -p T.")],
+    begin_timestamp: Begin = None,
+    end_timestamp: EndAtOrBefore = None,
+    max_num: Annotated[
+        int, typer.Option("-m", "--maxNum", min=1, help="Most messages a broker may return.")
+    ] = KEY_COUNT_DEFAULT,
+    cluster: IndexCluster = None,
+    key_type: Annotated[
+        KeyType, typer.Option("-p", "--keyType", case_sensitive=False, help="K for keys, T for tags (from 5.5 on).")
+    ] = KeyType.KEYS,
+    last_key: Annotated[
+        str | None, typer.Option("-l", "--lastKey", help="Where the last answer ended; only for a RocksDB index.")
+    ] = None,
+    sql92: Sql92 = None,
+) -> KeyMatches:
+    """Producers set keys; the index has every key of a message.
+
+    Examples:
+      rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1
+      rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 -b -1h..now --output wide
+      rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 --sql92 "region = 'eu'"
+    """
+    accepts = sql92_filter(sql92)
+    topic, key = topic.strip(), msg_key.strip()
+    between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
+    brokers = topic_brokers(call.admin, topic, cluster)
+
+    def look_up(within: TimeRange) -> list[FoundMessage]:
+        return lookup.by_key(
+            call.admin,
+            brokers,
+            topic,
+            key,
+            key_type=key_type,
+            max_count=max_num,
+            begin_ms=within.begin_ms or 0,
+            end_ms=LONG_MAX if within.end_ms is None else within.end_ms,
+            last_key=last_key,
+            answers=call.answers,
+        )
+
+    found, what = look_up(between), f"the {'tag' if key_type is KeyType.TAGS else 'key'} {key}"
+    if not found:
+        raise lookup.nothing_found(topic, what, between, lambda: look_up(TimeRange(None, None)))
+    if len(found) >= max_num:
+        call.notice(f"a broker answers with {counted(max_num, 'message')} at most; -m asks for more")
+    wanted = found if accepts is None else [message for message in found if accepts(message.properties)]
+    if not wanted:
+        raise NotFoundError(f"--sql92 takes none of the {counted(len(found), 'message')} found with {what}")
+    return KeyMatches(key, key_type, wanted)
+
+
+class UniqueMessages(Messages, frozen=True):
+    """Messages with what became of them."""
+
+    def mqadmin_text(self) -> str:
+        return "".join(
+            mqadmin_block(one, index=index, with_offset_id=False, track_end="") for index, one in enumerate(self.shown)
+        )
+
+
+def query_msg_by_unique_key(
+    call: Call,
+    topic: Topic,
+    msg_id: Annotated[
+        str, Value.ID, typer.Option("-i", "--msgId", metavar="ID", help="Unique key, made by the producer.")
+    ],
+    consumer_group: PushGroup = None,
+    client_id: PushClient = None,
+    show_all: Annotated[
+        bool, typer.Option("-a", "--showAll", help=f"Show all of them, up to {lookup.UNIQUE_KEY_COUNT} a broker.")
+    ] = False,
+    cluster: IndexCluster = None,
+    start_time: Annotated[
+        str | None,
+        Value.NUMBER,
+        typer.Option(
+            "-s",
+            "--since",
+            "--startTime",
+            metavar="TIME",
+            help="Stored at or after (1h: an hour ago); or a range A..B.",
+        ),
+    ] = None,
+    end_time: Annotated[
+        str | None,
+        Value.NUMBER,
+        typer.Option("-e", "--until", "--endTime", metavar="TIME", help="Stored at or before."),
+    ] = None,
+) -> UniqueMessages | Pushed:
+    """Shows the oldest message with the key, or all of them with -a.
+
+    Examples:
+      rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009
+      rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -a -s -1h..now --output wide
+    """
+    topic, unique_key = topic.strip(), msg_id.strip()
+    between = time_range(start_time, end_time, call.now_ms(), "-s/--since", "-e/--until", tell=call.notice)
+    brokers = topic_brokers(call.admin, topic, cluster)
+
+    def look_up(within: TimeRange) -> list[FoundMessage]:
+        return lookup.by_unique_key(
+            call.admin,
+            brokers,
+            topic,
+            unique_key,
+            begin_ms=within.begin_ms or 0,
+            end_ms=LONG_MAX if within.end_ms is None else within.end_ms,
+            answers=call.answers,
+        )
+
+    found = look_up(between)
+    if not found:
+        what = f"the unique key {unique_key}"
+        raise lookup.nothing_found(topic, what, between, lambda: look_up(TimeRange(None, None)))
+    wanted = found if show_all else found[:1]
+    if consumer_group is not None and client_id is not None:
+        return push(call.admin, wanted, consumer_group.strip(), client_id.strip(), dry_run=call.dry_run)
+    return UniqueMessages(show(call.admin, wanted, None, call.notice, leave_files=call.as_mqadmin))
+
+
+def query_msg_by_offset(
+    call: Call,
+    topic: Topic,
+    broker_name: BrokerName,
+    queue_id: QueueId,
+    offset: Annotated[int, LONG, typer.Option("-o", "--offset", min=0, help="Queue offset.")],
+    body_format: BodyFormat = None,
+    route_topic: Annotated[
+        str | None,
+        Value.TOPIC,
+        typer.Option("-r", "--routeTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent)."),
+    ] = None,
+) -> Messages:
+    """If there is no message, shows where the queue begins and ends; mqadmin shows nothing.
+
+    Examples:
+      rmqadmin queryMsgByOffset -t OrderTopic -b broker-a -i 0 -o 0
+      rmqadmin -o json queryMsgByOffset -t OrderTopic -b broker-a -i 0 -o 5
+    """
+    charset = None if body_format is None else checked_charset("-f", body_format)
+    queue = MessageQueue(topic.strip(), broker_name.strip(), queue_id)
+    addr = broker_addr_of(call.admin.topic_route((route_topic or topic).strip()), queue.broker_name)
+    pulled = next(pulls(call.admin, QueuePlace(queue, addr, offset, offset + 1), is_exact=True))
+    found = pulled.as_java_has_them() if call.as_mqadmin else pulled.messages
+    if not found and not call.as_mqadmin:
+        raise NotFoundError(
+            f"the queue {queue.broker_name}/{queue_id} of {queue.topic} has no message at {offset}",
+            hint=f"Its queue offsets go from {pulled.min_offset} to {pulled.max_offset - 1}."
+            if pulled.max_offset > pulled.min_offset
+            else "It is empty.",
+        )
+    return Messages(show(call.admin, found, charset, call.notice, leave_files=call.as_mqadmin))

@@ -1,0 +1,233 @@
+"""Controllers: who leads, and what they are told to decide or forget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LONG
+from rmqadmin.cli.options.controller_options import ControllerAddr, ReplicatedBroker
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
+from rmqadmin.core.mqadmin_text import java_text
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.not_elected import what_to_do
+from rmqadmin.core.servers.replicas import controllers_meta, leader_addr
+from rmqproto.codes import ResponseCode as C
+from rmqproto.errors import RefusedError, UsageError
+from rmqproto.headers.controller import ControllerMetaAnswer
+from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.java.whole_numbers import whole_number
+
+
+class ControllerRow(Row, frozen=True):
+    controller_id: Annotated[str, doc("id of the controller", key=True)]
+    controller_addr: Annotated[str, doc("its address")]
+    is_leader: Annotated[bool, doc("whether it leads the group", vital=True)]
+
+
+class ControllerFacts(Row, frozen=True):
+    group: Annotated[str | None, doc("name of the group of controllers")]
+    leader_id: Annotated[str | None, doc("id of the controller that leads; none if there is none now")]
+    leader_addr: Annotated[str | None, doc("its address")]
+
+
+class Controllers(Result, frozen=True):
+    """The controllers of a group."""
+
+    row_type: ClassVar[type[Row]] = ControllerRow
+    meta: ControllerMetaAnswer
+
+    @property
+    def _peers(self) -> list[str]:
+        return [peer for peer in self.meta.peers.split(";") if peer]
+
+    def rows(self) -> Sequence[ControllerRow]:
+        return [
+            ControllerRow(controller_id=name, controller_addr=addr, is_leader=name == self.meta.controller_leader_id)
+            for name, _, addr in (peer.partition(":") for peer in self._peers)
+        ]
+
+    def summary(self) -> ControllerFacts:
+        meta = self.meta
+        return ControllerFacts(
+            group=meta.group,
+            leader_id=meta.controller_leader_id or None,
+            leader_addr=meta.controller_leader_address or None,
+        )
+
+    def mqadmin_text(self) -> str:
+        meta = self.meta
+        return (
+            f"\n#ControllerGroup\t{java_text(meta.group)}\n#ControllerLeaderId\t{java_text(meta.controller_leader_id)}\n"
+            f"#ControllerLeaderAddress\t{java_text(meta.controller_leader_address)}\n"
+        ) + "".join(f"#Peer:\t{peer}\n" for peer in self._peers)
+
+
+def get_controller_meta_data(call: Call, controller_address: ControllerAddr) -> Controllers:
+    """One row a controller.
+
+    Examples:
+      rmqadmin getControllerMetaData -a 127.0.0.1:9878
+      rmqadmin -o json getControllerMetaData -a 127.0.0.1:9878
+    """
+    return Controllers(controllers_meta(call.admin, controller_address))
+
+
+class MasterRow(Row, frozen=True):
+    cluster: Annotated[str, doc("cluster name", wide=True)]
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    master_before: Annotated[str | None, doc("address of the master before; none if there was none")]
+    master_addr: Annotated[
+        str | None, doc("address of the master now; under --dry-run, of the replica that was named", vital=True)
+    ]
+    master_epoch: Annotated[int | None, doc("how often the broker got a master")]
+    sync_state_set_epoch: Annotated[int | None, doc("how often the set of in-sync replicas changed")]
+    replica_addrs: Annotated[dict[int, str], doc("addresses of the replicas by broker id")]
+    done: Annotated[bool, doc("false under --dry-run", vital=True)]
+
+
+class Election(Result, frozen=True):
+    """The master before and after."""
+
+    row_type: ClassVar[type[Row]] = MasterRow
+    row: MasterRow
+
+    def rows(self) -> Sequence[MasterRow]:
+        return [self.row]
+
+    def mqadmin_text(self) -> str | None:
+        row = self.row
+        if not row.done:
+            return None
+        members = "".join(f"\t#Broker\t{broker_id}\t{addr}\n" for broker_id, addr in row.replica_addrs.items())
+        return (
+            f"\n#ClusterName\t{row.cluster}\n#BrokerName\t{row.broker_name}"
+            f"\n#BrokerMasterAddr\t{java_text(row.master_addr)}\n#MasterEpoch\t{java_text(row.master_epoch)}"
+            f"\n#SyncStateSetEpoch\t{java_text(row.sync_state_set_epoch)}\n{members}"
+        )
+
+
+def elect_master(
+    call: Call,
+    controller_address: ControllerAddr,
+    broker_id: Annotated[
+        int, LONG, typer.Option("-b", "--brokerId", min=0, help="The replica's id at the controller.")
+    ],
+    broker_name: ReplicatedBroker,
+    cluster_name: Annotated[
+        str, Value.CLUSTER, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name.")
+    ],
+) -> Election:
+    """The controller refuses a replica that is the master already, and one that may not lead. mqadmin 5.5.0 cannot read
+    the answer of a 5.5.0 controller: it shows an error although the election was done.
+
+    Examples:
+      rmqadmin electMaster -a 127.0.0.1:9878 -bn broker-a -b 2 -c DefaultCluster --dry-run
+      rmqadmin electMaster -a 127.0.0.1:9878 -bn broker-a -b 2 -c DefaultCluster --yes
+    """
+    admin, name, cluster = call.admin, broker_name.strip(), cluster_name.strip()
+    leader = leader_addr(admin, controller_address)
+    replicas = admin.replica_sets(leader, [name]).replicas_info_table.get(name)
+    known = [] if replicas is None else [*replicas.in_sync_replicas, *replicas.not_in_sync_replicas]
+    before = None if replicas is None else replicas.master_address
+    if call.dry_run:
+        row = MasterRow(
+            cluster=cluster,
+            broker_name=name,
+            master_before=before,
+            master_addr=next((one.broker_address for one in known if one.broker_id == broker_id), None),
+            master_epoch=None if replicas is None else replicas.master_epoch,
+            sync_state_set_epoch=None if replicas is None else replicas.sync_state_set_epoch,
+            replica_addrs={one.broker_id: one.broker_address for one in known},
+            done=False,
+        )
+        return Election(row)
+    call.confirm(f"This makes the replica {broker_id} of {name} the master; now it is {before or 'nobody'}.", name)
+    try:
+        answer, body = admin.elect_master(leader, cluster, name, broker_id, call.now_ms())
+    except RefusedError as error:
+        if error.code in (C.CONTROLLER_ELECT_MASTER_FAILED, C.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED):
+            error.hint = what_to_do(replicas, name, broker_id)
+        raise
+    members = body.broker_member_group
+    row = MasterRow(
+        cluster=cluster,
+        broker_name=name,
+        master_before=before,
+        master_addr=answer.master_address,
+        master_epoch=answer.master_epoch,
+        sync_state_set_epoch=answer.sync_state_set_epoch,
+        replica_addrs={} if members is None else members.broker_addrs,
+        done=True,
+    )
+    return Election(row)
+
+
+def clean_broker_metadata(
+    call: Call,
+    controller_address: ControllerAddr,
+    broker_name: ReplicatedBroker,
+    broker_ids: Annotated[
+        str | None,
+        Value.NAME,
+        typer.Option("-b", "--brokerControllerIdsToClean", metavar="ID;...", help="These replicas only. Default: all."),
+    ] = None,
+    cluster_name: Annotated[
+        str | None,
+        Value.CLUSTER,
+        typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name; needed without -l."),
+    ] = None,
+    clean_living_broker: Annotated[
+        bool,
+        typer.Option("-l", "--cleanLivingBroker", help="Also forget replicas that are alive; then all are forgotten."),
+    ] = False,
+) -> Changes:
+    """A forgotten replica cannot register again under its old identity: stop it, delete its brokerIdentity file and
+    start it. With -l Apache's controllers ignore -b, so both together are an error.
+
+    Examples:
+      rmqadmin cleanBrokerMetadata -a 127.0.0.1:9878 -bn broker-a -c DefaultCluster -b 2 --dry-run
+      rmqadmin cleanBrokerMetadata -a 127.0.0.1:9878 -bn broker-a -c DefaultCluster -b 2 --yes
+    """
+    admin, name = call.admin, broker_name.strip()
+    ids = _parse_ids(broker_ids)
+    if not clean_living_broker and cluster_name is None:
+        raise UsageError("cleanLivingBroker option is false, clusterName option can not be empty.", hint="Add -c.")
+    if clean_living_broker and ids is not None and not call.as_mqadmin:
+        raise UsageError(
+            "with -l the controller forgets all replicas, not only those of -b", hint="Leave out -b or -l."
+        )
+    leader = leader_addr(admin, controller_address)
+    replicas = admin.replica_sets(leader, [name]).replicas_info_table.get(name)
+    known = [] if replicas is None else [*replicas.in_sync_replicas, *replicas.not_in_sync_replicas]
+    gone = [one for one in known if ids is None or clean_living_broker or one.broker_id in ids]
+    changes = [FieldChange(f"{name} {one.broker_id}", one.broker_address, None) for one in gone]
+    if not call.dry_run:
+        call.confirm(f"This has the controllers forget {len(gone)} of {len(known)} replicas of {name}.", name)
+
+    def act() -> None:
+        admin.clean_broker_data(
+            leader,
+            name,
+            call.now_ms(),
+            cluster=None if cluster_name is None else cluster_name.strip(),
+            broker_ids=ids,
+            also_living=clean_living_broker,
+        )
+
+    rows = carry_out([Step(leader, "delete", changes, act)], dry_run=call.dry_run)
+    return Changes(rows, None if call.dry_run else f"clear broker {name} metadata from controller success! \n")
+
+
+def _parse_ids(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(";") if part.strip()]
+    found = [number for part in parts if (number := whole_number(part, LONG_MAX)) is not None]
+    if not parts or len(found) < len(parts):
+        raise UsageError(f"-b {text!r} is not a list of ids", hint="For example -b '1;2'.")
+    return found

@@ -1,0 +1,127 @@
+"""Configurations of brokers, name servers and controllers. A changed property is read back, because brokers report
+success for properties that they do not understand."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, EveryReplicaToo, Property, PropertyValue
+from rmqadmin.cli.options.controller_options import ControllerAddrs
+from rmqadmin.cli.shared.changing import change
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, Step, plan_each
+from rmqadmin.core.servers.broker_properties import plan_broker_property
+from rmqadmin.core.servers.server_configs import Configs, plan_property, read_configs, replica_headings
+from rmqclient.addresses import parse_addresses
+
+
+def get_broker_config(call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None) -> Configs:
+    """With -c, shows every master and slave of the cluster.
+
+    Examples:
+      rmqadmin getBrokerConfig -b 127.0.0.1:10911
+      rmqadmin getBrokerConfig -c DefaultCluster --output wide
+    """
+    wanted = replica_headings(call.admin, broker_addr, cluster_name)
+    return read_configs(wanted, call.admin.broker_config, as_mqadmin=call.as_mqadmin, mqadmin_end="\n")
+
+
+def update_broker_config(
+    call: Call,
+    key: Property,
+    value: PropertyValue,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    update_all_broker: Annotated[
+        str | None, typer.Option("-a", "--updateAllBroker", help="With -c and any value: slaves too.")
+    ] = None,
+) -> Changes:
+    """Reads the value back: an unknown property, or a value that a broker does not understand, is an error. mqadmin
+    calls that a success, and so does --output mqadmin.
+
+    Examples:
+      rmqadmin updateBrokerConfig -b 127.0.0.1:10911 -k traceOn -v true
+      rmqadmin updateBrokerConfig -b 127.0.0.1:10911 -k brokerPermission -v R --dry-run
+      rmqadmin updateBrokerConfig -c DefaultCluster -k fileReservedTime -v 48 --dry-run
+    """
+    admin, key, value = call.admin, key.strip(), value.strip()
+    find = targets.masters if update_all_broker is None else targets.replicas
+    steps = plan_each(
+        find(admin, broker_addr, cluster_name),
+        lambda addr: plan_broker_property(admin, addr, key, value, is_checked=not call.as_mqadmin),
+    )
+    return change(call, steps, lambda done: "".join(f"update broker config success, {addr}\n" for addr in done))
+
+
+def get_namesrv_config(call: Call) -> Configs:
+    """Shows every name server of -n.
+
+    Examples:
+      rmqadmin getNamesrvConfig
+      rmqadmin getNamesrvConfig -n '127.0.0.1:9876' --output wide
+    """
+    wanted = [(addr, f"============{addr}============\n") for addr in call.admin.namesrv_addrs]
+    return read_configs(wanted, call.admin.namesrv_config, as_mqadmin=call.as_mqadmin)
+
+
+def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Changes:
+    """Changes every name server of -n. An unknown property is an error; mqadmin calls that a success, and so does
+    --output mqadmin.
+
+    Examples:
+      rmqadmin updateNamesrvConfig -k orderMessageEnable -v true
+      rmqadmin updateNamesrvConfig -n '127.0.0.1:9876' -k clusterTest -v false --dry-run
+    """
+    admin, key, value = call.admin, key.strip(), value.strip()
+
+    def plan(addr: str) -> Step:
+        return plan_property(
+            f"name server {addr}", addr, key, value,
+            read=admin.namesrv_config, write=admin.update_namesrv_config, is_checked=not call.as_mqadmin,
+            listing=f"rmqadmin getNamesrvConfig -n {addr}", undo=["updateNamesrvConfig", "-n", addr],
+        )  # fmt: skip
+
+    named = "" if call.namesrv_option is None else f"[{', '.join(admin.namesrv_addrs)}]"
+    return change(
+        call,
+        plan_each(admin.namesrv_addrs, plan),
+        lambda _done: f"update name server config success!{named}\n{key} : {value}\n",
+    )
+
+
+def get_controller_config(call: Call, controller_address: ControllerAddrs) -> Configs:
+    """Shows every controller that -a names.
+
+    Examples:
+      rmqadmin getControllerConfig -a 127.0.0.1:9878
+      rmqadmin getControllerConfig -a '127.0.0.1:9878;127.0.0.1:9878' --output wide
+    """
+    wanted = [(addr, f"============{addr}============\n") for addr in parse_addresses(controller_address)]
+    return read_configs(wanted, call.admin.controller_config, as_mqadmin=call.as_mqadmin)
+
+
+def update_controller_config(
+    call: Call, controller_address: ControllerAddrs, key: Property, value: PropertyValue
+) -> Changes:
+    """Changes every controller that -a names. An unknown property is an error; mqadmin calls that a success, and so
+    does --output mqadmin.
+
+    Examples:
+      rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000
+      rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000 --dry-run
+    """
+    admin, key, value = call.admin, key.strip(), value.strip()
+    addrs = parse_addresses(controller_address)
+
+    def plan(addr: str) -> Step:
+        return plan_property(
+            f"controller {addr}", addr, key, value,
+            read=admin.controller_config, write=admin.update_controller_config, is_checked=not call.as_mqadmin,
+            listing=f"rmqadmin getControllerConfig -a {addr}", undo=["updateControllerConfig", "-a", addr],
+        )  # fmt: skip
+
+    text = f"update controller config success![{', '.join(addrs)}]\n{key} : {value}\n"
+    return change(call, plan_each(addrs, plan), lambda _done: text)

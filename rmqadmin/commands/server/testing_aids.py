@@ -1,0 +1,168 @@
+"""What tests of applications ask of ``rmqserver``: faults, snapshots, a reset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.taking_back import SnapshotName, take_back
+from rmqadmin.core.changes import REPLACE, Changes, Step, carry_out
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.own_requests import meant_brokers, own_answer, set_faults
+from rmqproto.bodies.own_requests import FaultState
+from rmqproto.errors import NotFoundError
+from rmqproto.fault_rules import parse_rule
+
+
+class FaultRow(Row, frozen=True):
+    rule: Annotated[str, doc("which requests go wrong, and how", key=True)]
+    hits: Annotated[int, doc("requests that went wrong by it", vital=True)]
+    broker_addr: Annotated[str, doc("address of the broker")]
+
+
+class Faults(Result, frozen=True):
+    """The rules, in the order in which they are looked at."""
+
+    row_type: ClassVar[type[Row]] = FaultRow
+    found: list[tuple[str, FaultState]]
+
+    def rows(self) -> Sequence[FaultRow]:
+        return [FaultRow(rule=state.rule, hits=state.hits, broker_addr=addr) for addr, state in self.found]
+
+
+def fault_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Faults:
+    """Rules are set by `fault set`, or come with the server (`rmqserver --fault`). Without -b and -c, shows those of
+    the only broker.
+
+    Examples:
+      rmqadmin fault ls
+      rmqadmin fault ls -b 127.0.0.1:10911
+    """
+    admin = call.admin
+    addrs = meant_brokers(admin, broker_addr, cluster_name)
+    answers = call.answers.of(lambda addr: own_answer(partial(admin.faults, addr)), addrs)
+    return Faults([(addr, state) for addr, states in answers.items() for state in states])
+
+
+def fault_set(
+    call: Call,
+    rules: Annotated[
+        list[str], Value.NAME, typer.Argument(metavar="RULE...", help="REQUEST:WHAT[:WHICH], docs/testing.md.")
+    ],
+    broker_addr: BrokerAddr = None,
+    cluster_name: NamedCluster = None,
+) -> Changes:
+    """These rules replace the earlier ones at once. REQUEST is a name, a code, or * for all. WHAT is delay=TIME,
+    error=CODE, drop, lose-answer or disconnect; WHICH narrows it down: share=0.1, count=2, topic=T, group=G. The first
+    matching rule decides. While everything fails, -b is needed, because the name server does not answer either.
+
+    Examples:
+      rmqadmin fault set SEND_MESSAGE:error=SYSTEM_BUSY:count=2
+      rmqadmin fault set PULL_MESSAGE:delay=200ms:share=0.1 SEND_MESSAGE:drop:topic=OrderTopic -b 127.0.0.1:10911
+      rmqadmin fault set '*:disconnect:share=0.01' --dry-run
+    """
+    wanted = [parse_rule(rule).text for rule in rules]
+    return set_faults(call.admin, meant_brokers(call.admin, broker_addr, cluster_name), wanted, dry_run=call.dry_run)
+
+
+def fault_clear(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Changes:
+    """Removes all rules. With -b no name server is asked, so it works while everything fails.
+
+    Examples:
+      rmqadmin fault clear
+      rmqadmin fault clear -b 127.0.0.1:10911
+    """
+    return set_faults(call.admin, meant_brokers(call.admin, broker_addr, cluster_name), [], dry_run=call.dry_run)
+
+
+class SnapshotRow(Row, frozen=True):
+    snapshot: Annotated[str, doc("its name", key=True)]
+    broker_addr: Annotated[str, doc("address of the broker that keeps it")]
+
+
+class Snapshots(Result, frozen=True):
+    """The snapshots, by name."""
+
+    row_type: ClassVar[type[Row]] = SnapshotRow
+    found: list[SnapshotRow]
+
+    def rows(self) -> Sequence[SnapshotRow]:
+        return self.found
+
+
+def snapshot_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Snapshots:
+    """A snapshot lasts as long as the store. Without -b and -c, shows those of the only broker.
+
+    Examples:
+      rmqadmin snapshot ls
+      rmqadmin snapshot ls -b 127.0.0.1:10911
+    """
+    admin = call.admin
+    addrs = meant_brokers(admin, broker_addr, cluster_name)
+    answers = call.answers.of(lambda addr: own_answer(partial(admin.snapshots, addr)), addrs)
+    return Snapshots(
+        [SnapshotRow(snapshot=name, broker_addr=addr) for addr, names in answers.items() for name in names]
+    )
+
+
+def snapshot_save(
+    call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None
+) -> Changes:
+    """Keeps topics, groups, offsets and messages, delayed and timed ones included, and replaces an older snapshot of
+    that name, after the snapshot's name was typed, or with --yes. The broker is away for some tens of milliseconds, and
+    clients come back as after a restart.
+
+    Examples:
+      rmqadmin snapshot save a-day
+      rmqadmin snapshot save a-day -b 127.0.0.1:10911 --dry-run
+    """
+    admin = call.admin
+    steps = []
+    for addr in meant_brokers(admin, broker_addr, cluster_name):
+        is_there = name in own_answer(partial(admin.snapshots, addr))
+        act = partial(own_answer, partial(admin.save_snapshot, addr, name))
+        steps.append(Step(addr, REPLACE if is_there else "create", [], act))
+    if not call.dry_run and (older := [step.target for step in steps if step.action == REPLACE]):
+        call.confirm(f"This replaces the snapshot {name} of {', '.join(older)}.", name)
+    return Changes(carry_out(steps, dry_run=call.dry_run))
+
+
+def snapshot_restore(
+    call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None
+) -> Changes:
+    """Everything made or sent since the snapshot is lost. The snapshot stays. The broker is away for some tens of
+    milliseconds, and clients come back as after a restart. Asks for the broker's name; in a script, --yes is needed.
+
+    Examples:
+      rmqadmin snapshot restore a-day --dry-run
+      rmqadmin snapshot restore a-day --yes
+    """
+    admin = call.admin
+    addrs = meant_brokers(admin, broker_addr, cluster_name)
+    for addr in addrs:
+        names = own_answer(partial(admin.snapshots, addr))
+        if name not in names:
+            known = ", ".join(names) or "none"
+            raise NotFoundError(f"{addr} has no snapshot {name}", hint=f"It has: {known}.")
+    return take_back(call, addrs, "restore", f"as in {name}", lambda addr: admin.restore_snapshot(addr, name))
+
+
+def server_reset(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Changes:
+    """Deletes topics, groups, offsets and messages, then loads again what `rmqserver --seed` says. Snapshots, rules of
+    `fault set` and settings stay. Asks for the broker's name; in a script, --yes is needed.
+
+    Examples:
+      rmqadmin server reset --dry-run
+      rmqadmin server reset -b 127.0.0.1:10911 --yes
+    """
+    admin = call.admin
+    addrs = meant_brokers(admin, broker_addr, cluster_name)
+    for addr in addrs:  # brokers refuse here, before anybody is asked to type a name
+        own_answer(partial(admin.snapshots, addr))
+    return take_back(call, addrs, "reset", "as at its start", admin.reset_broker)

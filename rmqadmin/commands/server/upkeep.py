@@ -1,0 +1,225 @@
+"""Brokers are told to clean up, to keep or read files another way, to start and to stop."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import (
+    A_BROKER,
+    LONG,
+    AllClusters,
+    AnyCluster,
+    BrokerAddr,
+    ClusterName,
+    ContainerAddr,
+    EveryReplicaToo,
+)
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.cleaning import clean
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
+from rmqadmin.core.servers.server_configs import replica_headings
+from rmqclient.addresses import split_address
+from rmqproto.errors import UsageError
+from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.java.whole_numbers import whole_number
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+def clean_expired_cq(
+    call: Call, broker_addr: BrokerAddr = None, cluster: AnyCluster = None, all_clusters: AllClusters = False
+) -> Changes:
+    """Brokers do this by themselves every ten seconds. Without -b and -c, mqadmin cleans up every cluster, and so does
+    --output mqadmin.
+
+    Examples:
+      rmqadmin cleanExpiredCQ -b 127.0.0.1:10911
+      rmqadmin cleanExpiredCQ -c DefaultCluster
+      rmqadmin cleanExpiredCQ --all-clusters --dry-run
+    """
+    return clean(call, call.admin.clean_expired_consume_queues, broker_addr, cluster, all_clusters=all_clusters)
+
+
+def clean_unused_topic(
+    call: Call, broker_addr: BrokerAddr = None, cluster: AnyCluster = None, all_clusters: AllClusters = False
+) -> Changes:
+    """Deletes the files of topics that are not in the broker's table; topics without messages stay. Without -b and -c,
+    mqadmin cleans up every cluster, and so does --output mqadmin.
+
+    Examples:
+      rmqadmin cleanUnusedTopic -b 127.0.0.1:10911
+      rmqadmin cleanUnusedTopic -c DefaultCluster
+      rmqadmin cleanUnusedTopic --all-clusters --dry-run
+    """
+    return clean(
+        call, call.admin.clean_unused_topics, broker_addr, cluster, all_clusters=all_clusters,
+        deletes="the files of unknown topics",
+    )  # fmt: skip
+
+
+def delete_expired_commit_log(
+    call: Call, broker_addr: BrokerAddr = None, cluster: AnyCluster = None, all_clusters: AllClusters = False
+) -> Changes:
+    """Deletes files older than the broker's fileReservedTime, with their messages. Brokers do this by themselves at the
+    hour deleteWhen. Without -b and -c, mqadmin cleans up every cluster, and so does --output mqadmin.
+
+    Examples:
+      rmqadmin deleteExpiredCommitLog -b 127.0.0.1:10911
+      rmqadmin deleteExpiredCommitLog -c DefaultCluster
+      rmqadmin deleteExpiredCommitLog --all-clusters --dry-run
+    """
+    return clean(
+        call, call.admin.delete_expired_commit_log, broker_addr, cluster, all_clusters=all_clusters,
+        deletes="commit log files past their time",
+    )  # fmt: skip
+
+
+class TimerEngine(StrEnum):
+    FILES = "F"
+    ROCKSDB = "R"
+
+
+_NAMES = {TimerEngine.FILES: "FILE_TIME_WHEEL", TimerEngine.ROCKSDB: "ROCKSDB_TIMELINE"}
+
+
+def switch_timer_engine(
+    call: Call,
+    engine_type: Annotated[
+        TimerEngine, typer.Option("-e", "--engineType", help="F: the wheel in files; R: RocksDB, where it is enabled.")
+    ],
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+) -> Changes:
+    """Timers that are waiting stay where they are until they are due. Brokers before 5.5 do not know this request.
+
+    Examples:
+      rmqadmin switchTimerEngine -b 127.0.0.1:10911 -e F
+      rmqadmin switchTimerEngine -c DefaultCluster -e F --dry-run
+    """
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    rows = carry_out([_plan(call.admin, addr, engine_type) for addr in addrs], dry_run=call.dry_run)
+    done = "".join(f"switchTimerEngine to {_NAMES[engine_type]} success, {addr}\n" for addr in targets_done(rows))
+    return Changes(rows, None if call.dry_run else done)
+
+
+def _plan(admin: AdminClient, addr: str, engine: TimerEngine) -> Step:
+    """Plans the switch. No request tells the present engine."""
+    changes = [FieldChange("timer_engine", None, _NAMES[engine])]
+    return Step(addr, "change", changes, lambda: admin.switch_timer_engine(addr, engine))
+
+
+class ReadMode(StrEnum):
+    NORMAL = "0"
+    RANDOM = "1"
+
+
+def set_commit_log_read_ahead_mode(
+    call: Call,
+    mode: Annotated[
+        ReadMode, typer.Option("-m", "--commitLogReadAheadMode", help="0: read ahead; 1: random access, no read-ahead.")
+    ],
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplicaToo = None,
+) -> Changes:
+    """Mode 1 spares a broker useless reads if its consumers are far behind.
+
+    Examples:
+      rmqadmin setCommitLogReadAheadMode -b 127.0.0.1:10911 -m 0
+      rmqadmin setCommitLogReadAheadMode -c DefaultCluster -m 1 --dry-run
+    """
+    headings = dict(replica_headings(call.admin, broker_addr, cluster_name))
+    said: dict[str, str] = {}
+
+    def step(addr: str) -> Step:
+        def act() -> None:
+            said[addr] = call.admin.set_read_mode(addr, mode)
+
+        return Step(addr, "change", [FieldChange("read_ahead_mode", None, mode.value)], act)
+
+    rows = carry_out([step(addr) for addr in headings], dry_run=call.dry_run)
+    text = "".join(f" {headings[addr]}commitLog set readAhead mode rstStr{said[addr]}\n" for addr in targets_done(rows))
+    return Changes(rows, None if call.dry_run else text)
+
+
+def reset_master_flush_offset(
+    call: Call,
+    broker_addr: Annotated[
+        str,
+        A_BROKER,
+        Value.BROKER_ADDR,
+        typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The slave's address."),
+    ],
+    offset: Annotated[int, LONG, typer.Option("-o", "--offset", min=0, help="Commit log offset.")],
+) -> Changes:
+    """Helps a slave that waits for an offset which its master has lost. A master answers with success but ignores it.
+
+    Examples:
+      rmqadmin resetMasterFlushOffset -b 127.0.0.1:10911 -o 0
+      rmqadmin resetMasterFlushOffset -b 127.0.0.1:10911 -o 0 --dry-run
+    """
+    addr, admin = broker_addr.strip(), call.admin
+    split_address(addr)
+    before = admin.ha_status(addr).ha_client_runtime_info.master_flush_offset
+    changes = [FieldChange("master_flush_offset", before, offset)] if before != offset else []
+    step = Step(addr, "change" if changes else "keep", changes, partial(admin.reset_master_flush_offset, addr, offset))
+    rows = carry_out([step], dry_run=call.dry_run)
+    return Changes(rows, None if call.dry_run else f"reset master flush offset to {offset} success\n")
+
+
+def add_broker(
+    call: Call,
+    container_addr: ContainerAddr,
+    config_path: Annotated[
+        str,
+        Value.FILE,
+        typer.Option("-b", "--brokerConfigPath", metavar="FILE", help="Its configuration, on the container's machine."),
+    ],
+) -> Changes:
+    """Containers are Apache's processes that hold several brokers. Waits up to 20 s for the broker to start.
+
+    Examples:
+      rmqadmin addBroker -c 127.0.0.1:10811 -b /etc/rocketmq/broker-b.conf --dry-run
+      rmqadmin addBroker -c 127.0.0.1:10811 -b /etc/rocketmq/broker-b.conf
+    """
+    addr, path = container_addr.strip(), config_path.strip()
+    split_address(addr)
+    step = Step(addr, "create", [FieldChange("broker", None, path)], partial(call.admin.add_broker, addr, path))
+    rows = carry_out([step], dry_run=call.dry_run)
+    return Changes(rows, None if call.dry_run else f"add broker to {addr} success\n")
+
+
+def remove_broker(
+    call: Call,
+    container_addr: ContainerAddr,
+    broker_identity: Annotated[
+        str, Value.NAME, typer.Option("-b", "--brokerIdentity", metavar="CLUSTER:NAME:ID", help="The broker to stop.")
+    ],
+) -> Changes:
+    """The broker's files stay. Waits up to 20 s for the broker to stop.
+
+    Examples:
+      rmqadmin removeBroker -c 127.0.0.1:10811 -b DefaultCluster:broker-b:0 --dry-run
+      rmqadmin removeBroker -c 127.0.0.1:10811 -b DefaultCluster:broker-b:0 --yes
+    """
+    addr = container_addr.strip()
+    split_address(addr)
+    parts = [part.strip() for part in broker_identity.split(":")]
+    broker_id = whole_number(parts[-1], LONG_MAX)
+    if len(parts) != 3 or broker_id is None:
+        raise UsageError(
+            f"{broker_identity!r} does not name a broker", hint="Write CLUSTER:NAME:ID, with 0 for a master."
+        )
+    cluster, name, _ = parts
+    if not call.dry_run:
+        call.confirm(f"This stops the broker {name} ({broker_id}) of the container {addr}.", name)
+    changes = [FieldChange("broker", broker_identity.strip(), None)]
+    step = Step(addr, "delete", changes, lambda: call.admin.remove_broker(addr, cluster, name, broker_id))
+    rows = carry_out([step], dry_run=call.dry_run)
+    return Changes(rows, None if call.dry_run else f"remove broker from {addr} success\n")

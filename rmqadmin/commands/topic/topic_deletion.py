@@ -1,0 +1,106 @@
+"""Topics are deleted from a cluster and from the name servers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import OF_CONTEXT, OR_THE_ONLY, ClusterName, Topic
+from rmqadmin.cli.options.topic_options import TopicNames, topic_names
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing import change, undoable
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, FieldChange, Step
+from rmqadmin.core.topics.deletion import delete_everywhere, loss
+from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.wording import counted
+
+
+def topic_delete(
+    call: Call,
+    topics: TopicNames,
+    cluster_name: ClusterName = None,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if a topic does not exist.")] = False,
+) -> Changes:
+    """Also deletes their messages and the groups' offsets in them. Says first how many messages, and who reads them. If
+    producers still send to a topic, brokers that create topics by themselves create it again.
+
+    Examples:
+      rmqadmin topic delete OldTopic --dry-run
+      rmqadmin topic delete OldTopic OlderTopic --if-exists --yes
+    """
+    names = topic_names(topics)
+    cluster = cluster_name.strip() if cluster_name else targets.only_cluster(call.admin.cluster_info(), "-c")
+    steps_of = {name: delete_everywhere(call.admin, name, cluster) for name in names}
+    missing = [name for name, steps in steps_of.items() if not steps]
+    if missing and not if_exists:
+        raise NotFoundError(
+            f"there is no topic {', '.join(missing)} in {cluster}: nothing was deleted",
+            hint="With --if-exists this is not an error.",
+        )
+    there = {name: steps for name, steps in steps_of.items() if steps}
+    for name, steps in there.items():
+        call.notice(f"{name}: {loss(call.admin, name, [step.target for step in steps if step.changes])}")
+    all_steps = [_named(name, step) for name, steps in there.items() for step in steps]
+    if there and not call.dry_run:
+        what = "the topic" if len(there) == 1 else f"{counted(len(there), 'topic')},"
+        name = next(iter(there)) if len(there) == 1 else cluster
+        call.confirm(f"This deletes {what} {', '.join(there)}, from {cluster}.", name)
+    return undoable(call, all_steps)
+
+
+def _named(topic: str, step: Step) -> Step:
+    """The step with its topic among the changes: several topics are deleted from one broker."""
+    return msgspec.structs.replace(step, changes=[FieldChange("topic", topic, None), *step.changes])
+
+
+def delete_topic(
+    call: Call,
+    topic: Topic,
+    cluster_name: Annotated[
+        str | None,
+        OF_CONTEXT,
+        OR_THE_ONLY,
+        Value.CLUSTER,
+        typer.Option("-c", "--clusterName", metavar="CLUSTER", help="From this cluster; default: the only one."),
+    ] = None,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the topic does not exist.")] = False,
+) -> Changes:
+    """Also deletes its messages and the groups' offsets in it. If producers still send to it, brokers that create
+    topics by themselves create it again.
+
+    Examples:
+      rmqadmin deleteTopic -c DefaultCluster -t OldTopic
+      rmqadmin deleteTopic -c DefaultCluster -t OldTopic --dry-run
+      rmqadmin deleteTopic -c DefaultCluster -t OldTopic --if-exists --yes
+    """
+    topic = topic.strip()
+    if not topic:
+        raise UsageError("The specified topic is blank.")
+    cluster_name = cluster_name.strip() if cluster_name else targets.only_cluster(call.admin.cluster_info(), "-c")
+    steps = delete_everywhere(call.admin, topic, cluster_name)
+    if not steps:
+        if not if_exists and not call.as_mqadmin:
+            raise NotFoundError(
+                f"there is no topic {topic} in {cluster_name}", hint="With --if-exists this is not an error."
+            )
+        return Changes([], _deleted_text(topic, cluster_name))
+    addrs = [step.target for step in steps if step.changes]
+    if call.dry_run:
+        call.notice(loss(call.admin, topic, addrs))
+    else:
+        lost = f": {loss(call.admin, topic, addrs)}" if call.can_ask else ""
+        call.confirm(
+            f"This deletes the topic {topic} from {counted(len(addrs), 'broker')} of {cluster_name}{lost}.", topic
+        )
+    return change(call, steps, lambda _done: _deleted_text(topic, cluster_name))
+
+
+def _deleted_text(topic: str, cluster_name: str) -> str:
+    return (
+        f"delete topic [{topic}] from cluster [{cluster_name}] success.\n"
+        f"delete topic [{topic}] from NameServer success.\n"
+    )

@@ -1,0 +1,308 @@
+"""Topics are created and changed. Settings that are not given stay as they are; mqadmin resets them to their defaults,
+as ``--replace`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, ClassVar
+
+import msgspec
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import (
+    PERM_METAVAR,
+    BrokerAddr,
+    ClusterName,
+    ListFile,
+    Replace,
+    Topic,
+    TrueFalse,
+    as_bool,
+)
+from rmqadmin.cli.options.topic_options import TopicNames, topic_names
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing import change, undoable
+from rmqadmin.cli.shared.topic_shrinking import shrink
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, FieldChange, Step, plan_each
+from rmqadmin.core.config_lists import TOPICS, plan_list, read_entries
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.key_values import delete_steps, put_steps
+from rmqadmin.core.topics.perms import parse_perm
+from rmqadmin.core.topics.shrinking import shrink_warnings
+from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, order_text, plan_everywhere
+from rmqadmin.core.topics.topic_config import parse_attributes, plan_perm, read_topic, topic_config_text
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.names import ORDER_TOPIC_NAMESPACE
+from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
+
+
+def topic_create(
+    call: Call,
+    topics: TopicNames,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    queue_nums: Annotated[
+        int, typer.Option("--queues", metavar="N", min=1, help="Queues on each broker.")
+    ] = QUEUE_NUMS_DEFAULT,
+    message_type: Annotated[
+        TopicMessageType | None, typer.Option("--type", case_sensitive=False, help="What kind of messages it is for.")
+    ] = None,
+    perm: Annotated[
+        str | None, Value.CHOICE, typer.Option("--perm", metavar=PERM_METAVAR, help="Read, write or both. Default: RW.")
+    ] = None,
+    attributes: Annotated[str | None, typer.Option("--attributes", help="+name=value,+name=value.")] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Do not fail if a topic exists; it stays as it is.")
+    ] = False,
+) -> Changes:
+    """On every master of the cluster, or on one broker. `updateTopic` changes a topic that exists.
+
+    Examples:
+      rmqadmin topic create NewTopic --queues 4 --if-not-exists
+      rmqadmin topic create NewTopic OtherTopic --type FIFO --if-not-exists --dry-run
+    """
+    signed = parse_attributes(attributes)
+    if message_type is not None:
+        signed[f"+{MESSAGE_TYPE}"] = message_type.value
+    bits = None if perm is None else parse_perm(perm)
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    steps: list[Step] = []
+    for name in topic_names(topics):
+        there = [addr for addr in addrs if read_topic(call.admin, addr, name) is not None]
+        if there and not if_not_exists:
+            raise UsageError(
+                f"there is a topic {name} already, on {', '.join(there)}: nothing was changed",
+                hint="`rmqadmin updateTopic` changes it. With --if-not-exists this is not an error.",
+            )
+        new = [addr for addr in addrs if addr not in there]
+        wish = TopicWish(
+            topic=name, read_queue_nums=queue_nums, write_queue_nums=queue_nums, perm=bits, attributes=signed
+        )
+        planned = plan_everywhere(call.admin, new, wish).steps if new else []
+        named = FieldChange("topic", None, name)
+        steps += [msgspec.structs.replace(one, changes=[named, *one.changes]) for one in planned]
+    return undoable(call, steps)
+
+
+def update_topic(
+    call: Call,
+    topic: Topic,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    read_queue_nums: Annotated[
+        int | None,
+        typer.Option(
+            "-r", "--readQueueNums", min=0, help=f"Queues that consumers read. New topics: {QUEUE_NUMS_DEFAULT}."
+        ),
+    ] = None,
+    write_queue_nums: Annotated[
+        int | None,
+        typer.Option(
+            "-w", "--writeQueueNums", min=0, help=f"Queues that producers write. New topics: {QUEUE_NUMS_DEFAULT}."
+        ),
+    ] = None,
+    perm: Annotated[
+        str | None,
+        Value.CHOICE,
+        typer.Option("-p", "--perm", metavar=PERM_METAVAR, help="Read, write or both (4, 2, 6). New topics: RW."),
+    ] = None,
+    order: Annotated[
+        TrueFalse | None,
+        typer.Option("-o", "--order", case_sensitive=False, help="An ordered topic: its queues keep their order."),
+    ] = None,
+    unit: Annotated[TrueFalse | None, typer.Option("-u", "--unit", case_sensitive=False, help="A unit topic.")] = None,
+    has_unit_sub: Annotated[
+        TrueFalse | None, typer.Option("-s", "--hasUnitSub", case_sensitive=False, help="A unit subscribes to it.")
+    ] = None,
+    attributes: Annotated[
+        str | None, typer.Option("-a", "--attributes", help="Changes: +name=value,+name=value,-name.")
+    ] = None,
+    replace: Replace = False,
+    shrink_to: Annotated[
+        int | None,
+        typer.Option("--shrink-to", min=1, metavar="N", help="Go down to N queues, in steps that lose no message."),
+    ] = None,
+) -> Changes:
+    """Settings that are not given stay as they are. --replace resets them to their defaults, as mqadmin does.
+
+    Messages in queues past the read queues reach no consumer. --shrink-to takes write queues first, and read queues
+    once every group has consumed what is in them; until then it says what it waits for, with status 1: repeat it.
+
+    Examples:
+      rmqadmin updateTopic -c DefaultCluster -t OrderTopic -r 4 -w 4
+      rmqadmin updateTopic -b 127.0.0.1:10911 -t OrderTopic -p R --dry-run
+      rmqadmin updateTopic -c DefaultCluster -t OrderTopic --shrink-to 2
+      rmqadmin updateTopic -c DefaultCluster -t DelayTopic -a +message.type=DELAY
+    """
+    if shrink_to is not None:
+        given = (read_queue_nums, write_queue_nums, perm, order, unit, has_unit_sub, attributes, replace or None)
+        if any(value is not None for value in given):
+            raise UsageError("--shrink-to stands alone: it changes only the numbers of queues")
+        return shrink(call, targets.masters(call.admin, broker_addr, cluster_name), topic.strip(), shrink_to)
+    wish = TopicWish(
+        topic=topic.strip(),
+        read_queue_nums=read_queue_nums,
+        write_queue_nums=write_queue_nums,
+        perm=None if perm is None else parse_perm(perm),
+        order=as_bool(order),
+        unit=as_bool(unit),
+        unit_subscribed=as_bool(has_unit_sub),
+        attributes=parse_attributes(attributes),
+    )
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    plan = plan_everywhere(call.admin, addrs, wish, replace=replace)
+
+    def text(done: list[str]) -> str:
+        created = "".join(f"create topic to {addr} success.\n" for addr in addrs if addr in done)
+        ordered = _order_line(plan.order, "broker" if cluster_name is None else "cluster") if plan.order else ""
+        lines = created + ordered if cluster_name is not None else ordered + created
+        return lines + topic_config_text(plan.config) + "\n"
+
+    return change(call, plan.steps, text)
+
+
+def _order_line(order: dict[str, int], what: str) -> str:
+    return f"set {what} orderConf. isOrder=true, orderConf=[{order_text(order)}]\n"
+
+
+def update_topic_list(
+    call: Call,
+    filename: ListFile,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    replace: Replace = False,
+) -> Changes:
+    """The file holds a list of objects with topicName, readQueueNums, writeQueueNums, perm, order, topicFilterType,
+    topicSysFlag and attributes, or what exportMetadata wrote. Fields that an object leaves out stay as they are.
+    Attributes need no sign; -name deletes one. perm is 6 or "RW".
+
+    Examples:
+      rmqadmin updateTopicList -c DefaultCluster -f topics.json --dry-run
+      rmqadmin updateTopicList -b 127.0.0.1:10911 -f topics.json
+    """
+    admin = call.admin
+    entries = read_entries(filename.strip(), TOPICS)
+    addrs = targets.masters(admin, broker_addr, cluster_name)
+
+    def plan(addr: str) -> Step:
+        before = admin.all_topics(addr).topic_config_table
+        return plan_list(
+            TOPICS,
+            entries,
+            addr,
+            before,
+            admin.create_topics,
+            replace=replace,
+            warn=partial(shrink_warnings, admin, addr),
+        )
+
+    line = "submit batch of topic config to {} success, please check the result later.\n"
+    return change(call, plan_each(addrs, plan), lambda done: "".join(map(line.format, done)))
+
+
+def update_topic_perm(
+    call: Call,
+    topic: Topic,
+    perm: Annotated[
+        str,
+        Value.CHOICE,
+        typer.Option("-p", "--perm", metavar=PERM_METAVAR, help="R or 4: read, W or 2: write, RW or 6: both."),
+    ],
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+) -> Changes:
+    """Each broker keeps its own queue counts, order and attributes; mqadmin takes them from the first broker.
+
+    Examples:
+      rmqadmin updateTopicPerm -c DefaultCluster -t OrderTopic -p RW
+      rmqadmin updateTopicPerm -b 127.0.0.1:10911 -t OrderTopic -p 4 --dry-run
+    """
+    topic, bits = topic.strip(), parse_perm(perm)
+    targets.masters(call.admin, broker_addr, cluster_name)  # errors in -b and -c come first
+    route = call.admin.topic_route(topic)
+    masters = {broker.master_addr: broker for broker in route.broker_datas if broker.master_addr}
+    if broker_addr is not None:
+        addrs = [addr for addr in masters if addr == broker_addr.strip()]
+    else:
+        addrs = [addr for addr, broker in masters.items() if broker.cluster == (cluster_name or "").strip()]
+    if not addrs:
+        where = f"the broker {broker_addr}" if broker_addr is not None else f"the cluster {cluster_name}"
+        raise NotFoundError(f"{where} has no master of the topic {topic}", hint=f"Its masters: {', '.join(masters)}.")
+    was: dict[str, TopicConfig] = {}
+
+    def plan(addr: str) -> Step:
+        step, was[addr] = plan_perm(call.admin, addr, topic, bits)
+        return step
+
+    return change(call, plan_each(addrs, plan), lambda done: _perm_text(done, was, bits, broker_addr))
+
+
+def _perm_text(done: Sequence[str], was: Mapping[str, TopicConfig], perm: int, broker_addr: str | None) -> str:
+    first = next(iter(was.values()))
+    if broker_addr is not None and first.perm == perm:
+        return "new perm equals to the old one!\n"
+    lines = "".join(f"update topic perm from {was[addr].perm} to {perm} in {addr} success.\n" for addr in done)
+    if broker_addr is None:
+        return lines
+    return f"{lines}{topic_config_text(msgspec.structs.replace(first, perm=perm, attributes={}))}.\n"
+
+
+class OrderMethod(StrEnum):
+    GET = "get"
+    PUT = "put"
+    DELETE = "delete"
+
+
+class OrderRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    queue_nums: Annotated[int | None, doc("queues of the topic on it; none if the text is not a number")]
+
+
+class OrderConf(Result, frozen=True):
+    """With -m get: the order configuration of a topic."""
+
+    row_type: ClassVar[type[Row]] = OrderRow
+    topic: str
+    text: str
+
+    def rows(self) -> Sequence[OrderRow]:
+        parts = [part.partition(":") for part in self.text.split(";") if part]
+        return [OrderRow(broker_name=name, queue_nums=int(num) if num.isdecimal() else None) for name, _, num in parts]
+
+    def mqadmin_text(self) -> str:
+        return f"get orderConf success. topic=[{self.topic}], orderConf=[{self.text}] "
+
+
+def update_order_conf(
+    call: Call,
+    topic: Topic,
+    method: Annotated[OrderMethod, typer.Option("-m", "--method", help="What to do.")],
+    order_conf: Annotated[
+        str | None, typer.Option("-v", "--orderConf", metavar="TEXT", help="With put: broker-a:8;broker-b:8.")
+    ] = None,
+) -> OrderConf | Changes:
+    """Changes go to every name server of -n. updateTopic -o true writes this configuration too.
+
+    Examples:
+      rmqadmin updateOrderConf -t OrderTopic -m put -v broker-a:4
+      rmqadmin updateOrderConf -t OrderTopic -m get
+      rmqadmin updateOrderConf -t OrderTopic -m delete --dry-run
+    """
+    admin, topic = call.admin, topic.strip()
+    if method is OrderMethod.GET:
+        return OrderConf(topic, admin.kv_value(ORDER_TOPIC_NAMESPACE, topic))
+    if method is OrderMethod.PUT:
+        text = (order_conf or "").strip()
+        if not text:
+            raise UsageError("please set orderConf with option -v.", hint="For example -v broker-a:8;broker-b:8.")
+        said = f"update orderConf success. topic=[{topic}], orderConf=[{text}]"
+        return change(call, put_steps(admin, ORDER_TOPIC_NAMESPACE, topic, text), lambda _done: said)
+    steps = delete_steps(admin, ORDER_TOPIC_NAMESPACE, topic)
+    if not call.dry_run:
+        call.confirm(f"This deletes the order configuration of the topic {topic}.", topic)
+    return change(call, steps, lambda _done: f"delete orderConf success. topic=[{topic}]")

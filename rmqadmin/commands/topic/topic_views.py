@@ -1,0 +1,133 @@
+"""What one topic is: its route, where its queues begin and end, everything in one view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.command_options import LmqParent, Topics
+from rmqadmin.cli.options.topic_options import TopicNames, topic_names
+from rmqadmin.cli.shared.topic_ends import read_status
+from rmqadmin.core.mqadmin_text import fastjson_pretty, java_map
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.topics.described import DescribedTopicRow, DescribedTopics, describe_topic
+from rmqadmin.core.topics.topic_status import TopicStatus, joined_status
+from rmqproto.bodies.routes import TopicRoute
+
+
+class RouteRow(Row, frozen=True):
+    cluster: Annotated[str | None, doc("cluster name", minor=True)]
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    broker_addrs: Annotated[dict[int, str], doc("addresses by broker id; 0 is the master")]
+    read_queue_nums: Annotated[int, doc("queues that consumers read")]
+    write_queue_nums: Annotated[int, doc("queues that producers write")]
+    perm: Annotated[int, doc("4 read, 2 write, 1 inherit, added up", vital=True)]
+    topic: Annotated[str | None, doc("topic name, where several are shown", key=True, sparse=True)] = None
+
+
+class Route(Result, frozen=True):
+    """Where topics live, by their names."""
+
+    row_type: ClassVar[type[Row]] = RouteRow
+    routes: Mapping[str, TopicRoute]
+    as_list: bool
+
+    def rows(self) -> Sequence[RouteRow]:
+        return [row for topic, route in self.routes.items() for row in self._rows(topic, route)]
+
+    def _rows(self, topic: str, route: TopicRoute) -> list[RouteRow]:
+        brokers = {broker.broker_name: broker for broker in route.broker_datas}
+        found = []
+        for queues in sorted(route.queue_datas, key=lambda queues: queues.broker_name):
+            broker = brokers.get(queues.broker_name)
+            found.append(
+                RouteRow(
+                    topic=topic if len(self.routes) > 1 else None,
+                    cluster=broker.cluster if broker else None,
+                    broker_name=queues.broker_name,
+                    broker_addrs=broker.broker_addrs if broker else {},
+                    read_queue_nums=queues.read_queue_nums,
+                    write_queue_nums=queues.write_queue_nums,
+                    perm=queues.perm,
+                )
+            )
+        return found
+
+    def mqadmin_text(self) -> str:
+        texts = self._mqadmin_list if self.as_list else self._mqadmin_json
+        return "".join(texts(topic, route) for topic, route in self.routes.items())
+
+    def _mqadmin_json(self, _topic: str, route: TopicRoute) -> str:
+        mappings = {
+            broker: {**mapping, "currIdMap": {int(queue_id): at for queue_id, at in mapping["currIdMap"].items()}}
+            for broker, mapping in (route.topic_queue_mapping_by_broker or {}).items()
+        }
+        route = msgspec.structs.replace(route, topic_queue_mapping_by_broker=mappings or None)
+        return fastjson_pretty(route) + "\n"
+
+    def _mqadmin_list(self, topic: str, route: TopicRoute) -> str:
+        def line(*texts: Any) -> str:
+            return "{:45} {:32} {:50} {:10} {:11} {:5}\n".format(*map(str, texts))
+
+        rows = self._rows(topic, route)
+        text = line("#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm")
+        for row in rows:
+            addrs = java_map({str(broker_id): addr for broker_id, addr in row.broker_addrs.items()})
+            text += line(row.cluster, row.broker_name, addrs, row.read_queue_nums, row.write_queue_nums, row.perm)
+        text += "-" * 158 + "\n"
+        reads, writes = sum(row.read_queue_nums for row in rows), sum(row.write_queue_nums for row in rows)
+        return text + line("Total:", len(rows), "", reads, writes, "")
+
+
+def topic_route(
+    call: Call,
+    topic: Topics,
+    as_list: Annotated[bool, typer.Option("-l", "--list", help="With --output mqadmin: a table, not JSON.")] = False,
+) -> Route:
+    """One row a broker. The route is what the name server tells producers and consumers.
+
+    Examples:
+      rmqadmin topicRoute -t OrderTopic,CopyTopic
+      rmqadmin topicRoute -t OrderTopic -l --output mqadmin
+    """
+    return Route({name: call.admin.topic_route(name) for name in topic_names([topic])}, as_list)
+
+
+def topic_status(
+    call: Call,
+    topic: Topics,
+    cluster: LmqParent = None,
+) -> TopicStatus:
+    """One row a queue. Queues that keep messages although consumers do not read them are marked. A static topic also
+    has rows of its logical queues, under the broker name __syslo__global__.
+
+    Examples:
+      rmqadmin topicStatus -t OrderTopic
+      rmqadmin topicStatus -t OrderTopic,CopyTopic
+      rmqadmin topicStatus -t OrderTopic --watch 5
+    """
+    with_unread = cluster is None and not call.as_mqadmin
+
+    def read(name: str) -> TopicStatus:
+        return read_status(call, name, call.admin.topic_route((cluster or name).strip()), with_unread=with_unread)
+
+    return joined_status([read(name) for name in topic_names([topic])])
+
+
+def topic_describe(call: Call, topics: TopicNames) -> DescribedTopics:
+    """Everything about a topic in one view. Queues whose messages consumers do not read are marked.
+
+    Examples:
+      rmqadmin topic describe OrderTopic
+      rmqadmin -o json topic describe OrderTopic
+    """
+
+    def describe(topic: str) -> DescribedTopicRow:
+        route = call.admin.topic_route(topic)
+        return describe_topic(call.admin, topic, route, read_status(call, topic, route, with_unread=True))
+
+    return DescribedTopics([describe(topic) for topic in topic_names(topics)])

@@ -1,0 +1,308 @@
+"""Users of brokers: first the noun ``user``, then mqadmin's commands."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.auth_options import (
+    EveryReplica,
+    FromBroker,
+    IfExists,
+    IfNoUser,
+    IsSuper,
+    PasswordStdin,
+    ToBroker,
+    UserKind,
+    UserName,
+    Username,
+)
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.shared.changing_access import change_access, undoable_access
+from rmqadmin.cli.shared.copying import CopiedKind, copy_between
+from rmqadmin.cli.shared.passwords import given_password, stdin_password
+from rmqadmin.core import targets
+from rmqadmin.core.access.user_changes import delete_user_in_broker, plan_new_user, plan_user, user_away
+from rmqadmin.core.access.users import BrokerUsers, Users, account_changes
+from rmqadmin.core.changes import Changes, Step, action, all_keep, plan_each
+from rmqproto.access.users import UserStatus, UserType
+from rmqproto.bodies.acl import UserAccount
+from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.wording import counted
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+def user_ls(
+    call: Call,
+    name: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Only users with this in their names.")] = None,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+) -> Users:
+    """Each broker keeps its own users. No password is shown.
+
+    Examples:
+      rmqadmin user ls
+      rmqadmin user ls ali -c DefaultCluster --output wide
+    """
+    wanted = None if name is None else name.strip()
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    answers = call.answers.of(lambda addr: call.admin.accounts(addr, wanted), addrs)
+    return Users([BrokerUsers(addr, users) for addr, users in answers.items()])
+
+
+def user_add(
+    call: Call,
+    name: UserName,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    is_super: IsSuper = False,
+    password_stdin: PasswordStdin = False,
+    if_not_exists: IfNoUser = False,
+) -> Changes:
+    """Asks for the password, or reads it from standard input. No option takes it, so it is in no process list and no
+    history. `acl grant` says what the user may do. Only brokers with authenticationEnabled and authorizationEnabled
+    check either.
+
+    Examples:
+      rmqadmin user add alice --password-stdin < secret
+      rmqadmin user add alice --if-not-exists --password-stdin < secret
+      rmqadmin user add carol -c DefaultCluster --super --password-stdin --dry-run < secret
+    """
+    name = name.strip()
+    account = UserAccount(
+        username=name,
+        password=given_password(call, None, password_stdin, name),
+        user_type=UserType.SUPER if is_super else UserType.NORMAL,
+    )
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    return undoable_access(
+        call, plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account, may_exist=if_not_exists))
+    )
+
+
+def user_edit(
+    call: Call,
+    name: UserName,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    user_type: Annotated[
+        UserType | None, typer.Option("--type", case_sensitive=False, help="Super users may do everything.")
+    ] = None,
+    user_status: Annotated[
+        UserStatus | None, typer.Option("--status", case_sensitive=False, help="Whether it may log in.")
+    ] = None,
+    ask_password: Annotated[bool, typer.Option("--password", help="Ask for a new password.")] = False,
+    password_stdin: PasswordStdin = False,
+) -> Changes:
+    """Settings that are not given stay as they are. No option takes the password itself.
+
+    Examples:
+      rmqadmin user edit alice --status disable --dry-run
+      rmqadmin user edit alice -c DefaultCluster --password-stdin < secret
+    """
+    name = name.strip()
+    wanted = [UserAccount(username=name, user_type=user_type)] if user_type is not None else []
+    if user_status is not None:
+        wanted.append(UserAccount(username=name, user_status=user_status))
+    if ask_password or password_stdin:
+        wanted.append(UserAccount(username=name, password=given_password(call, None, password_stdin, name)))
+    if not wanted:
+        raise UsageError("nothing to change", hint="Give --type, --status, --password or --password-stdin.")
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    steps: list[Step] = []
+    for account in wanted:  # one step for each, so that each has its own undo
+        steps += plan_each(addrs, partial(plan_user, call.admin, account=account))
+    return undoable_access(call, steps)
+
+
+def user_rm(
+    call: Call,
+    name: UserName,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    if_exists: IfExists = False,
+) -> Changes:
+    """This cannot be undone: the password is saved nowhere. `user edit --status disable` also locks the user out.
+
+    Examples:
+      rmqadmin user rm alice --dry-run
+      rmqadmin user rm alice -c DefaultCluster --if-exists --yes
+    """
+    name = name.strip()
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: delete_user_in_broker(call.admin, addr, name))
+    if all_keep(steps) and not if_exists:
+        raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
+    if not call.dry_run and not all_keep(steps):
+        call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
+    return undoable_access(call, steps)
+
+
+def list_user(
+    call: Call,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    name_filter: Annotated[
+        str | None, typer.Option("-f", "--filter", metavar="TEXT", help="Only users with this in their names.")
+    ] = None,
+) -> Users:
+    """With -c, shows the users of every master; mqadmin shows those of the first master that has any. Passwords are
+    shown only with --output mqadmin.
+
+    Examples:
+      rmqadmin listUser -b 127.0.0.1:10911
+      rmqadmin listUser -c DefaultCluster -f ali --output wide
+    """
+    wanted = None if name_filter is None else name_filter.strip()
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    answers = call.answers.of(lambda addr: call.admin.accounts(addr, wanted), addrs)
+    found = [BrokerUsers(addr, users) for addr, users in answers.items()]
+    return Users(found, "" if cluster_name is None else "get user from {} success.\n")
+
+
+def get_user(call: Call, username: Username, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Users:
+    """The password is shown only with --output mqadmin. Each broker keeps its own users.
+
+    Examples:
+      rmqadmin getUser -b 127.0.0.1:10911 -u alice
+      rmqadmin getUser -c DefaultCluster -u alice --output wide
+    """
+    name = username.strip()
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    answers = call.answers.of(lambda addr: call.admin.account(addr, name), addrs)
+    found = [BrokerUsers(addr, [account]) for addr, account in answers.items() if account is not None]
+    if not found and not call.as_mqadmin:
+        raise NotFoundError(f"no broker has a user {name}", hint="`rmqadmin listUser` lists the users.")
+    return Users(found)
+
+
+def create_user(
+    call: Call,
+    username: Username,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    password: Annotated[
+        str | None,
+        Value.SECRET,
+        typer.Option("-p", "--password", metavar="TEXT", help="Its password. Default: ask for it."),
+    ] = None,
+    password_stdin: PasswordStdin = False,
+    user_type: UserKind = None,
+    if_not_exists: IfNoUser = False,
+) -> Changes:
+    """Each broker keeps its own users. If one of several brokers fails, the others still get the user. A password given
+    with -p is visible in the process list and the shell's history; one that is asked for or read is not.
+
+    Examples:
+      rmqadmin createUser -c DefaultCluster -u alice -p secret
+      rmqadmin createUser -b 127.0.0.1:10911 -u root -p secret -t Super --dry-run
+    """
+    account = UserAccount(
+        username=username.strip(),
+        password=given_password(call, password, password_stdin, username.strip()),
+        user_type=user_type,
+    )
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account, may_exist=if_not_exists))
+    return change_access(call, steps, lambda done: "".join(f"create user to {addr} success.\n" for addr in done))
+
+
+def update_user(
+    call: Call,
+    username: Username,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    password: Annotated[
+        str | None, Value.SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its new password.")
+    ] = None,
+    password_stdin: PasswordStdin = False,
+    user_type: Annotated[
+        UserType | None, typer.Option("-t", "--userType", case_sensitive=False, help="Its new type.")
+    ] = None,
+    user_status: Annotated[
+        UserStatus | None, typer.Option("-s", "--userStatus", case_sensitive=False, help="Whether it may log in.")
+    ] = None,
+) -> Changes:
+    """Takes one of -p, --password-stdin, -t and -s; the rest of the user stays as it is.
+
+    Examples:
+      rmqadmin updateUser -c DefaultCluster -u alice -p new-secret
+      rmqadmin updateUser -b 127.0.0.1:10911 -u alice -s disable --dry-run
+    """
+    if password_stdin:
+        password = stdin_password(password)
+    if sum(given is not None for given in (password, user_type, user_status)) != 1:
+        raise UsageError("give one of -p, -t and -s", hint="Each call changes one of password, type and status.")
+    account = UserAccount(
+        username=username.strip(),
+        password=None if password is None else password.strip(),
+        user_type=user_type,
+        user_status=user_status,
+    )
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: plan_user(call.admin, addr, account))
+    return change_access(call, steps, lambda done: "".join(f"update user to {addr} success.\n" for addr in done))
+
+
+def delete_user(
+    call: Call,
+    username: Username,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the user does not exist.")] = False,
+) -> Changes:
+    """Its ACL is deleted too. Each broker keeps its own users.
+
+    Examples:
+      rmqadmin deleteUser -c DefaultCluster -u alice --dry-run
+      rmqadmin deleteUser -b 127.0.0.1:10911 -u alice --if-exists --yes
+    """
+    admin, name = call.admin, username.strip()
+    addrs = targets.replicas(admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: delete_user_in_broker(admin, addr, name))
+    if all_keep(steps) and not if_exists and not call.as_mqadmin:
+        raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
+    if not call.dry_run:
+        call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
+    return change_access(call, steps, lambda done: "".join(f"delete user to {addr} success.\n" for addr in done))
+
+
+def copy_user(
+    call: Call,
+    from_broker: FromBroker,
+    to_broker: ToBroker,
+    usernames: Annotated[
+        str | None, Value.NAME, typer.Option("-u", "--usernames", metavar="NAME,...", help="These users only.")
+    ] = None,
+) -> Changes:
+    """A user that the other broker already has gets the password, type and status of the first.
+
+    Examples:
+      rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run
+      rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 -u alice,bob
+    """
+    return copy_between(call, _USER, from_broker, to_broker, usernames)
+
+
+def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
+    before = admin.account(addr, account.username)
+    changes = account_changes(before, account)
+    act = admin.create_user if before is None else admin.update_user
+    back = user_away(addr, account.username) if before is None else None
+    return Step(f"{addr} {account.username}", action(before, changes), changes, partial(act, addr, account), back)
+
+
+_USER: CopiedKind[UserAccount] = CopiedKind(
+    noun="user",
+    noun_of_one="user",
+    name_of=lambda account: account.username,
+    all=lambda admin, addr: admin.accounts(addr),
+    one=lambda admin, addr, username: admin.account(addr, username),
+    plan=_plan,
+)
