@@ -14,7 +14,7 @@ _BY_HAND = re.compile(rf"(?<!\d)\{{[^{{}}]*\}} ((?:more |new |other )?(?:{_COUNT
 
 _ALWAYS_SEVERAL = {
     ("rmqadmin/cli/output/diagnostics.py", "servers"),  # two or more
-    ("rmqadmin/cli/shared/replay_progress.py", "messages"),  # more are still expected
+    ("rmqadmin/cli/run_progress.py", "messages"),  # more are still expected
     ("rmqadmin/testing/rocketmq.py", "messages"),  # in an assertion
     ("rmqadmin/tui/screens/topics.py", "messages"),  # a total, worded like a column
     ("rmqadmin/tui/widgets/frame.py", "times"),  # from 2 on

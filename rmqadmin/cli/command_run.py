@@ -12,8 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.invocation import Invocation
 from rmqadmin.cli.options.common_options import CommonOptions, color_of
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.cli.output.asked_columns import AS_USUAL, AskedColumns, ask_columns
-from rmqadmin.cli.output.look import Look
+from rmqadmin.cli.output.asked_columns import AS_USUAL, AskedColumns, Look, ask_columns
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.writing import write
 from rmqadmin.cli.parsing.command_functions import result_types

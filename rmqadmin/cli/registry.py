@@ -104,11 +104,14 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
     ),
     "Consumer groups": (
         Entry(
-            "consumerProgress", "group.group_views", _R, "Show how far groups have consumed: lag by queue, or by group."
+            "consumerProgress",
+            "group.progress",
+            _R,
+            "Show how far groups have consumed: lag by queue, or by group.",
         ),
         Entry("consumerConnection", "group.clients", _R, "Show a group's online clients and what they subscribe to."),
         Entry("consumerStatus", "group.clients", _R, "Show what a group's clients report about themselves."),
-        Entry("group ls", "group.group_views", _R, "List consumer groups, with their clients and lag."),
+        Entry("group ls", "group.progress", _R, "List consumer groups, with their clients and lag."),
         Entry("group describe", "group.group_views", _R, "Show groups: topics, clients and settings."),
         Entry("group lag", "group.group_lag", _R, "Show a group's lag by queue: age, trend and owners."),
         Entry("getConsumerConfig", "group.group_views", _R, "Show a group's configuration on every broker."),

@@ -18,8 +18,7 @@ from rmqadmin.cli.manual.man_page import ManPage
 from rmqadmin.cli.manual.pages import command_page, program_page
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.parsing.command_tree import all_commands, describe
-from rmqadmin.cli.prompt.candidates import offer_line
-from rmqadmin.cli.prompt.remembered_names import remembered_names
+from rmqadmin.cli.prompt.candidates import offer_line, remembered_names
 from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.codes import ResponseCode, response_name

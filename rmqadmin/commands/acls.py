@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, undoable_access
 from rmqadmin.cli.options.auth_options import (
     Actions,
     EveryReplica,
@@ -23,8 +24,6 @@ from rmqadmin.cli.options.auth_options import (
 )
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.cli.shared.changing_access import change_access, undoable_access
-from rmqadmin.cli.shared.copying import CopiedKind, copy_between
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import Acls, BrokerAcls, delete_acl_in_broker, plan_acl, wished_acl
 from rmqadmin.core.access.foretold import AskedAction, ForetoldAccess, access_question, foretell

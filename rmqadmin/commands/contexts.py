@@ -2,29 +2,161 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated, ClassVar
+from pathlib import Path
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.context_options import ContextOptions, OneContext
-from rmqadmin.cli.options.context_words import Confirm, Yes
+from rmqadmin.cli.options.common_options import Confirm, OptionGroup, Yes
 from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import Color, parse_format
+from rmqadmin.cli.output.terminal_guard import run_in_terminal
 from rmqadmin.core.contexts.checks import ContextChecks, check_context
-from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ContextSettings, setting_text
+from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ContextColor, ContextSettings, setting_text
 from rmqadmin.core.contexts.context_rows import Contexts, all_contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX
 from rmqadmin.core.contexts.effective_rows import EffectiveRow, effective_rows
 from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.contexts.settings import FileSettings, config_path, name_in_use
 from rmqadmin.core.contexts.settings_file import read_settings
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.named_programs import program_words
+from rmqadmin.core.own_files import expanded, naming
+from rmqadmin.core.results import Notice, Result, Row, doc
+from rmqadmin.core.user_files import read_text
 from rmqproto.errors import NotFoundError, UsageError
+
+OneContext = Annotated[str, Value.CONTEXT, typer.Argument(metavar="CONTEXT", help="Name of the context.")]
+
+
+class ContextOptions(OptionGroup, frozen=True):
+    """The settings of a context, by key. None means not given."""
+
+    namesrv_addr: Annotated[
+        str | None,
+        Value.ADDRESSES,
+        typer.Option("-n", "--namesrvAddr", metavar="HOST:PORT[;...]", help="Its name servers."),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        Value.CLUSTER,
+        typer.Option("-c", "--cluster", metavar="CLUSTER", help="Cluster for commands that need -b or -c."),
+    ] = None
+    read_only: Annotated[
+        bool | None, typer.Option("--read-only/--no-read-only", help="Refuse every change without --unlock.")
+    ] = None
+    protected: Annotated[
+        bool | None, typer.Option("--protected/--no-protected", help="Ask for its name before every change.")
+    ] = None
+    color: Annotated[
+        ContextColor | None, typer.Option("--color", help="Color of its name, in questions and in the dashboard.")
+    ] = None
+    tls: Annotated[bool | None, typer.Option("--tls/--no-tls", help="Connect to its servers over TLS.")] = None
+    tls_ca: Annotated[
+        str | None, Value.FILE, typer.Option("--tls-ca", metavar="FILE", help="CA certificate of the servers.")
+    ] = None
+    tls_cert: Annotated[
+        str | None, Value.FILE, typer.Option("--tls-cert", metavar="FILE", help="Client certificate.")
+    ] = None
+    tls_key: Annotated[
+        str | None, Value.FILE, typer.Option("--tls-key", metavar="FILE", help="Key of the client certificate.")
+    ] = None
+    tls_insecure: Annotated[
+        bool | None, typer.Option("--tls-insecure/--no-tls-insecure", help="Accept any server certificate.")
+    ] = None
+    address_map: Annotated[
+        list[str] | None,
+        Value.NAME,
+        typer.Option(
+            "--address-map",
+            metavar="HOST[:PORT]=HOST[:PORT]",
+            help="Connect elsewhere than to an address that its servers advertise. Repeatable.",
+        ),
+    ] = None
+    access_key: Annotated[
+        str | None,
+        typer.Option("-ak", "--access-key", metavar="REFERENCE", help="env:NAME, file:PATH or command:WORDS."),
+    ] = None
+    secret_key: Annotated[
+        str | None,
+        Value.SECRET,
+        typer.Option("-sk", "--secret-key", metavar="REFERENCE", help="In the same forms; never the key itself."),
+    ] = None
+    timeout_s: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Longest wait for an answer.")
+    ] = None
+    parallel: Annotated[
+        int | None,
+        typer.Option("--parallel", metavar="N", min=1, max=ASKED_AT_ONCE_MAX, help="Ask at most N servers at once."),
+    ] = None
+
+    def values(self) -> dict[str, object]:
+        """The given settings by key. Paths are made absolute."""
+        import os
+
+        import msgspec
+
+        given = {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
+        for key in ("tls_ca", "tls_cert", "tls_key"):
+            if key in given:
+                given[key] = os.path.abspath(expanded(given[key]))
+        for key in ("access_key", "secret_key"):
+            kind, colon, rest = given.get(key, "").partition(":")
+            if kind == "file" and rest:
+                given[key] = kind + colon + os.path.abspath(expanded(rest))
+        if "color" in given:
+            given["color"] = str(given["color"])
+        return given
+
+
+EDITOR_DEFAULT = "vi"
+
+T = TypeVar("T")
+
+
+def edit(text: str, path: Path, keep: Callable[[str], T], notice: Notice) -> T:
+    """Opens a copy of ``text`` until ``keep`` accepts what was written, or the user gives up. ``keep`` raises
+    UsageError for an invalid text. If the user gives up: UsageError that says where the text is, so nothing written is
+    lost. ``path`` is the file being edited."""
+    descriptor, name = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=path.suffix)
+    with naming(name), open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    while True:
+        _open_editor(name)
+        try:
+            kept = keep(read_text(name))
+        except UsageError as error:
+            notice(str(error))
+            if error.hint:
+                notice(error.hint)
+            if diagnostics.ask("Enter to edit it again, n to give up: ") != "":
+                raise UsageError(f"{path} is unchanged", hint=f"Your text is in {name}.") from None
+        else:
+            os.unlink(name)
+            return kept
+
+
+def _open_editor(name: str) -> None:
+    """Opens the editor. UsageError if it cannot be started, or ends with a failure status."""
+    wanted = next((one for one in ("VISUAL", "EDITOR") if os.environ.get(one, "").strip()), None)
+    editor = os.environ[wanted] if wanted else EDITOR_DEFAULT
+    hint = "Set VISUAL or EDITOR to the editor to start."
+    try:
+        status = run_in_terminal([*program_words(editor, wanted or EDITOR_DEFAULT), name])
+    except UsageError as error:
+        raise UsageError(str(error), hint=hint) from None
+    except OSError as error:
+        raise UsageError(f"{editor}: {error.strerror}", hint=hint) from None
+    if status:
+        raise UsageError(f"{editor} ended with status {status}", hint=f"Your text is in {name}.")
 
 
 def context_ls(call: Call) -> Contexts:
@@ -166,7 +298,7 @@ def context_edit(
 
 
 def _edited(call: Call, store: ContextStore, name: str) -> Context:
-    from rmqadmin.cli.shared.editor import edit
+    from rmqadmin.commands.contexts import edit
 
     text = store.read_text(name)
     if not sys.stdin.isatty():

@@ -35,8 +35,13 @@ def shell(
     """
     if call.invocation.session is not None:
         raise UsageError("this is the shell already")
-    from rmqadmin.cli.prompt.command_lines import CommandLines  # 5 ms; not needed for its help
-    from rmqadmin.cli.prompt.script import given_lines, run_lines, script_lines, standard_input
+    from rmqadmin.cli.prompt.command_lines import (
+        CommandLines,  # 5 ms; not needed for its help
+        given_lines,
+        run_lines,
+        script_lines,
+        standard_input,
+    )
 
     with call.shell_session() as session:
         before = msgspec.structs.replace(call.invocation, command=None, context_option=None, session=session)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
+from getpass import getpass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, undoable_access
 from rmqadmin.cli.options.auth_options import (
     EveryReplica,
     FromBroker,
@@ -22,9 +25,7 @@ from rmqadmin.cli.options.auth_options import (
 )
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.cli.shared.changing_access import change_access, undoable_access
-from rmqadmin.cli.shared.copying import CopiedKind, copy_between
-from rmqadmin.cli.shared.passwords import given_password, stdin_password
+from rmqadmin.cli.output.terminal_guard import guard_terminal
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import delete_user_in_broker, plan_new_user, plan_user, user_away
 from rmqadmin.core.access.users import BrokerUsers, Users, account_changes
@@ -36,6 +37,41 @@ from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+
+
+_HINT = "--password-stdin reads it from standard input; on a terminal, without either, it is asked for."
+
+
+def given_password(call: Call, password: str | None, from_stdin: bool, username: str) -> str:
+    """The password from ``-p``, from the first line of standard input, or typed twice by the user. UsageError if both
+    options are given, if nobody can be asked, and if what was read or typed is empty or differs."""
+    if from_stdin:
+        return stdin_password(password)
+    if password is not None:
+        return password.strip()
+    if not call.can_ask:
+        raise UsageError("Missing required option: -p/--password", hint=_HINT)
+    guard_terminal()
+    asked = getpass(f"Password of {username}: ").strip()
+    if asked != getpass("Once more: ").strip():
+        raise UsageError("the two passwords differ", hint="Nothing was changed.")
+    return _checked(asked)
+
+
+def stdin_password(password: str | None) -> str:
+    """The password for ``--password-stdin``; ``password`` is the value of ``-p``, if given as well. UsageError."""
+    if password is not None:
+        raise UsageError("give -p or --password-stdin, not both")
+    if sys.stdin.isatty():  # the program seemed to hang, and what was typed was seen
+        guard_terminal()
+        return _checked(getpass("Password: ").strip())
+    return _checked(sys.stdin.readline().removeprefix("\ufeff").strip())
+
+
+def _checked(password: str) -> str:
+    if not password:
+        raise UsageError("the password is empty", hint=_HINT)
+    return password
 
 
 def user_ls(

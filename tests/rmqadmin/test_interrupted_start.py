@@ -47,7 +47,7 @@ PLAIN = ["topicList", "-n", "127.0.0.1:1"]
         ("typer", ["--help"]),
         ("rmqadmin.cli.registry", ["topicList", "--help"]),
         ("rmqadmin.version", ["--version"]),
-        ("rmqadmin.cli.prompt.script", ["shell", "-c", "explain 1"]),
+        ("rmqadmin.cli.prompt.command_lines", ["shell", "-c", "explain 1"]),
         ("rmqadmin.commands.tui", ["tui"]),
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],

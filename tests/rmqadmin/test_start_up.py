@@ -99,7 +99,7 @@ def test_settings_cost_only_those_who_have_some(
 
 def test_a_shell_that_nobody_sits_before_needs_no_prompt() -> None:
     found = imported("shell", "-c", "explain 1")
-    assert "rmqadmin.cli.prompt.script" in found
+    assert "rmqadmin.cli.prompt.command_lines" in found
     assert not found & HEAVY
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ from rmqadmin.cli.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_D
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.registry import Effect, Entry
 from rmqproto.errors import UsageError
+from rmqproto.times import mqadmin_time
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 
 OUTPUT_SHORT = "-o"
@@ -278,3 +279,73 @@ def marked_options(mark: str, parameters: Iterable[inspect.Parameter]) -> frozen
 def cluster_option(parameters: Iterable[inspect.Parameter]) -> str | None:
     """The option marked with OF_CONTEXT."""
     return next(iter(marked_options(OF_CONTEXT, parameters)), None)
+
+
+TopicNames = Annotated[
+    list[str], Value.TOPIC, typer.Argument(metavar="TOPIC...", help="Topic names; also joined by commas.")
+]
+GroupNames = Annotated[
+    list[str], Value.GROUP, typer.Argument(metavar="GROUP...", help="Consumer groups; also joined by commas.")
+]
+
+
+def topic_names(words: Sequence[str]) -> list[str]:
+    """The names in words of which each may hold several, joined by commas: no name has one. Each name once. UsageError
+    if there is none."""
+    found = [name for word in words for part in word.split(",") if (name := part.strip())]
+    if not found:
+        raise UsageError("no name is given")
+    return list(dict.fromkeys(found))
+
+
+ParentTopic = Annotated[
+    str, Value.TOPIC, typer.Option("-p", "--parentTopic", metavar="TOPIC", help="The topic that holds the lite topics.")
+]
+
+MQADMIN_NAME_WIDTH = 40
+"""The most characters shown of a broker's name."""
+
+
+def time_or(otherwise: str, time_ms: int | None) -> str:
+    """mqadmin's time, or what it writes if there is none."""
+    return otherwise if time_ms is None or time_ms <= 0 else mqadmin_time(time_ms, milliseconds=True)
+
+
+ControllerAddr = Annotated[
+    str,
+    Value.ADDRESSES,
+    typer.Option(
+        "-a",
+        "--controllerAddress",
+        metavar="HOST:PORT[;...]",
+        help="Any controller of the group; of several, the first that knows the leader.",
+    ),
+]
+ControllerAddrs = Annotated[
+    str, Value.ADDRESSES, typer.Option("-a", "--controllerAddress", metavar="HOST:PORT[;...]", help="The controllers.")
+]
+ReplicatedBroker = Annotated[
+    str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-bn", "--brokerName", metavar="BROKER", help="Broker name.")
+]
+OneBrokerName = Annotated[
+    str | None,
+    A_BROKER_NAME,
+    Value.BROKER_NAME,
+    typer.Option("-b", "--brokerName", metavar="BROKER", help="The replicas of this broker name only."),
+]
+EveryBrokerName = Annotated[
+    str | None,
+    OF_CONTEXT,
+    OR_THE_ONLY,
+    Value.CLUSTER,
+    typer.Option(
+        "-c", "--clusterName", metavar="CLUSTER", help="Every broker name of this cluster; default: the only one."
+    ),
+]
+
+
+ExportFolder = Annotated[
+    str | None,
+    Value.FILE,
+    typer.Option("-f", "--filePath", metavar="DIR", help="Also write mqadmin's file to this directory."),
+]

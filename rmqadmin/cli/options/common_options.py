@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from rmqadmin.cli.options.context_words import Confirm, ContextName, Yes
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output.output_format import Color, Format, parse_format
 from rmqadmin.core.contexts.defaults import (
@@ -21,6 +20,24 @@ from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.core.contexts.settings import EffectiveSettings
+
+
+ContextName = Annotated[
+    str | None,
+    Value.CONTEXT,
+    typer.Option(
+        "--context",
+        metavar="CONTEXT",
+        help="Use the servers of this context; none: no context. Environment: RMQADMIN_CONTEXT.",
+    ),
+]
+Confirm = Annotated[
+    str | None,
+    Value.CONTEXT,
+    typer.Option("--confirm", metavar="CONTEXT", help="Name of the protected context, for a script."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; act also where nobody can be asked.")]
+
 
 WATCH_INTERVAL_DEFAULT_S = 2.0
 WATCH_INTERVAL_MIN_S = 0.1

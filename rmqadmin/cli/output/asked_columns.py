@@ -6,12 +6,16 @@ The names are those of ``--output schema``, as in ``--json FIELDS``, which is th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqadmin.cli.output.output_format import COLUMNED, Format
+from rmqadmin.cli.output.output_format import COLUMNED, Color, Format
 from rmqadmin.core.results import Result, ResultColumn, Row, columns
 from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.cli.output.picked_fields import PickedFields
 
 
 class AskedColumns(msgspec.Struct, frozen=True):
@@ -72,3 +76,13 @@ def columns_hint(result_types: Sequence[type[Result]], unknown: str = "") -> str
     listed = f"The columns are {', '.join(known)}."
     meant = did_you_mean(unknown, known) if unknown else None
     return listed if meant is None else f"{meant} {listed}"
+
+
+class Look(msgspec.Struct, frozen=True):
+    """``asked``: the columns to show, and whether with their head. ``picked``: shows these fields instead of the
+    format."""
+
+    format: Format
+    color: Color = Color.AUTO
+    asked: AskedColumns = AS_USUAL
+    picked: PickedFields | None = None

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.cli.output.asked_columns import AS_USUAL
-from rmqadmin.cli.output.look import Look
+from rmqadmin.cli.output.asked_columns import AS_USUAL, Look
 from rmqadmin.cli.output.output_format import wants_color
 from rmqadmin.cli.output.rendering import pieces, table_view
 from rmqadmin.core.results import Result

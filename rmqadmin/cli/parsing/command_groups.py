@@ -17,8 +17,7 @@ from rmqadmin.cli import registry
 from rmqadmin.cli.invocation import invocation_of
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.parsing.command_building import HELP_SETTINGS, TYPER_SETTINGS, build_command
-from rmqadmin.cli.parsing.mqadmin_argv import MissingValueError, check_misread, pasted_hint
-from rmqadmin.cli.parsing.option_values import add_value_hint
+from rmqadmin.cli.parsing.mqadmin_argv import MissingValueError, add_value_hint, check_misread, pasted_hint
 from rmqadmin.cli.parsing.registry_command import ask_for_all, asks_for_all
 from rmqproto.errors import UsageError
 
@@ -96,7 +95,7 @@ class LazyGroup(TyperGroup):
         return command.name.removeprefix(f"{self.noun} "), command, args[1:]
 
     def _unknown(self, ctx: Any, name: str) -> UsageError:
-        from rmqadmin.cli.parsing.meant_commands import LIKENESS, meant_command, verb_of  # only for mistyped names
+        from rmqadmin.cli.parsing.meant_names import LIKENESS, meant_command, verb_of  # only for mistyped names
         from rmqadmin.core.near_names import near_name
 
         check_misread([name])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -261,3 +262,11 @@ def _unquoted(value: str) -> str:
     """The value without one pair of double quotes around it, as commons-cli does."""
     inner = value[1:-1]
     return inner if len(value) > 1 and value[0] == value[-1] == '"' and '"' not in inner else value
+
+
+def add_value_hint(error: MissingValueError, ctx: Any) -> MissingValueError:
+    """The error with a hint from the option of that name among those of the context's command."""
+    for param in ctx.command.params:
+        if error.option in param.opts:
+            error.hint = f"{param.opts[0]} {param.make_metavar(ctx)}: {param.help or ''}"
+    return error

@@ -31,11 +31,11 @@ from rmqadmin.cli.parsing.mqadmin_argv import (
     Normalised,
     OptionSpec,
     UnknownOptionError,
+    add_value_hint,
     check_misread,
     normalise,
     pasted_hint,
 )
-from rmqadmin.cli.parsing.option_values import add_value_hint
 from rmqadmin.cli.registry import CHANGING, Effect, Entry
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX

@@ -10,15 +10,61 @@ from functools import cache
 import msgspec
 
 from rmqadmin.cli import registry
+from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.parsing.command_tree import CommandInfo, OptionInfo, describe, root_options
 from rmqadmin.cli.prompt.command_lines import LAST_WORDS, PROGRAM_MARK
 from rmqadmin.cli.prompt.line import TypedWord, parse_line, typed
-from rmqadmin.cli.shells.words import FIELD_NAMES, HELP, live_kind, nouns, summaries, word_choices
+from rmqadmin.cli.shells.names_cache import KIND_OF_VALUE, KINDS, remembered
+from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.results import columns
 from rmqadmin.core.system_names import is_made_by_brokers, topics_named_after
+from rmqclient.addresses import parse_namesrvs
+from rmqproto.errors import RocketMQError
 from rmqproto.names import is_system_group
+
+HELP = OptionInfo(("-h", "--help"), "", "Show the help.", False, (), True, Value.CHOICE)
+
+CONTEXT_NAMES = "context"
+"""Names that are not remembered: those of the context files."""
+
+_NAMES = {**KIND_OF_VALUE, Value.CONTEXT: CONTEXT_NAMES}
+
+PROPERTY_NAMES = "property"
+KV_KEYS = "kv_key"
+FIELD_NAMES = "field"
+_ASKED = {Value.PROPERTY: PROPERTY_NAMES, Value.KV_KEY: KV_KEYS, Value.FIELDS: FIELD_NAMES}
+"""Names that nothing remembers: only ``rmqadmin shell``, which asks servers, can offer them."""
+
+
+def live_kind(value: Value) -> str | None:
+    """The kind of names that a value is."""
+    return _NAMES.get(value) or _ASKED.get(value)
+
+
+def word_choices(command: CommandInfo, at: int = 0) -> tuple[str | None, list[str]]:
+    """What a positional word after a command can be: the kind of names, and other words. ``at`` counts positional words
+    from 0. What has no capital letters in the help means itself: ``bash|zsh|fish``."""
+    if at >= len(command.arguments):
+        return None, []
+    argument = command.arguments[at]
+    name, *others = argument.metavar.strip("[].").split("|")
+    kind = _NAMES.get(argument.value)
+    return kind, [word for word in (others if kind is not None else [name, *others]) if not word.isupper()]
+
+
+def nouns() -> list[str]:
+    return [name for name in registry.top_level_names() if registry.group_members(name)]
+
+
+def summaries(noun: str = "") -> list[tuple[str, str]]:
+    """The words that can follow ``rmqadmin`` or ``rmqadmin noun``, with short descriptions."""
+    if noun:
+        return [(entry.name.partition(" ")[2], entry.summary) for entry in registry.group_members(noun)]
+    found = {entry.name.partition(" ")[0]: entry.summary for entry in registry.ENTRIES}
+    return [(name, registry.NOUN_SUMMARIES.get(name, summary)) for name, summary in found.items()]
+
 
 HELP_WORD = "help"
 _MAY_STAND_ALONE = "--watch"
@@ -222,3 +268,16 @@ def _beginning(texts: Iterable[str], begun: str, current: TypedWord) -> list[Can
     offered only if the user has begun with %."""
     fitting = (text for text in texts if text.isprintable() and text.lower().startswith(begun.lower()))
     return [Candidate(typed(text, current.open_quote)) for text in fitting if begun.startswith("%") or text[:1] != "%"]
+
+
+def remembered_names(kind: str, line: LineSoFar) -> list[str]:
+    """The names of a kind in the cluster that the line will ask; none if that cannot be told."""
+    if kind == CONTEXT_NAMES:
+        return ContextStore().names()
+    if kind not in KINDS:
+        return []
+    options = CommonOptions(namesrv_addr=line.values.get("--namesrvAddr"), context=line.values.get("--context"))
+    try:
+        return remembered(parse_namesrvs(options.settings().setting("namesrv_addr").value), kind)
+    except RocketMQError:
+        return []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.history import History
 from prompt_toolkit.output import ColorDepth
 
 from rmqadmin.cli import registry
@@ -18,17 +22,76 @@ from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import wants_color
 from rmqadmin.cli.output.terminal_guard import guard_terminal
 from rmqadmin.cli.parsing.command_building import build_command
-from rmqadmin.cli.parsing.registry_command import RegistryCommand
-from rmqadmin.cli.prompt.candidates import offer
-from rmqadmin.cli.prompt.command_history import CommandHistory, holds_secret
-from rmqadmin.cli.prompt.command_lines import CommandLines, ShellEnd
+from rmqadmin.cli.parsing.mqadmin_argv import normalise
+from rmqadmin.cli.parsing.registry_command import RegistryCommand, option_specs
+from rmqadmin.cli.prompt.candidates import offer, read_words
+from rmqadmin.cli.prompt.command_lines import PROGRAM_MARK, CommandLines, ShellEnd, command_words
+from rmqadmin.cli.prompt.line import parse_line
 from rmqadmin.cli.prompt.live_names import LiveNames
 from rmqadmin.cli.session import Session
+from rmqadmin.core.audit.trail import SECRET_NAME
 from rmqadmin.core.contexts.badge import badge
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, Level
 from rmqadmin.core.exit_codes import ExitCode
+from rmqadmin.core.own_files import make_private_dir, state_dir, write_private
 from rmqadmin.core.terminal_text import shortened_in_middle
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import RocketMQError, UsageError
+
+LINES_MAX = 5000
+_LIKE_SECRET_OPTION = re.compile(r"(^|\s)-(sk|p)", re.IGNORECASE)
+_ANY_VALUE = "--value"
+
+
+class CommandHistory(History):
+    """The history. If the file cannot be read or written, there is no history, and no error."""
+
+    def __init__(self, is_secret: Callable[[str], bool], path: Path | None = None):
+        super().__init__()
+        self.path = path or state_dir() / "shell_history"
+        self._is_secret = is_secret
+
+    def load_history_strings(self) -> Iterable[str]:
+        """The lines, newest first."""
+        with contextlib.suppress(OSError):
+            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+            if len(lines) > 2 * LINES_MAX:
+                lines = lines[-LINES_MAX:]
+                write_private(self.path, "".join(f"{line}\n" for line in lines))
+            return lines[::-1]
+        return []
+
+    def store_string(self, string: str) -> None:
+        lines = [line for line in string.splitlines() if line.strip()]
+        if not lines or string[:1].isspace() or any(map(self._is_secret, lines)):
+            return
+        with contextlib.suppress(OSError):
+            make_private_dir(self.path.parent)
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.fchmod(file, 0o600)
+                os.write(file, "".join(f"{line}\n" for line in lines).encode(errors="replace"))
+            finally:
+                os.close(file)
+
+
+def holds_secret(line: str, build: Callable[[str], RegistryCommand]) -> bool:
+    """Whether a line contains a password or a key, as far as that can be told; True if in doubt. ``build`` makes the
+    command with a given name."""
+    if line.lstrip().startswith(PROGRAM_MARK):
+        return bool(SECRET_NAME.search(line))
+    parsed = parse_line(line)
+    if parsed.piped_to is not None and SECRET_NAME.search(parsed.piped_to):
+        return True
+    try:
+        read = read_words(command_words(parsed))
+        if read.command is None:
+            raise UsageError("no command")
+        command = build(read.command.entry.name)
+        seen = normalise(read.args, option_specs(command)).seen
+    except UsageError:
+        return bool(SECRET_NAME.search(line) or _LIKE_SECRET_OPTION.search(line))
+    return bool(seen & command.secret_options) or (_ANY_VALUE in seen and bool(SECRET_NAME.search(line)))
+
 
 _ADDR_WIDTH_MAX = 40
 """A longer list of name servers would leave no room for a command."""

@@ -9,10 +9,9 @@ from threading import Lock
 from time import monotonic
 
 from rmqadmin.cli.options.common_options import CommonOptions
-from rmqadmin.cli.prompt.candidates import LineSoFar
+from rmqadmin.cli.prompt.candidates import CONTEXT_NAMES, KV_KEYS, PROPERTY_NAMES, LineSoFar
 from rmqadmin.cli.session import Session
 from rmqadmin.cli.shells.names_cache import KINDS, remember, remembered
-from rmqadmin.cli.shells.words import CONTEXT_NAMES, KV_KEYS, PROPERTY_NAMES
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.targets import all_brokers, selected_addrs

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import ClusterName
-from rmqadmin.cli.options.export_options import ExportFolder
+from rmqadmin.cli.options.command_options import ClusterName, ExportFolder
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_clients
 from rmqadmin.core.metadata.exports import export

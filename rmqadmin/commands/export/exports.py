@@ -10,8 +10,7 @@ import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, EveryReplicaToo, TrueFalse
-from rmqadmin.cli.options.export_options import ExportFolder
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, EveryReplicaToo, ExportFolder, TrueFalse
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.metadata.exports import export

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, NamedCluster
-from rmqadmin.cli.options.manifest_options import Files, Prune, planned
+from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.cli.shared.exported_objects import ExportedObjects, FileText, export_objects
 from rmqadmin.core.access.enforcement import without_effect
 from rmqadmin.core.changes import carry_out, warn
 from rmqadmin.core.exit_codes import ExitCode
-from rmqadmin.core.manifests.documents import TextFormat
-from rmqadmin.core.manifests.kinds import ACL_KIND, GROUP_KIND, TOPIC_KIND, USER_KIND, UserKind
-from rmqadmin.core.manifests.plan import ObjectStep
+from rmqadmin.core.manifests.brokers import brokers_of
+from rmqadmin.core.manifests.documents import STANDARD_INPUT, TextFormat, text_of
+from rmqadmin.core.manifests.exporting import exported_entries
+from rmqadmin.core.manifests.kinds import ACL_KIND, GROUP_KIND, TOPIC_KIND, USER_KIND, ObjectKind, UserKind
+from rmqadmin.core.manifests.manifest import ManifestEntry, document_of, read_manifest
+from rmqadmin.core.manifests.plan import ObjectStep, plan
 from rmqadmin.core.manifests.planned_rows import (
     Applied,
     AppliedRow,
@@ -26,7 +29,78 @@ from rmqadmin.core.manifests.planned_rows import (
     what_changes,
 )
 from rmqadmin.core.manifests.way_back import carry_out_undoable
-from rmqproto.errors import RocketMQError
+from rmqadmin.core.results import Result, Row, doc
+from rmqproto.errors import RocketMQError, UsageError
+
+Files = Annotated[
+    list[str],
+    Value.FILE,
+    typer.Option("-f", "--file", metavar="FILE|-", help="YAML or JSON; repeatable. - is standard input."),
+]
+Prune = Annotated[
+    str | None,
+    Value.CLUSTER,
+    typer.Option(
+        "--prune", metavar="CLUSTER", help="Also delete what the file's sections do not name. Type the cluster's name."
+    ),
+]
+
+
+def planned(
+    call: Call, files: Sequence[str], broker_addr: str | None, cluster_name: str | None, prune: str | None
+) -> list[ObjectStep]:
+    """The steps from the present state to the one in the files. UsageError for invalid files, and for a name after
+    ``--prune`` that is not the cluster's."""
+    if STANDARD_INPUT in files:
+        call.tell_if_typed("the wanted state")
+    manifest = read_manifest(files)
+    if prune is not None and (cluster_name is None or prune.strip() != cluster_name.strip()):
+        raise UsageError(
+            f"--prune {prune}: that is not the cluster of -c", hint="It deletes, so type the cluster's full name."
+        )
+    brokers = brokers_of(call.admin, manifest, broker_addr, cluster_name)
+    return plan(call.admin, manifest, brokers, prune=prune is not None)
+
+
+FileText = Annotated[
+    TextFormat, typer.Option("--format", case_sensitive=False, help="Format of the file; `apply` reads both.")
+]
+
+
+class ExportedRow(Row, frozen=True):
+    name: Annotated[str, doc("its name", key=True)]
+    kind: Annotated[str, doc("topic, group, user or acl")]
+    values: Annotated[dict[str, Any], doc("its fields, by Apache's names")]
+    brokers: Annotated[
+        dict[str, dict[str, Any]] | None, doc("the brokers that have it, with what is different there; none: all")
+    ]
+
+
+class ExportedObjects(Result, frozen=True):
+    """Objects, by name; as a table, the file for `apply`."""
+
+    row_type: ClassVar[type[Row]] = ExportedRow
+    kind: str
+    section: str
+    command: str
+    format: TextFormat
+    entries: dict[str, ManifestEntry]
+
+    def rows(self) -> Sequence[ExportedRow]:
+        return [
+            ExportedRow(name=name, kind=self.kind, values=entry.values, brokers=entry.brokers)
+            for name, entry in self.entries.items()
+        ]
+
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str]:
+        yield text_of(document_of({self.section: self.entries}, self.command), self.format)
+
+
+def export_objects(
+    call: Call, kind: ObjectKind[Any], broker_addr: str | None, cluster_name: str | None, format: TextFormat
+) -> ExportedObjects:
+    entries = exported_entries(call.admin, kind, brokers_of(call.admin, {}, broker_addr, cluster_name))
+    return ExportedObjects(kind.noun, kind.section, call.command, format, entries)
 
 
 def export_topics(

@@ -9,7 +9,6 @@ import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG, ShowAll
-from rmqadmin.cli.options.store_options import StoreDir
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.progress import BytesDone
 from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
@@ -26,6 +25,10 @@ from rmqadmin.core.stores.surveyed import surveyed
 from rmqadmin.core.stores.verified import VerifiedStore, verified
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqproto.errors import UsageError
+
+StoreDir = Annotated[
+    str, Value.FILE, typer.Argument(metavar="DIR", help="The store's directory: the one that holds commitlog/.")
+]
 
 
 def store_inspect(

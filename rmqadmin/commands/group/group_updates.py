@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import (
     LONG,
     BrokerAddr,
@@ -22,7 +23,6 @@ from rmqadmin.cli.options.command_options import (
     as_bool,
 )
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.cli.shared.changing import change
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, all_keep, differences, plan_each
 from rmqadmin.core.config_lists import GROUPS, plan_list, read_entries

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group
-from rmqadmin.cli.options.lite_options import ParentTopic, time_or
+from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group, ParentTopic, time_or
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.results import TIME, Result, Row, doc

@@ -9,8 +9,7 @@ import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster
-from rmqadmin.cli.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic, time_or
+from rmqadmin.cli.options.command_options import MQADMIN_NAME_WIDTH, BrokerAddr, EveryMaster, ParentTopic, time_or
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, java_bool

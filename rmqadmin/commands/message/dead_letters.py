@@ -11,7 +11,6 @@ import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG
-from rmqadmin.cli.options.letters_request import letters_request
 from rmqadmin.cli.options.replay_options import (
     GuardOptions,
     JobOptions,
@@ -22,8 +21,7 @@ from rmqadmin.cli.options.replay_options import (
     PaceOptions,
 )
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.cli.shared.open_letters import open_letters
-from rmqadmin.cli.shared.replay_run import run_job
+from rmqadmin.cli.replay_run import command_line, open_letters, run_job
 from rmqadmin.core import targets
 from rmqadmin.core.messages.dead_letters import (
     DeadLetters,
@@ -287,4 +285,27 @@ def _request(
         skip_redriven=guards.skip_redriven,
         canary=guards.canary,
         wave_messages=pace.wave or wave_messages_for(pace.rate),
+    )
+
+
+def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayRequest:
+    """A request to redrive all dead letters that the options choose to their origin topics. UsageError for inconsistent
+    options."""
+    from rmqreplay.plans.plan import Selection
+    from rmqreplay.plans.request import ReplayRequest
+
+    between, credentials = letters.between(call.now_ms(), call.notice), call.settings.credentials()
+    return ReplayRequest(
+        name_server=";".join(call.namesrv_addrs),
+        dlq_group=group,
+        start_ms=between.begin_ms,
+        end_ms=between.end_ms,
+        start_text=letters.start,
+        end_text=letters.end,
+        selection=Selection(ids=letters.ids or [], **letters.as_conditions()),
+        command=command_line(credentials),
+        credentials=credentials,
+        tls=call.settings.tls_files(),
+        address_map=call.settings.address_map(),
+        client=call.connections,
     )

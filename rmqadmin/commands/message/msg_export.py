@@ -12,7 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.message_options import ConditionOptions, StopAfter, WindowOptions
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.cli.shared.replay_progress import StageLines
+from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.formats import FileFormat, encoded
 from rmqadmin.core.messages.files.whole_file import checked_format, write_whole

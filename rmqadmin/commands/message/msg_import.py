@@ -18,7 +18,7 @@ import typer
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.message_options import Rate
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.cli.shared.replay_progress import StageLines
+from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.files.formats import FileFormat, format_of_content, read_untrusted

@@ -10,8 +10,8 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import Texts
 from rmqadmin.cli.options.replay_options import SparkOptions
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.cli.shared.replay_progress import StageLines
-from rmqadmin.cli.shared.spark_start import session_options
+from rmqadmin.cli.replay_run import session_options
+from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.messages.archived import Archived, RetentionWatch
 from rmqproto.wording import counted
 

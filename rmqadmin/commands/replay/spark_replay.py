@@ -24,9 +24,7 @@ from rmqadmin.cli.options.replay_options import (
     SourceOptions,
     SparkOptions,
 )
-from rmqadmin.cli.shared.open_letters import open_letters
-from rmqadmin.cli.shared.replay_run import command_line, run_job
-from rmqadmin.cli.shared.spark_start import session_options
+from rmqadmin.cli.replay_run import command_line, open_letters, run_job, session_options
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.core.user_files import read_text
 from rmqproto.errors import UsageError

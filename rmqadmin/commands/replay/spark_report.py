@@ -17,8 +17,8 @@ from rmqadmin.cli.options.command_options import Texts
 from rmqadmin.cli.options.message_options import StoredSince
 from rmqadmin.cli.options.replay_options import Before, Ledger, SparkOptions
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.cli.shared.replay_progress import StageLines
-from rmqadmin.cli.shared.spark_start import session_options
+from rmqadmin.cli.replay_run import session_options
+from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.own_files import state_dir
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqproto.errors import StorageError, UsageError

@@ -9,8 +9,8 @@ import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import LONG, BrokerAddr, ClusterName, ConsumerGroup, EveryReplicaToo
-from rmqadmin.cli.shared.changing import change
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.core.mqadmin_text import fastjson_pretty

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import LONG
-from rmqadmin.cli.options.controller_options import ControllerAddr, ReplicatedBroker
+from rmqadmin.cli.options.command_options import LONG, ControllerAddr, ReplicatedBroker
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.core.mqadmin_text import java_text

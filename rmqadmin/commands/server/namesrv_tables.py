@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import BrokerName, Key, Namespace
-from rmqadmin.cli.shared.changing import change
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.key_values import delete_steps, put_steps
 from rmqadmin.core.servers.write_perm import WritePerms, change_write_perm, require_broker

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
-from rmqadmin.cli.options.controller_options import ControllerAddr, EveryBrokerName, OneBrokerName
+from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, ControllerAddr, EveryBrokerName, OneBrokerName
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc

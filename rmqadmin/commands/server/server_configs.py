@@ -8,9 +8,15 @@ from typing import Annotated
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, EveryReplicaToo, Property, PropertyValue
-from rmqadmin.cli.options.controller_options import ControllerAddrs
-from rmqadmin.cli.shared.changing import change
+from rmqadmin.cli.changing import change
+from rmqadmin.cli.options.command_options import (
+    BrokerAddr,
+    ClusterName,
+    ControllerAddrs,
+    EveryReplicaToo,
+    Property,
+    PropertyValue,
+)
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.servers.broker_properties import plan_broker_property

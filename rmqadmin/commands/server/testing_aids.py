@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -11,13 +11,35 @@ import typer
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.cli.shared.taking_back import SnapshotName, take_back
-from rmqadmin.core.changes import REPLACE, Changes, Step, carry_out
+from rmqadmin.core.changes import REPLACE, Changes, FieldChange, Step, carry_out
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.core.servers.own_requests import meant_brokers, own_answer, set_faults
+from rmqadmin.core.servers.own_requests import contents, meant_brokers, own_answer, set_faults
 from rmqproto.bodies.own_requests import FaultState
 from rmqproto.errors import NotFoundError
 from rmqproto.fault_rules import parse_rule
+
+SnapshotName = Annotated[str, Value.NAME, typer.Argument(metavar="NAME", help="Letters, digits, - and _, up to 64.")]
+
+
+def take_back(call: Call, addrs: Sequence[str], action: str, to: str, act: Callable[[str], None]) -> Changes:
+    """Takes brokers back to the state that ``to`` describes; their present state is lost. Asks the user to type their
+    names first; where nobody can be asked, UsageError without ``--yes``."""
+    admin = call.admin
+    steps = [
+        Step(
+            addr,
+            action,
+            [FieldChange(what, count, to) for what, count in contents(admin, addr).items()],
+            partial(own_answer, partial(act, addr)),
+        )
+        for addr in addrs
+    ]
+    preview = Changes(carry_out(steps, dry_run=True))
+    if call.dry_run:
+        return preview
+    names = ", ".join(admin.broker_config(addr)["brokerName"] for addr in addrs)
+    call.confirm(f"What {names} has now is lost.", names, preview=preview)
+    return Changes(carry_out(steps, dry_run=False))
 
 
 class FaultRow(Row, frozen=True):

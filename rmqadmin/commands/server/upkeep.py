@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +21,6 @@ from rmqadmin.cli.options.command_options import (
     EveryReplicaToo,
 )
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.cli.shared.cleaning import clean
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
 from rmqadmin.core.servers.server_configs import replica_headings
@@ -28,9 +28,31 @@ from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.java.whole_numbers import whole_number
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+
+
+def clean(
+    call: Call,
+    act: Callable[[str], None],
+    broker_addr: str | None,
+    cluster: str | None,
+    *,
+    all_clusters: bool,
+    deletes: str | None = None,
+) -> Changes:
+    """Sends one request per broker. Asks first if it ``deletes`` something that cannot be made again. Without a broker
+    or cluster, mqadmin means every cluster; it reports only how the last broker went."""
+    is_all = all_clusters or (call.as_mqadmin and broker_addr is None and cluster is None)
+    addrs = targets.everywhere(call.admin, broker_addr, cluster, all_clusters=is_all)
+    if deletes is not None and not call.dry_run:
+        call.confirm(
+            f"This deletes {deletes} from {counted(len(addrs), 'broker')}.", (broker_addr or cluster or "all").strip()
+        )
+    rows = carry_out([Step(addr, "clean", [], partial(act, addr)) for addr in addrs], dry_run=call.dry_run)
+    return Changes(rows, None if call.dry_run else "success" if rows and rows[-1].done else "false")
 
 
 def clean_expired_cq(

@@ -8,10 +8,9 @@ import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import OF_CONTEXT, OR_THE_ONLY, ClusterName, Topic
-from rmqadmin.cli.options.topic_options import TopicNames, topic_names
+from rmqadmin.cli.changing import change, undoable
+from rmqadmin.cli.options.command_options import OF_CONTEXT, OR_THE_ONLY, ClusterName, Topic, TopicNames, topic_names
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.cli.shared.changing import change, undoable
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.topics.deletion import delete_everywhere, loss

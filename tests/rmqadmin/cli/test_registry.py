@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from rmqadmin.cli import registry
-from rmqadmin.cli.parsing import meant_commands
+from rmqadmin.cli.parsing import meant_names
 from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.parsing.command_functions import result_types
 from rmqadmin.cli.parsing.command_tree import describe
@@ -328,8 +328,8 @@ def test_what_is_no_number_of_anything_is_refused(run: Rmqadmin, seconds: str) -
     assert (ran.status, ran.out, "defect" in ran.err) == (2, "", False)
 
 
-@pytest.mark.parametrize(("word", "instead"), meant_commands.UNLISTED.items())
+@pytest.mark.parametrize(("word", "instead"), meant_names.UNLISTED.items())
 def test_a_command_that_mqadmin_does_not_list_says_what_to_call_instead(word: str, instead: str) -> None:
     assert registry.find(word) is None
     assert registry.find(instead) is not None
-    assert meant_commands.meant_command(word.upper()) == instead
+    assert meant_names.meant_command(word.upper()) == instead

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import pytest
 
-from rmqadmin.cli.output.look import Look
+from rmqadmin.cli.output.asked_columns import Look
 from rmqadmin.cli.output.output_format import Color, Format
 from rmqadmin.cli.watch import parse_until, watch
 from rmqadmin.core.results import Result, Row, doc

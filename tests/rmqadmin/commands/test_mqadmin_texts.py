@@ -2,14 +2,12 @@
 
 import pytest
 
-from rmqadmin.cli.shared.all_groups import GroupFindings, GroupsProgress
-from rmqadmin.cli.shared.known_topics import Topics
 from rmqadmin.commands.group.clients import ConsumerClients
-from rmqadmin.commands.group.group_views import GroupProgress
+from rmqadmin.commands.group.progress import GroupFindings, GroupProgress, GroupsProgress
 from rmqadmin.commands.message.queries import KeyMatches
 from rmqadmin.commands.server.broker_stats import BrokerStatus
 from rmqadmin.commands.server.cluster_list import Brokers, DayCounts
-from rmqadmin.commands.topic.topic_lists import TopicGroup, TopicGroups
+from rmqadmin.commands.topic.topic_lists import TopicGroup, TopicGroups, Topics
 from rmqadmin.commands.topic.topic_views import Route
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.groups.group_config import group_config_text

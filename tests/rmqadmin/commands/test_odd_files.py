@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.cli.shared.passwords import stdin_password
+from rmqadmin.commands.users import stdin_password
 from rmqadmin.core import user_files
 from rmqadmin.core.alerts.alert_rules import parse_alert_rules, read_alert_rules
 from rmqadmin.core.audit import audit_log

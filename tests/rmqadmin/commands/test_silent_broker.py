@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from rmqadmin.cli.shared.all_groups import GroupFindings, GroupsProgress
+from rmqadmin.commands.group.progress import GroupFindings, GroupsProgress
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.servers.broker_answers import Answers

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from rmqadmin.cli.output.look import Look
+from rmqadmin.cli.output.asked_columns import Look
 from rmqadmin.cli.output.output_format import Color, Format, wants_color
 from rmqadmin.cli.output.rendering import pieces, render, schema
 from rmqadmin.cli.output.writing import write

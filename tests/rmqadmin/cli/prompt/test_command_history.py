@@ -8,7 +8,7 @@ import pytest
 from rmqadmin.cli import registry
 from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.parsing.registry_command import RegistryCommand
-from rmqadmin.cli.prompt.command_history import LINES_MAX, CommandHistory, holds_secret
+from rmqadmin.cli.prompt.interactive import LINES_MAX, CommandHistory, holds_secret
 
 
 def build(name: str) -> RegistryCommand:

@@ -95,7 +95,7 @@ def test_a_password_comes_from_standard_input_or_is_asked_for(
             assert (ran.status, said in ran.err) == (2, True), ran.err
         typed = iter(["typed", "typed", "one", "another"])
         monkeypatch.setattr("rmqadmin.cli.call.Call.can_ask", True)
-        monkeypatch.setattr("rmqadmin.cli.shared.passwords.getpass", lambda prompt: next(typed))
+        monkeypatch.setattr("rmqadmin.commands.users.getpass", lambda prompt: next(typed))
         assert rmqadmin("createUser", "-u", "eve", *where).status == 0
         assert keeper.users["eve"].password == "typed"
         ran = rmqadmin("createUser", "-u", "mallory", *where)

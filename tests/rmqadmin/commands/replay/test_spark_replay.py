@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from rmqadmin.cli.shared import replay_progress
+from rmqadmin.cli import run_progress
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
@@ -319,8 +319,8 @@ def test_what_only_plans_names_no_other_job(run: Rmqadmin, monkeypatch, tmp_path
 def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, monkeypatch) -> None:
     """A resumed job: an earlier run delivered two of its nine messages, and had sent two more of the wave that it left
     open."""
-    monkeypatch.setattr(replay_progress, "INTERVAL_S", -1.0)
-    monkeypatch.setattr("rmqadmin.cli.shared.replay_progress.time.monotonic", itertools.count(100).__next__)
+    monkeypatch.setattr(run_progress, "INTERVAL_S", -1.0)
+    monkeypatch.setattr("rmqadmin.cli.run_progress.time.monotonic", itertools.count(100).__next__)
 
     def replay(request: ReplayRequest | None, runner: Runner, **how: Any) -> ReplayOutcome:
         runner.hooks.on_plan(msgspec.structs.replace(PLAN, shown={**PLAN.shown, "selected": 9}))

@@ -1,19 +1,70 @@
-"""What ``copyUser`` and ``copyAcl`` share: each object of one broker is made, or made equal, on another."""
+"""How commands change several servers, or copy between two: take the steps, print mqadmin's words, and say how to undo
+them if some failed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.shared.changing_access import change_access
-from rmqadmin.core.changes import Changes, Step, plan_each
+from rmqadmin.core.access.enforcement import without_effect
+from rmqadmin.core.changes import Changes, Step, carry_out, plan_each, rows_of, take, targets_done, warn
 from rmqclient.addresses import split_address
 from rmqproto.errors import NotFoundError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+
+
+def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str]) -> Changes:
+    """Takes the steps. ``mqadmin_text`` gets the targets that are done. Under ``--dry-run`` the steps are only
+    shown."""
+    warn(steps, call.notice)
+    if call.dry_run:
+        return Changes(carry_out(steps, dry_run=True))
+    taken = take(steps)
+    back = None
+    if any(error is not None for error in taken.errors):
+        from rmqadmin.core.manifests.way_back import way_back  # only if there is something to undo
+
+        back = way_back(call.command, steps, taken, call.now_ms(), call.notice)
+    rows = rows_of(steps, taken.errors)
+    return Changes(rows, mqadmin_text(targets_done(rows)), back)
+
+
+def undoable(call: Call, steps: Sequence[Step]) -> Changes:
+    """Like ``change``, for commands that mqadmin does not have: always says how to undo the change, if that is
+    possible."""
+    warn(steps, call.notice)
+    if call.dry_run:
+        return Changes(carry_out(steps, dry_run=True))
+    from rmqadmin.core.manifests.way_back import carry_out_undoable  # as above
+
+    rows, _ = carry_out_undoable(call.command, steps, call.now_ms(), call.notice)
+    return Changes(rows)
+
+
+def change_access(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str]) -> Changes:
+    """``change``, for mqadmin's commands."""
+    return _told(call, change(call, steps, mqadmin_text))
+
+
+def undoable_access(call: Call, steps: Sequence[Step]) -> Changes:
+    """``undoable``, for the others."""
+    return _told(call, undoable(call, steps))
+
+
+def _told(call: Call, found: Changes) -> Changes:
+    if call.as_mqadmin:
+        return found
+    # A target may be a broker's address, or the address and a name.
+    targets = [row.target for row in found.found] if call.dry_run else targets_done(found.found)
+    said = without_effect(call.admin, [target.partition(" ")[0] for target in targets])
+    if said is not None:
+        call.notice(said)
+    return found
+
 
 T = TypeVar("T")
 

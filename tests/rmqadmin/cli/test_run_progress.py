@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.cli.shared import replay_progress
-from rmqadmin.cli.shared.replay_progress import StageLines
+from rmqadmin.cli import run_progress
+from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.rate_dial import RATE_MIN, RateDial
 from tests.support.servers import until
 
@@ -46,8 +46,8 @@ def test_no_key_can_stop_a_job_but_a_pause(rate: float | None, keys: str, per_s:
 def test_a_stage_is_told_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading 200,000 dead letters, or starting Spark on a busy machine, used to take long without a message."""
     said: list[str] = []
-    monkeypatch.setattr(replay_progress, "STAGE_INTERVAL_S", 0.01)
-    monkeypatch.setattr("rmqadmin.cli.shared.replay_progress.diagnostics.notice", said.append)
+    monkeypatch.setattr(run_progress, "STAGE_INTERVAL_S", 0.01)
+    monkeypatch.setattr("rmqadmin.cli.run_progress.diagnostics.notice", said.append)
     stage = StageLines()
     stage("reading")
     until(lambda: len(said) > 1)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqreplay.run.hooks import ReplayProgress
     from rmqreplay.sending.permit_service import PermitService
 
+
 STAGE_INTERVAL_S = 5.0
 """How often a long stage is reported again."""
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.replay_options import GuardOptions, JobOptions, PaceOptions
+from rmqadmin.cli.options.command_options import pairs
+from rmqadmin.cli.options.replay_options import GuardOptions, JobOptions, PaceOptions, SparkOptions
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.core.rate_dial import limits_text
-from rmqproto.errors import UsageError
+from rmqproto.errors import RequestTimeoutError, UsageError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.java.whole_numbers import whole_number
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
-    from rmqadmin.cli.shared.replay_progress import ProgressBar, ProgressLines, StageLines
+    from rmqadmin.cli.run_progress import ProgressBar, ProgressLines, StageLines
     from rmqproto.wire.credentials import Credentials
     from rmqreplay.plans.plan import Plan
     from rmqreplay.plans.request import ReplayRequest
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rmqreplay.run.entry import ReplayOutcome
     from rmqreplay.run.hooks import Hooks, ReplayProgress
     from rmqreplay.run.job import RunOptions
+    from spark_tools.session import SessionOptions
 
 
 def run_job(
@@ -40,7 +43,7 @@ def run_job(
 ) -> Replayed:
     """Plans or executes with ``engine`` (``redrive`` of ``rmqreplay``, or ``replay`` of ``spark_tools``), and says how
     to resume after an interruption."""
-    from rmqadmin.cli.shared.replay_progress import StageLines, progress_for_here
+    from rmqadmin.cli.run_progress import StageLines, progress_for_here
     from rmqreplay.ledger.jobs import open_jobs
     from rmqreplay.ledger.ledger import read_ledger
     from rmqreplay.plans.request import default_ledger_root
@@ -240,3 +243,48 @@ def command_line(credentials: Credentials | None) -> str:
     for key in (credentials.access_key, credentials.secret_key) if credentials else ():
         line = line.replace(key, "***")
     return line
+
+
+OPEN_WAIT_S = 30.0
+"""A broker tells its name servers of a changed topic at once, and again every 30 s."""
+
+
+def open_letters(call: Call, group: str) -> None:
+    """Asks the user, and sets perm 6 on every broker where the group's dead letters cannot be read."""
+    from rmqadmin.core.messages.dead_letters import check_group
+    from rmqadmin.core.topics.topic_config import plan_perm
+    from rmqproto.names import dlq_topic
+    from rmqproto.perm import PERM_READ, PERM_READ_WRITE
+
+    check_group(group)
+    topic = dlq_topic(group)
+    route = call.admin.topic_route(topic)
+    closed = {each.broker_name for each in route.queue_datas if not each.perm & PERM_READ}
+    addrs = [each.master_addr for each in route.broker_datas if each.broker_name in closed and each.master_addr]
+    if not addrs:
+        return
+    if call.dry_run:
+        call.notice(f"--dry-run: {topic} is not made readable on {', '.join(addrs)}")
+        return
+    call.confirm(f"This makes {topic} readable (perm 6) on {', '.join(addrs)}.", group, is_said=True)
+    for addr in addrs:
+        plan_perm(call.admin, addr, topic, PERM_READ_WRITE)[0].act()
+    call.notice(f"{topic} is readable now (perm 6) on {', '.join(addrs)}")
+    deadline = time.monotonic() + OPEN_WAIT_S
+    while any(not each.perm & PERM_READ for each in call.admin.topic_route(topic).queue_datas):
+        if time.monotonic() > deadline:
+            raise RequestTimeoutError(f"the name server still says that {topic} cannot be read")
+        time.sleep(0.1)
+
+
+def session_options(spark: SparkOptions) -> SessionOptions:
+    from spark_tools.session import SessionOptions
+
+    return SessionOptions(
+        master=spark.master,
+        cores=spark.cores,
+        driver_memory=spark.driver_memory,
+        java_home=spark.java_home,
+        log_path=spark.spark_log,
+        settings=pairs("--spark-conf", spark.spark_conf),
+    )
