@@ -265,13 +265,12 @@ def test_only_the_package_of_the_dashboard_names_textual() -> None:
 
 def test_only_the_prompt_names_prompt_toolkit() -> None:
     """Loading it takes 80 ms. Lines that nobody types do without it."""
-    knowing = {f"rmqadmin/cli/prompt/{name}.py" for name in ("command_history", "interactive")}
     found = {
         str(file.relative_to(ROOT))
         for file in sources_of("rmqadmin")
         if any(name.partition(".")[0] == "prompt_toolkit" for name in imports_of(file))
     }
-    assert found == knowing
+    assert found == {"rmqadmin/cli/prompt/interactive.py"}
 
 
 def test_what_the_dashboard_asks_knows_no_textual() -> None:

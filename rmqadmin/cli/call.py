@@ -15,7 +15,7 @@ from rmqadmin.cli.invocation import Invocation
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import Color, Format
-from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
+from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:

@@ -152,6 +152,6 @@ class CallConfirmation(CallContext):
     def _badge(self, context: Context | None) -> str:
         if context is None:
             return ""
-        from rmqadmin.core.contexts.badge import badge
+        from rmqadmin.core.contexts.context import badge
 
         return f"{badge(context, has_color=wants_color(self._color, sys.stderr))} "

@@ -25,9 +25,18 @@ from rmqadmin.cli.options.auth_options import (
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
-from rmqadmin.core.access.acls import Acls, BrokerAcls, delete_acl_in_broker, plan_acl, wished_acl
+from rmqadmin.core.access.acls import (
+    Acls,
+    BrokerAcls,
+    delete_acl_in_broker,
+    parse_actions,
+    parse_resource,
+    plan_acl,
+    plan_grant,
+    plan_revocation,
+    wished_acl,
+)
 from rmqadmin.core.access.foretold import AskedAction, ForetoldAccess, access_question, foretell
-from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_grant, plan_revocation
 from rmqadmin.core.access.users import username_of
 from rmqadmin.core.changes import REPLACE, Changes, Step, all_keep, plan_each
 from rmqproto.access.resources import PolicyDecision

@@ -19,19 +19,24 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import Color, parse_format
 from rmqadmin.cli.output.terminal_guard import run_in_terminal
-from rmqadmin.core.contexts.checks import ContextChecks, check_context
 from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ContextColor, ContextSettings, setting_text
-from rmqadmin.core.contexts.context_rows import Contexts, all_contexts, context_row
+from rmqadmin.core.contexts.context_rows import (
+    ContextChecks,
+    Contexts,
+    EffectiveRow,
+    all_contexts,
+    check_context,
+    context_row,
+    effective_rows,
+)
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX
-from rmqadmin.core.contexts.effective_rows import EffectiveRow, effective_rows
 from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.contexts.settings import FileSettings, config_path, name_in_use
 from rmqadmin.core.contexts.settings_file import read_settings
-from rmqadmin.core.named_programs import program_words
 from rmqadmin.core.own_files import expanded, naming
 from rmqadmin.core.results import Notice, Result, Row, doc
-from rmqadmin.core.user_files import read_text
+from rmqadmin.core.user_files import program_words, read_text
 from rmqproto.errors import NotFoundError, UsageError
 
 OneContext = Annotated[str, Value.CONTEXT, typer.Argument(metavar="CONTEXT", help="Name of the context.")]
@@ -298,7 +303,6 @@ def context_edit(
 
 
 def _edited(call: Call, store: ContextStore, name: str) -> Context:
-    from rmqadmin.commands.contexts import edit
 
     text = store.read_text(name)
     if not sys.stdin.isatty():

@@ -27,8 +27,15 @@ from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output.terminal_guard import guard_terminal
 from rmqadmin.core import targets
-from rmqadmin.core.access.user_changes import delete_user_in_broker, plan_new_user, plan_user, user_away
-from rmqadmin.core.access.users import BrokerUsers, Users, account_changes
+from rmqadmin.core.access.users import (
+    BrokerUsers,
+    Users,
+    account_changes,
+    delete_user_in_broker,
+    plan_new_user,
+    plan_user,
+    user_away,
+)
 from rmqadmin.core.changes import Changes, Step, action, all_keep, plan_each
 from rmqproto.access.users import UserStatus, UserType
 from rmqproto.bodies.acl import UserAccount

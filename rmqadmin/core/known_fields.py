@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.names import did_you_mean
 from rmqproto.errors import UsageError
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from textual.binding import Binding
 
-from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.names import did_you_mean
 
 
 class Use(msgspec.Struct, frozen=True):

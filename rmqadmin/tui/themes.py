@@ -11,7 +11,7 @@ from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 from rmqadmin.core.own_files import config_dir
-from rmqadmin.core.toml_text import parse_toml
+from rmqadmin.core.user_files import parse_toml
 from rmqproto.errors import UsageError
 
 COLORS = (

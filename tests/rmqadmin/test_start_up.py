@@ -108,7 +108,7 @@ def test_the_first_frame_of_the_dashboard_needs_no_client(tmp_path: Path, monkey
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     script = (
         "import sys\n"
-        "import rmqadmin.commands.dashboard.tui\n"
+        "import rmqadmin.commands.tui\n"
         "from rmqadmin.core.alerts.alerts_file import rules_in_force\n"
         "assert rules_in_force(None) == ()\n"
         "from rmqadmin.tui.app import DashboardApp\n"

@@ -70,7 +70,7 @@ def _by_heading(name: str, known: Iterable[str]) -> str:
 def columns_hint(result_types: Sequence[type[Result]], unknown: str = "") -> str:
     """The names of the columns, after the one that ``unknown`` may have meant."""
     from rmqadmin.cli.output.picked_fields import field_names  # neither is needed without a mistake
-    from rmqadmin.core.near_names import did_you_mean
+    from rmqadmin.core.names import did_you_mean
 
     known = field_names(result_types)
     listed = f"The columns are {', '.join(known)}."

@@ -46,7 +46,7 @@ def parse_format(text: str, where: str) -> Format:
     try:
         return Format(text.lower())
     except ValueError:
-        from rmqadmin.core.near_names import did_you_mean  # only for mistyped names
+        from rmqadmin.core.names import did_you_mean  # only for mistyped names
 
         meant = did_you_mean(_OTHERS_NAMES.get(text.lower(), text), Format)
         known = f"The formats are {', '.join(Format)}."

@@ -96,7 +96,7 @@ class LazyGroup(TyperGroup):
 
     def _unknown(self, ctx: Any, name: str) -> UsageError:
         from rmqadmin.cli.parsing.meant_names import LIKENESS, meant_command, verb_of  # only for mistyped names
-        from rmqadmin.core.near_names import near_name
+        from rmqadmin.core.names import near_name
 
         check_misread([name])
         near = verb_of(self.noun, name.lower()) if self.noun else meant_command(name)

@@ -12,7 +12,7 @@ from rmqadmin.cli.options.value_markers import value_of
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.shells.names_cache import KIND_OF_VALUE, remembered
 from rmqadmin.core.exit_codes import ExitCode
-from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.names import did_you_mean
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic

@@ -225,7 +225,7 @@ class _Parser:
         return None
 
     def unknown(self, token: str) -> UnknownOptionError:
-        from rmqadmin.core.near_names import did_you_mean  # only for mistyped names
+        from rmqadmin.core.names import did_you_mean  # only for mistyped names
 
         name = token.lstrip("-").partition("=")[0]
         meant = next((each for each in MEANT.get(name.lower(), ()) if each in self.long), None)

@@ -18,8 +18,8 @@ from rmqadmin.cli.prompt.command_lines import LAST_WORDS, PROGRAM_MARK
 from rmqadmin.cli.prompt.line import TypedWord, parse_line, typed
 from rmqadmin.cli.shells.names_cache import KIND_OF_VALUE, KINDS, remembered
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.names import is_made_by_brokers, topics_named_after
 from rmqadmin.core.results import columns
-from rmqadmin.core.system_names import is_made_by_brokers, topics_named_after
 from rmqclient.addresses import parse_namesrvs
 from rmqproto.errors import RocketMQError
 from rmqproto.names import is_system_group

@@ -30,7 +30,7 @@ from rmqadmin.cli.prompt.line import parse_line
 from rmqadmin.cli.prompt.live_names import LiveNames
 from rmqadmin.cli.session import Session
 from rmqadmin.core.audit.trail import SECRET_NAME
-from rmqadmin.core.contexts.badge import badge
+from rmqadmin.core.contexts.context import badge
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, Level
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.own_files import make_private_dir, state_dir, write_private

@@ -11,11 +11,9 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ClusterName, ExportFolder
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_clients
-from rmqadmin.core.metadata.exports import export
-from rmqadmin.core.metadata.user_tables import user_groups, user_topics
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.core.servers.broker_counts import TOPIC_PUT, day_count, read_stats
 from rmqadmin.core.servers.broker_state import Replica
+from rmqadmin.core.servers.exports import TOPIC_PUT, day_count, export, read_stats, user_groups, user_topics
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import VERSION, version_name
 from rmqproto.errors import RocketMQError

@@ -13,10 +13,9 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, EveryReplicaToo, ExportFolder, TrueFalse
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
-from rmqadmin.core.metadata.exports import export
-from rmqadmin.core.metadata.user_tables import user_groups, user_topics
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.exports import export, user_groups, user_topics
 from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 

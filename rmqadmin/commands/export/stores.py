@@ -2,29 +2,57 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG, ShowAll
 from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.progress import BytesDone
+from rmqadmin.core.results import Notice
 from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
 from rmqadmin.core.stores.dumps.index_dump import DumpedIndex, index_rows
 from rmqadmin.core.stores.dumps.log_dump import DumpedLog, log_rows
 from rmqadmin.core.stores.dumps.queue_dump import DumpedQueues, queue_rows
 from rmqadmin.core.stores.dumps.table_dump import DumpedCheckpoints, DumpedTables, checkpoint_rows, table_rows
 from rmqadmin.core.stores.dumps.timer_dump import DumpedTimers, DumpedWheel, timer_rows, wheel_rows
-from rmqadmin.core.stores.inspected import InspectedQueues, InspectedTopics, inspected_queues, inspected_topics
-from rmqadmin.core.stores.inspected_files import InspectedFiles, inspected_files
-from rmqadmin.core.stores.inspected_groups import InspectedGroups, inspected_groups
+from rmqadmin.core.stores.inspected import (
+    InspectedFiles,
+    InspectedGroups,
+    InspectedQueues,
+    InspectedTopics,
+    inspected_files,
+    inspected_groups,
+    inspected_queues,
+    inspected_topics,
+)
 from rmqadmin.core.stores.planned import StartPlan, start_plan
-from rmqadmin.core.stores.surveyed import surveyed
 from rmqadmin.core.stores.verified import VerifiedStore, verified
-from rmqadmin.core.system_names import is_made_by_brokers
 from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqserver.store.checks.survey import Survey
+
+
+def surveyed(directory: str, notice: Notice) -> Survey:
+    """The survey. UsageError if the directory is not a store. Gives a notice if a broker is running on it, because what
+    it is just writing looks like damage."""
+    from rmqserver.store.checks.survey import survey
+    from rmqserver.store.disk.disk import OsDisk
+
+    found = survey(os.path.abspath(os.path.expanduser(directory)), OsDisk())
+    if found.is_in_use:
+        owner = found.owner_id if not found.lock_owner_id else str(found.lock_owner_id)
+        process = f" (process {owner})" if owner.isdecimal() else ""
+        notice(
+            f"a broker is running on this store{process}: it is only read, and what is being written may look damaged"
+        )
+    return found
+
 
 StoreDir = Annotated[
     str, Value.FILE, typer.Argument(metavar="DIR", help="The store's directory: the one that holds commitlog/.")

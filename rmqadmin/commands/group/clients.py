@@ -12,8 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, AskedBroker, ConsumerGroup, Jstack, Topic
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
-from rmqadmin.core.groups.client_answers import ask_client, ask_clients
-from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, write_files
+from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, ask_client, ask_clients, write_files
 from rmqadmin.core.groups.consumption import GroupClients, Subscription, group_brokers, online_clients
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import TIME, Result, Row, doc

@@ -12,7 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll
 from rmqadmin.core import targets
 from rmqadmin.core.groups import running_info
-from rmqadmin.core.groups.client_answers import ask_clients
+from rmqadmin.core.groups.client_status import ask_clients
 from rmqadmin.core.groups.consumption import read_clients, read_offsets
 from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqproto.bodies.base import MessageQueue

@@ -25,16 +25,18 @@ from rmqadmin.cli.replay_run import command_line, open_letters, run_job
 from rmqadmin.core import targets
 from rmqadmin.core.messages.dead_letters import (
     DeadLetters,
+    Place,
     check_group,
     dead_letter_groups,
     no_dead_letters,
+    place_of,
     read_dead_letters,
+    redriven_before,
 )
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import all_queues, places_of
-from rmqadmin.core.messages.redriven_letters import Place, place_of, redriven_before
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.time_order import in_time_order

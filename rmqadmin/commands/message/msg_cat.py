@@ -24,7 +24,7 @@ from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.messages.sifted import SiftExtent, covered_text, sifted
+from rmqadmin.core.messages.time_order import SiftExtent, covered_text, sifted
 from rmqadmin.core.results import Result, Row
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions

@@ -14,12 +14,11 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
-from rmqadmin.core.messages.files.formats import FileFormat, encoded
-from rmqadmin.core.messages.files.whole_file import checked_format, write_whole
+from rmqadmin.core.messages.files.formats import FileFormat, checked_format, encoded, write_whole
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.messages.sifted import SiftExtent, covered_text, sifted
+from rmqadmin.core.messages.time_order import SiftExtent, covered_text, sifted
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions

@@ -31,9 +31,8 @@ from rmqadmin.core.messages.importing.check import (
     check_named_queues,
     target_queues,
 )
-from rmqadmin.core.messages.importing.finished import is_still_there
 from rmqadmin.core.messages.importing.importer import Importer, forget
-from rmqadmin.core.messages.importing.progress_file import ImportProgress
+from rmqadmin.core.messages.importing.progress_file import ImportProgress, is_still_there
 from rmqadmin.core.messages.importing.send_lanes import Lanes
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError

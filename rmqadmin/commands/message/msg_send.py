@@ -17,9 +17,8 @@ from rmqadmin.cli.options.message_options import MessageKeys, MessageTag
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages import bodies_in
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, BodySource, Piece
-from rmqadmin.core.messages.files.exported_message import ExportedMessage
-from rmqadmin.core.messages.files.queue_for import queues_for
-from rmqadmin.core.messages.sent_rows import SentRow, say_if_new, sent_row
+from rmqadmin.core.messages.files.exported_message import ExportedMessage, queues_for
+from rmqadmin.core.messages.sending import SentRow, say_if_new, sent_row
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.topics.routes import queues_to_send_to

@@ -29,8 +29,7 @@ from rmqadmin.core.messages.probes import (
     send_probes,
     shown_mean_ms,
 )
-from rmqadmin.core.messages.sending import Sent, choose_queue, send_one
-from rmqadmin.core.messages.sent_rows import say_if_new
+from rmqadmin.core.messages.sending import Sent, choose_queue, say_if_new, send_one
 from rmqadmin.core.mqadmin_text import java_bool, queue_text
 from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
 from rmqadmin.core.servers.write_perm import require_broker

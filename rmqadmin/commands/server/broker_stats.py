@@ -13,10 +13,10 @@ from rmqadmin.cli.options.command_options import A_BROKER, LONG, BrokerAddr, Eve
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
+from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, problem_of
 from rmqadmin.core.servers.broker_state import StatusRow, status_rows
-from rmqadmin.core.system_names import is_made_by_brokers
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList, lag_of

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 import typer
@@ -12,14 +13,35 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import LONG, BrokerAddr, ClusterName, ConsumerGroup, EveryReplicaToo
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, plan_each
+from rmqadmin.core.changes import KEEP, Changes, Step, action, differences, plan_each
 from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqadmin.core.results import TIME, Result, Row, doc
-from rmqadmin.core.servers.cold_limits import plan_cold_limit
 from rmqadmin.core.servers.server_configs import replica_headings
 from rmqproto.bodies.master import ColdDataFlow
 from rmqproto.times import mqadmin_time
 from rmqproto.wording import counted
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+_FIELD = "limit_bytes"
+
+
+def plan_cold_limit(admin: AdminClient, addr: str, group: str, limit_bytes: int | None) -> Step:
+    """Plans a limit. None removes it, so that the limit of all groups applies again."""
+    before = admin.cold_data_flow(addr).config_table.get(group)
+    changes = differences(*({} if value is None else {_FIELD: value} for value in (before, limit_bytes)))
+    where = ["-b", addr, "-g", group]
+    back = (
+        ["removeColdDataFlowCtrGroupConfig", *where]
+        if before is None
+        else ["updateColdDataFlowCtrGroupConfig", *where, "-v", str(before)]
+    )
+    if limit_bytes is None:
+        return Step(addr, "delete" if changes else KEEP, changes, partial(admin.remove_cold_limit, addr, group), [back])
+    return Step(addr, action(before, changes), changes, partial(admin.set_cold_limit, addr, group, limit_bytes), [back])
+
 
 _READ, _LAST_READ_MS, _CREATED_MS = "coldAcc", "lastColdReadTimeMills", "createTimeMills"
 

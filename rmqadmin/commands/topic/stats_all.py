@@ -14,7 +14,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut
 from rmqadmin.core.results import Result, Row, doc, some_failed
-from rmqadmin.core.servers.broker_counts import GROUP_GET, TOPIC_PUT, day_count, read_stats
+from rmqadmin.core.servers.exports import GROUP_GET, TOPIC_PUT, day_count, read_stats
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX

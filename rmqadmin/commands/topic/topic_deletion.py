@@ -13,7 +13,7 @@ from rmqadmin.cli.options.command_options import OF_CONTEXT, OR_THE_ONLY, Cluste
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
-from rmqadmin.core.topics.deletion import delete_everywhere, loss
+from rmqadmin.core.topics.topic_changes import delete_everywhere, loss
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wording import counted
 

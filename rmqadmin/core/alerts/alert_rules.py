@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from rmqadmin.core.health.thresholds import Quantity, parse_thresholds
-from rmqadmin.core.near_names import did_you_mean
-from rmqadmin.core.toml_text import parse_toml
+from rmqadmin.core.names import did_you_mean
+from rmqadmin.core.user_files import parse_toml
 from rmqproto.errors import UsageError
 from rmqproto.times import parse_duration
 

@@ -1,15 +1,23 @@
-"""Contexts as rows, for ``context ls`` and the commands that change a context."""
+"""Contexts and settings as rows: what is in use, where it comes from, what is wrong with it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from rmqadmin.core.contexts.context import Context
+from rmqadmin.core.contexts.context import Context, setting_text
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.settings import EffectiveSettings, name_in_use
+from rmqadmin.core.contexts.defaults import addresses_of
+from rmqadmin.core.contexts.settings import KINDS, EffectiveSettings, SettingKind, name_in_use
 from rmqadmin.core.results import Result, Row, doc
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.wording import counted
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class ContextRow(Row, frozen=True):
@@ -77,3 +85,157 @@ def _overruled_by(store: ContextStore, context: Context) -> str | None:
         return None
     found = EffectiveSettings({}, store=store).overruled_context()
     return None if found is None else f"{found[1].source}={found[1].value}"
+
+
+_HIDDEN = "(not shown)"
+
+
+class EffectiveRow(Row, frozen=True):
+    setting: Annotated[str, doc("name of the setting, as in a file", key=True)]
+    value: Annotated[str | None, doc("what is in force; null for nothing", vital=True)]
+    origin: Annotated[str | None, doc("flag, environment, context, file or default; with --origin", sparse=True)]
+    source: Annotated[str | None, doc("the flag, the variable, or file and line; with --origin", sparse=True)]
+
+
+def effective_rows(settings: EffectiveSettings, *, with_origin: bool) -> list[EffectiveRow]:
+    return [
+        EffectiveRow(
+            setting=key,
+            value=None if value is None else setting_text(value),
+            origin=origin if with_origin else None,
+            source=source if with_origin else None,
+        )
+        for key, value, origin, source in [_context(settings), *(_setting(settings, kind) for kind in KINDS)]
+    ]
+
+
+def _context(settings: EffectiveSettings) -> tuple[str, Any, str, str]:
+    origin, source = settings.context_choice
+    return "context", None if settings.context is None else settings.context.name, origin, source
+
+
+def _setting(settings: EffectiveSettings, kind: SettingKind) -> tuple[str, Any, str, str]:
+    found = settings.setting(kind.key)
+    is_key_itself = kind.is_key and found.path is None and found.value is not None
+    return kind.key, _HIDDEN if is_key_itself else found.value, found.level, found.source
+
+
+class ContextCheckRow(Row, frozen=True):
+    context: Annotated[str, doc("name of the context", key=True)]
+    check: Annotated[str, doc("what was looked at", key=True)]
+    ok: Annotated[bool, doc("whether it is as it should be", vital=True)]
+    detail: Annotated[str, doc("what was found")]
+    hint: Annotated[str | None, doc("what to do about it", sparse=True)]
+
+
+class ContextChecks(Result, frozen=True):
+    """What was looked at of each context."""
+
+    row_type: ClassVar[type[Row]] = ContextCheckRow
+    found: list[ContextCheckRow]
+
+    def rows(self) -> Sequence[ContextCheckRow]:
+        return self.found
+
+    def problem(self) -> str | None:
+        bad = [row for row in self.found if not row.ok]
+        if not bad:
+            return None
+        count = "" if len(self.found) == 1 else f"{len(bad)} of {counted(len(self.found), 'check')} failed: "
+        return f"{count}{bad[0].context}: {bad[0].detail}"
+
+
+def check_context(store: ContextStore, name: str, *, connect: bool) -> Iterator[ContextCheckRow]:
+    """Checks one context. A failed check skips only the checks that depend on it. NotFoundError if there is no such
+    context."""
+    row = partial(_row, name)
+    path = store.path(name)
+    if name not in store.names():
+        store.load(name)
+    settings = EffectiveSettings({}, context_flag=name, environment={}, store=store)
+    yield row("file", lambda: f"{counted(len(store.load(name).lines), 'setting')} in {path}")
+    try:
+        context = store.load(name)
+    except UsageError:
+        return
+    found = [
+        row("mode of the file", lambda: _mode(path.stat().st_mode)),
+        row("keys", lambda: "none" if settings.credentials() is None else "both are found"),
+        row("TLS", lambda: "plain connections" if settings.tls() is None else "the files fit"),
+    ]
+    yield from found
+    if connect and all(each.ok for each in found):
+        yield from _servers(row, settings, context.settings.namesrv_addr or "", context.settings.cluster)
+
+
+def _row(name: str, check: str, look: Callable[[], str]) -> ContextCheckRow:
+    try:
+        return ContextCheckRow(context=name, check=check, ok=True, detail=look(), hint=None)
+    except RocketMQError as error:
+        return ContextCheckRow(context=name, check=check, ok=False, detail=str(error), hint=error.hint)
+
+
+def _mode(mode: int) -> str:
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsageError("others can write it", hint="chmod 600, or they decide where your commands go.")
+    return "only its owner can write it"
+
+
+def _servers(
+    row: Callable[[str, Callable[[], str]], ContextCheckRow],
+    settings: EffectiveSettings,
+    namesrv_addr: str,
+    cluster: str | None,
+) -> Iterator[ContextCheckRow]:
+    """Checks each name server by itself, then the brokers that the first one lists."""
+    from rmqadmin.core.targets import all_brokers, ask_each, replicas_of_all
+    from rmqadmin.core.targets import cluster as brokers_of
+
+    def look(addr: str) -> ContextCheckRow:
+        with _client(settings, addr) as admin:
+            return row(f"name server {addr}", lambda: _timed(lambda: _brokers_text(admin)))
+
+    asked = ask_each(look, addresses_of(namesrv_addr))
+    yield from asked
+    if not any(each.ok for each in asked):
+        return
+    with _client(settings, namesrv_addr) as admin:
+        if cluster is not None:
+            there = row(f"cluster {cluster}", lambda: counted(len(brokers_of(admin, cluster)), "broker"))
+            yield there
+            if not there.ok:
+                return
+        brokers = brokers_of(admin, cluster) if cluster is not None else all_brokers(admin.cluster_info())
+
+        def look_at_broker(addr: str) -> ContextCheckRow:
+            return row(f"broker {addr}", lambda: _timed(lambda: _version_text(admin, addr)))
+
+        yield from ask_each(look_at_broker, replicas_of_all(brokers))
+
+
+def _client(settings: EffectiveSettings, namesrv_addr: str) -> AdminClient:
+    """The caller closes it."""
+    from rmqclient.admin import AdminClient
+
+    return AdminClient(
+        namesrv_addr,
+        settings.credentials(),
+        settings.setting("timeout_s").value,
+        read_only=True,
+        tls=settings.tls(),
+        address_map=settings.address_map(),
+    )
+
+
+def _version_text(admin: AdminClient, addr: str) -> str:
+    return admin.broker_runtime_info(addr).get("brokerVersionDesc", "no version")
+
+
+def _brokers_text(admin: AdminClient) -> str:
+    return counted(len(admin.cluster_info().broker_addr_table), "broker")
+
+
+def _timed(ask: Callable[[], str]) -> str:
+    started_s = time.monotonic()
+    found = ask()
+    return f"{found}, {round((time.monotonic() - started_s) * 1000)} ms"

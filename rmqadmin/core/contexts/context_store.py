@@ -58,7 +58,7 @@ class ContextStore:
             raise
 
     def _advice(self, name: str) -> str:
-        from rmqadmin.core.near_names import did_you_mean
+        from rmqadmin.core.names import did_you_mean
 
         return did_you_mean(name, self.names()) or "`rmqadmin context ls` lists them."
 

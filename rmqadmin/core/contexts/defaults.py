@@ -1,4 +1,4 @@
-"""Defaults used where no setting says otherwise, and what a number in a setting may be."""
+"""Defaults used where no setting says otherwise, what a number in a setting may be, and how addresses compare."""
 
 from __future__ import annotations
 
@@ -18,3 +18,11 @@ SECONDS_MAX = 86_400
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=SECONDS_MAX)]
 AskedAtOnce = Annotated[int, msgspec.Meta(ge=1, le=ASKED_AT_ONCE_MAX)]
 """What flags, variables and files may say."""
+
+
+def addresses_of(namesrv_addr: str) -> list[str]:
+    """The addresses in ``host[:port][;host[:port]…]``, in a form that can be compared."""
+    from rmqproto.hosts import NAMESRV_PORT, with_port  # only for changes, and commands about contexts
+
+    parts = (part.strip().lower().removeprefix("http://") for part in namesrv_addr.split(";"))
+    return [with_port(part, NAMESRV_PORT) for part in parts if part]

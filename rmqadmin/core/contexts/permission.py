@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.contexts.addresses import addresses_of
+from rmqadmin.core.contexts.defaults import addresses_of
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ def _from_file(path: str, where: str, told_by: Path) -> str:
 def _from_command(words: str, where: str, told_by: Path) -> str:
     import subprocess
 
-    from rmqadmin.core.named_programs import program_words
+    from rmqadmin.core.user_files import program_words
 
     _check_only_owner_writes(told_by)
     command = program_words(words, where)

@@ -243,7 +243,7 @@ class EffectiveSettings:
 
     def _overrules(self, *levels: Level) -> bool:
         """Whether one of the levels names other name servers than the context in use."""
-        from rmqadmin.core.contexts.addresses import addresses_of
+        from rmqadmin.core.contexts.defaults import addresses_of
 
         said, context = self.setting("namesrv_addr"), self.context
         if said.level not in levels or context is None:

@@ -11,10 +11,9 @@ import msgspec
 
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX, SECONDS_MAX, AskedAtOnce, Seconds
 from rmqadmin.core.contexts.secrets import check_reference
-from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.own_files import expanded
-from rmqadmin.core.toml_text import parse_toml
-from rmqadmin.core.user_files import decoded
+from rmqadmin.core.user_files import decoded, parse_toml
 from rmqproto.errors import UsageError
 
 FILE_SIZE_MAX_BYTES = 256 * 1024

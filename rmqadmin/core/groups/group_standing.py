@@ -8,7 +8,7 @@ does not answer is named and left out.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,20 +16,51 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, read_told_clients, read_told_offsets
-from rmqadmin.core.groups.lag_time import first_waiting_ms
-from rmqadmin.core.groups.lag_trend import Idle, LagTrend, lost_count, stuck_queues, trend_of
+from rmqadmin.core.groups.lag_trend import Idle, LagTrend, first_waiting_ms, lost_count, stuck_queues, trend_of
 from rmqadmin.core.groups.queue_owners import BROADCASTING, QueueOwners, QueueState, members_max, read_queue_owners
 from rmqadmin.core.groups.retention import KeptSettings, read_min_offsets
-from rmqadmin.core.groups.uncommitted import read_uncommitted
 from rmqadmin.core.groups.unread_lag import UnreadLags
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import CONSUME_POP
+from rmqproto.bodies.groups import CONSUME_PASSIVELY, CONSUME_POP
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import RocketMQError
+from rmqproto.names import RETRY_PREFIX
+from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+
+
+_BROADCASTING = "BROADCASTING"
+
+
+def read_uncommitted(
+    admin: AdminClient, brokers: Sequence[BrokerData], clients: GroupClients, known: Collection[str]
+) -> dict[str, int]:
+    """Such topics, and how many messages each has on these brokers; topics without messages are left out. ``known``:
+    topics where the group has an offset. Members in broadcast mode, and those that pull, may keep their offsets
+    themselves, and consumers of lite topics have offsets in those; they are left out. A broker that does not answer
+    counts as having none."""
+    if not clients.connections or clients.consume_type != CONSUME_PASSIVELY or clients.message_model == _BROADCASTING:
+        return {}
+    wanted = [topic for topic in clients.subscriptions if topic not in known and not topic.startswith(RETRY_PREFIX)]
+    counts = {topic: sum(_message_count(admin, broker, topic) for broker in brokers) for topic in sorted(wanted)}
+    return {topic: count for topic, count in counts.items() if count}
+
+
+def _message_count(admin: AdminClient, broker: BrokerData, topic: str) -> int:
+    addr = broker.selected_addr()
+    if addr is None:
+        return 0
+    try:
+        if admin.topic_config(addr, topic).attributes.get(MESSAGE_TYPE) == TopicMessageType.LITE:
+            return 0
+        ends = admin.topic_stats(addr, topic).offset_table.values()
+    except RocketMQError:
+        return 0
+    return sum(each.max_offset - each.min_offset for each in ends)
+
 
 QUEUES_DATED_MAX = 64
 """How many queues of one group have their first waiting message read. A broker counts each as a message delivered."""

@@ -13,9 +13,9 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.access.enforcement import switches
 from rmqadmin.core.health.finding import Subject, SubjectKind
+from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
 from rmqadmin.core.servers.broker_state import Replica, ask_replica, displaced_replicas, replicas_of
 from rmqadmin.core.servers.meant_brokers import kind_of_server
-from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
 from rmqadmin.core.topics.stored_queues import UnreadQueue, unread_queues
 from rmqclient.addresses import parse_addresses
 from rmqproto.bodies.groups import SubscriptionGroupConfig

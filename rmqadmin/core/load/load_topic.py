@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
+from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
 from rmqadmin.core.topics.routes import writable_queues
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig

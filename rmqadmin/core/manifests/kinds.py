@@ -22,7 +22,7 @@ from rmqadmin.core.config_lists import (
     without_none,
 )
 from rmqadmin.core.known_fields import check_nested
-from rmqadmin.core.metadata.user_tables import user_groups, user_topics
+from rmqadmin.core.servers.exports import user_groups, user_topics
 from rmqadmin.core.topics.perms import perm_letters
 from rmqadmin.core.topics.shrinking import shrink_warnings
 from rmqproto.access.users import UserStatus, UserType

@@ -16,7 +16,7 @@ from rmqadmin.core.changes import Step, not_planned
 from rmqadmin.core.manifests.brokers import ManifestBroker
 from rmqadmin.core.manifests.kinds import KINDS, TOPIC_KIND, ObjectKind
 from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry
-from rmqadmin.core.topics.deletion import delete_in_namesrvs
+from rmqadmin.core.topics.topic_changes import delete_in_namesrvs
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:

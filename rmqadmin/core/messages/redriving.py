@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
+from rmqadmin.core.messages.dead_letters import Place, place_of
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.redriven_letters import Place, place_of
 from rmqadmin.core.messages.replayed import Replayed, ReplayTotals
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.bodies.base import MessageQueue

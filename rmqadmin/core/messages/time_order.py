@@ -10,9 +10,11 @@ import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from rmqadmin.core import targets
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_source import QueueReader
+from rmqadmin.core.messages.message_source import QueueReader, following, newest
 from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull
 
 _Order = tuple[int, str, int, int]
@@ -73,3 +75,37 @@ class _Queue:
 
     def look_at_first(self, kept: list[FoundMessage]) -> None:
         self._at = self._reader.look_at(self.waiting.popleft(), self._at, kept)
+
+
+def covered_text(*, is_part: bool, lacks_brokers: bool) -> str:
+    """What a reading without a limit has read in the end: all queues, or the ``is_part`` that was asked for."""
+    end = "the end of that range was reached" if is_part else "the end was reached"
+    return f"{end}, on the brokers that answered" if lacks_brokers else end
+
+
+class SiftExtent(msgspec.Struct, frozen=True):
+    """How much to read: ``tail`` the newest messages, ``follow`` those that arrive afterwards, ``limit`` the most in
+    all."""
+
+    limit: int | None = None
+    tail: int | None = None
+    follow: bool = False
+
+
+def sifted(reader: QueueReader, places: Sequence[QueuePlace], extent: SiftExtent) -> Iterator[Sequence[FoundMessage]]:
+    """The wanted messages, batch by batch as they arrive. Afterwards, the reader's sieve knows why it ended."""
+    sieve = reader.sieve
+    if extent.tail is None:
+        sieve.limit = extent.limit
+        yield from in_time_order(reader, places)
+    else:
+        sieve.limit = None  # a limit would end the search at the oldest of the newest
+        found = newest(reader, places, extent.tail)[: extent.limit]
+        sieve.matched_count = len(found)
+        sieve.limit = extent.limit
+        if len(found) == extent.tail:
+            sieve.covered = f"--tail {extent.tail} was reached"
+        yield found
+    if extent.follow:
+        yield from following(reader, places)  # empty batches, too: the writer then notices a reader that has gone
+    sieve.end()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.outcomes import may_have_acted
+from rmqadmin.core.changes import may_have_acted
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.bodies.statistics import TopicOffset

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.changes import settle_undo_file
 from rmqadmin.core.groups.group_standing import QUEUES_DATED_MAX
-from rmqadmin.core.groups.lag_time import first_waiting_ms
+from rmqadmin.core.groups.lag_trend import first_waiting_ms
 from rmqadmin.core.mqadmin_text import cut
-from rmqadmin.core.near_names import near_name
+from rmqadmin.core.names import near_name
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
-from rmqadmin.core.outcomes import settle_undo_file
 from rmqadmin.core.results import TIME, Notice, Result, Row, doc, some_failed
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.units import at_least, count, moment

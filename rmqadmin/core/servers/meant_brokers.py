@@ -7,7 +7,7 @@ import ipaddress
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.names import did_you_mean
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError

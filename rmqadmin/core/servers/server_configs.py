@@ -9,7 +9,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import FieldChange, Step
-from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.ha import MASTER_ID

@@ -6,20 +6,36 @@ because that would make it another number.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from rmqadmin.core.results import Importance, ResultColumn, Row, Shape
+from rmqadmin.core.results import Importance, ResultColumn, Row, Shape, columns
 from rmqadmin.core.results import columns as type_columns
-from rmqadmin.core.tables.earlier_rows import EarlierRows
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.marks import Mark, mark, styled
-from rmqadmin.core.tables.shapes import shortened, wish
 from rmqadmin.core.tables.values import person_text
-from rmqadmin.core.tables.widths import GAP, Wish, fit
+from rmqadmin.core.tables.widths import GAP, Wish, fit, shortened, wish
 from rmqadmin.core.terminal_text import display_width, printable, shortened_at_end, wrapped_lines
+
+
+class EarlierRows:
+    def __init__(self, rows: Sequence[Row]):
+        self._by_name: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
+        for row in reversed(rows):
+            self._by_name[_name(row)].append(row)
+
+    def take(self, row: Row) -> Row | None:
+        """The earlier row of the same name; None if there was none. Of several with one name, each is taken once, in
+        their order."""
+        left = self._by_name.get(_name(row))
+        return left.pop() if left else None
+
+
+def _name(row: Row) -> tuple[str, ...]:
+    return (row.__class__.__name__, *(str(getattr(row, one.name)) for one in columns(row.__class__) if one.is_key))
 
 
 class TableView(msgspec.Struct, frozen=True):

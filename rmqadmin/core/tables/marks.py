@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from rmqadmin.core.health.finding import Grade
-from rmqadmin.core.system_names import is_made_by_brokers
+from rmqadmin.core.names import is_made_by_brokers
 from rmqproto.names import is_system_group
 
 

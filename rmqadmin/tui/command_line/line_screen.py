@@ -17,7 +17,7 @@ from textual.widgets import Footer, Input, Static
 from rmqadmin.cli.prompt.candidates import LineSoFar
 from rmqadmin.cli.prompt.live_names import WAIT_S, OnceAsked, read_names
 from rmqadmin.core.contexts.context_store import PREVIOUS, ContextStore
-from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.names import did_you_mean
 from rmqadmin.tui.command_line.places import FILE_NAMES, PLACES, PlaceAsked, understand
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
 from rmqadmin.tui.literal import literal

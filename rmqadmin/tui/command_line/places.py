@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.own_files import expanded
 from rmqadmin.tui.sources.found import read_askable
 from rmqproto.errors import RocketMQError, UsageError

@@ -9,7 +9,7 @@ from functools import partial
 
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import delete_acl_in_broker, plan_acl, wished_acl
-from rmqadmin.core.access.user_changes import delete_user_in_broker, plan_new_user, plan_user
+from rmqadmin.core.access.users import delete_user_in_broker, plan_new_user, plan_user
 from rmqadmin.core.changes import Step, all_keep, plan_each
 from rmqadmin.tui.dialogs.change import Ask, ChangeDialog, in_steps
 from rmqadmin.tui.dialogs.fields import FormField, place_field

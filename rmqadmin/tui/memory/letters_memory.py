@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
-from rmqadmin.core.health.dead_letter_checks import new_letters_finding
 from rmqadmin.core.health.finding import Check, Subject, SubjectKind
+from rmqadmin.core.health.group_checks import new_letters_finding
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, elapsed
 from rmqadmin.tui.memory.changes import ChangeLog, ChangeSeen

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from rmqadmin.core.alerts.alert_rules import AlertRule, Condition
 from rmqadmin.core.health.facts import BrokerFacts
 from rmqadmin.core.health.finding import Check, Finding, Subject, SubjectKind
+from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.servers.ha_sets import HaSet
 from rmqadmin.core.servers.set_changes import SetChanges
-from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.tui.memory.alert_book import AlertBook
 from rmqadmin.tui.memory.broker_memory import BrokerMemory

@@ -25,11 +25,11 @@ from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.body_text import hex_line, hex_line_count, text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.retry_history import StoredCopy, read_copies
-from rmqadmin.core.named_programs import program_words
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable, shortened_in_middle
 from rmqadmin.core.units import size
+from rmqadmin.core.user_files import program_words
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed

@@ -16,8 +16,8 @@ from textual.widget import Widget
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.messages.body_text import one_line
+from rmqadmin.core.messages.dead_letters import place_of, redriven_before
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.redriven_letters import place_of, redriven_before
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, count, moment

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqadmin.core.groups import running_info
-from rmqadmin.core.groups.client_answers import ask_client
+from rmqadmin.core.groups.client_status import ask_client
 from rmqadmin.core.units import count, moment, rate
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, lacks_text

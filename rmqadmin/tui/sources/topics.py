@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.system_names import topics_of_servers
+from rmqadmin.core.names import topics_of_servers
 from rmqadmin.core.topics.stored_queues import add_unread, stored_queues
 from rmqadmin.core.topics.topic_status import QueueRow, TopicStatus
 from rmqadmin.tui.memory.cluster import TOPIC_TABLES, Cluster, ClusterMemory

@@ -64,7 +64,7 @@ def test_a_stage_is_told_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -
 
 PROGRAM = """
 import sys, termios, threading
-from rmqadmin.cli.shared.replay_progress import progress_for_here
+from rmqadmin.cli.run_progress import progress_for_here
 from rmqreplay.run.hooks import ReplayProgress
 
 asked, was = threading.Semaphore(0), termios.tcgetattr(0)
@@ -111,7 +111,7 @@ def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
 
 def test_a_program_behind_a_terminal_that_is_not_its_own_prints_lines() -> None:
     """A background process that sets its terminal is stopped, together with its job."""
-    program = "from rmqadmin.cli.shared.replay_progress import *; print(type(progress_for_here(1)).__name__)"
+    program = "from rmqadmin.cli.run_progress import *; print(type(progress_for_here(1)).__name__)"
     child = pexpect.spawn(
         "bash", ["-mc", f"{sys.executable} -c '{program}' & wait"], encoding="utf-8", timeout=60, use_poll=True
     )

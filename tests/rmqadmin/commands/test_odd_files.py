@@ -14,7 +14,7 @@ from rmqadmin.core.audit import audit_log
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.secrets import read_secret
 from rmqadmin.core.messages.importing import progress_file
-from rmqadmin.core.toml_text import parse_toml
+from rmqadmin.core.user_files import parse_toml
 from rmqproto.errors import StorageError, UsageError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 

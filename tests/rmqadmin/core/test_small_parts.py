@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.core.near_names import did_you_mean, near_name
+from rmqadmin.commands.server.controllers import what_to_do
+from rmqadmin.core.names import did_you_mean, near_name
 from rmqadmin.core.progress import BytesDone, CountDone
 from rmqadmin.core.results import columns
 from rmqadmin.core.servers.broker_state import StatusRow
-from rmqadmin.core.servers.not_elected import what_to_do
 from rmqadmin.core.terminal_text import display_width, shortened_at_end, shortened_in_middle
 from rmqadmin.core.units import age, due, duration, rate
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet

@@ -7,7 +7,7 @@ import pytest
 
 from rmqadmin.core.contexts.context import ContextSettings
 from rmqadmin.core.contexts.settings_file import parse_settings
-from rmqadmin.core.toml_text import KEY_PARTS_MAX, parse_toml
+from rmqadmin.core.user_files import KEY_PARTS_MAX, parse_toml
 from rmqproto.errors import UsageError
 
 

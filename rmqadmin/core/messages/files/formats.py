@@ -3,7 +3,9 @@ message by message."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from io import RawIOBase
 from pathlib import PurePath
@@ -12,7 +14,9 @@ from typing import BinaryIO, cast
 from rmqadmin.core.messages.files import json_lines, message_pack, parquet
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, exported
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqproto.errors import UsageError
+from rmqadmin.core.messages.message_rows import unpacked
+from rmqadmin.core.results import Notice
+from rmqproto.errors import StorageError, UsageError
 
 
 class FileFormat(StrEnum):
@@ -122,3 +126,42 @@ def _columns(batches: Batches) -> Iterator[bytes]:
         yield out.take()
     writer.close()
     yield out.take()
+
+
+def checked_format(path: str | None, said: FileFormat | None, *, overwrite: bool = False) -> FileFormat:
+    """The format to write; ``path`` is None for standard output. UsageError if the file exists and must not be
+    replaced, if the format cannot be told, or if it needs a package that is missing."""
+    wanted = format_of_name(path, said)
+    if wanted is FileFormat.PARQUET:
+        parquet.check_installed()
+    if path is not None and not overwrite and os.path.exists(path):
+        raise UsageError(f"{path} exists already", hint="--overwrite replaces it.")
+    return wanted
+
+
+def write_whole(path: str, parts: Iterable[bytes], written: Callable[[], object] = lambda: None) -> int:
+    """Writes the file and returns its size. If anything stops it before the last part, there is no file. ``written`` is
+    called after each part. StorageError if it cannot be written."""
+    partial = f"{path}.part"
+    size_bytes = 0
+    try:
+        with open(partial, "wb") as out:
+            for part in parts:
+                size_bytes += out.write(part)
+                written()
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+    return size_bytes
+
+
+def export_messages(path: str, messages: Sequence[FoundMessage], command: str, notice: Notice) -> int:
+    """Writes messages as `msg export` does; the size of the file. UsageError as from ``checked_format``, StorageError
+    as from ``write_whole``. ``command``: the command that wrote it."""
+    format = checked_format(path, None)
+    return write_whole(path, encoded([[unpacked(one, notice) for one in messages]], format, command))

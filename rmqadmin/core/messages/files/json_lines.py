@@ -15,7 +15,7 @@ import msgspec
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
-from rmqadmin.core.near_names import unknown_name
+from rmqadmin.core.names import unknown_name
 from rmqadmin.core.results import line_of
 from rmqadmin.core.user_files import without_mark
 from rmqproto.errors import ProtocolError

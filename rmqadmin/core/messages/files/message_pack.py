@@ -19,7 +19,7 @@ from typing import BinaryIO
 import msgspec
 
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
-from rmqadmin.core.near_names import unknown_name
+from rmqadmin.core.names import unknown_name
 from rmqproto.errors import ProtocolError
 
 FORMAT = "rmqadmin messages"

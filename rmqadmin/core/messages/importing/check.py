@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.messages.files.exported_message import ExportedMessage, problem_with
-from rmqadmin.core.messages.files.queue_for import queues_for, was_stored
+from rmqadmin.core.messages.files.exported_message import ExportedMessage, problem_with, queues_for, was_stored
 from rmqadmin.core.results import Row, doc
 from rmqadmin.core.topics.routes import writable_queues
 from rmqclient.sending import check_topic

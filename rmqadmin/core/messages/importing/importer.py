@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message
-from rmqadmin.core.messages.files.queue_for import queues_for
+from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message, queues_for
 from rmqadmin.core.messages.importing import progress_file
 from rmqadmin.core.messages.importing.check import (
     NO_TOPIC,
@@ -26,8 +25,7 @@ from rmqadmin.core.messages.importing.check import (
     refused_row,
     target_of,
 )
-from rmqadmin.core.messages.importing.finished import note_finished
-from rmqadmin.core.messages.importing.progress_file import ImportProgress, QueueEnd
+from rmqadmin.core.messages.importing.progress_file import ImportProgress, QueueEnd, note_finished
 from rmqadmin.core.messages.importing.send_lanes import Lanes, Load
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqclient.message import SendResult, SendStatus

@@ -9,8 +9,7 @@ import msgspec
 from rich.cells import cell_len, set_cell_size
 
 from rmqadmin.core.results import Importance, Shape
-from rmqadmin.core.tables.shapes import shortened, wish
-from rmqadmin.core.tables.widths import fit
+from rmqadmin.core.tables.widths import fit, shortened, wish
 from rmqadmin.core.units import UNKNOWN
 from rmqadmin.tui.widgets.tables.columns import Column
 

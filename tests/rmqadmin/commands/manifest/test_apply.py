@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rmqadmin.core.metadata.user_tables import user_groups, user_topics
+from rmqadmin.core.servers.exports import user_groups, user_topics
 from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.commands.manifest.conftest import Pair

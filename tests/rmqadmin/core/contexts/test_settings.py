@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.core.contexts.context_rows import effective_rows
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.effective_rows import effective_rows
 from rmqadmin.core.contexts.settings import KINDS, EffectiveSettings, Level, config_path
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wire.credentials import Credentials

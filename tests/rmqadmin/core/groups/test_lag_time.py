@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from rmqadmin.core.groups.consumption import GroupOffsets
-from rmqadmin.core.groups.lag_time import oldest_waiting
+from rmqadmin.core.groups.lag_trend import oldest_waiting
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqclient.pull import PullResult

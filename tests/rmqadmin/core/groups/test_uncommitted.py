@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rmqadmin.core.groups.consumption import GroupClients
-from rmqadmin.core.groups.uncommitted import read_uncommitted
+from rmqadmin.core.groups.group_standing import read_uncommitted
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqadmin.core.messages.archived import RetentionWatch
+from rmqadmin.commands.replay.spark_archive import RetentionWatch
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import QueuePlace
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.messages.sifted import SiftExtent, sifted
-from rmqadmin.core.messages.time_order import in_time_order
+from rmqadmin.core.messages.time_order import SiftExtent, in_time_order, sifted
 from rmqclient.pull import PullResult, PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message.record import StoredMessage

@@ -16,9 +16,7 @@ from rmqadmin.core.stores.dumps.log_dump import log_rows
 from rmqadmin.core.stores.dumps.queue_dump import queue_rows
 from rmqadmin.core.stores.dumps.table_dump import checkpoint_rows, table_rows
 from rmqadmin.core.stores.dumps.timer_dump import timer_rows, wheel_rows
-from rmqadmin.core.stores.inspected import inspected_topics
-from rmqadmin.core.stores.inspected_files import inspected_files
-from rmqadmin.core.stores.inspected_groups import inspected_groups
+from rmqadmin.core.stores.inspected import inspected_files, inspected_groups, inspected_topics
 from rmqadmin.core.stores.planned import start_plan
 from rmqserver.store.checks.dry_run import BREAKS
 from rmqserver.store.checks.survey import Survey, survey

@@ -1,9 +1,16 @@
-"""What a user who wrote an unknown name may have meant."""
+"""Names: which one a user may have meant, and which are not of users."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from rmqproto.names import RETRY_PREFIX, is_system_topic, reply_topic
+
+if TYPE_CHECKING:
+    from rmqproto.bodies.routes import ClusterInfo
+
 
 _UNKNOWN_NAME = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$?\.?(.*)`)?", re.DOTALL)
 
@@ -39,3 +46,21 @@ def unknown_name(problem: str, known: Iterable[str], usual: Iterable[str] = ()) 
     names = list(known)
     hint = did_you_mean(name, names) or f"Known are: {', '.join(usual or names)}."
     return f"there is no field {name!r}{where}", hint
+
+
+def is_made_by_brokers(topic: str, servers: Collection[str] = ()) -> bool:
+    """Whether brokers made the topic: system topics, retry topics, and ``servers``, the result of
+    ``topics_of_servers``. Dead-letter topics do not count, because people look for them."""
+    return is_system_topic(topic) or topic.startswith(RETRY_PREFIX) or topic in servers
+
+
+def topics_of_servers(info: ClusterInfo) -> set[str]:
+    """The topics that brokers make for themselves: one of their own name, one of their cluster's, and one for
+    replies."""
+    return topics_named_after(info.broker_addr_table, info.cluster_addr_table)
+
+
+def topics_named_after(broker_names: Iterable[str], clusters: Iterable[str]) -> set[str]:
+    """``topics_of_servers``, given the names."""
+    clusters = list(clusters)
+    return {*broker_names, *clusters, *map(reply_topic, clusters)}
