@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -20,7 +20,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.parsing.command_tree import all_commands, describe
 from rmqadmin.cli.prompt.candidates import offer_line, remembered_names
 from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.codes import ResponseCode, response_name
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.java.whole_numbers import whole_number
@@ -35,10 +35,9 @@ class ManualRow(Row, frozen=True):
     roff: Annotated[str, doc("the page in the language of `man`", wide=True)]
 
 
-class Manual(Result, frozen=True):
+class Manual(ResultOf[ManualRow], frozen=True):
     """The page."""
 
-    row_type: ClassVar[type[Row]] = ManualRow
     page: ManPage
 
     def rows(self) -> Sequence[ManualRow]:
@@ -87,10 +86,9 @@ class CompletionRow(Row, frozen=True):
     text: Annotated[str, doc("what the shell reads", wide=True)]
 
 
-class Completion(Result, frozen=True):
+class Completion(ResultOf[CompletionRow], frozen=True):
     """The completion of one shell."""
 
-    row_type: ClassVar[type[Row]] = CompletionRow
     row: CompletionRow
 
     def rows(self) -> Sequence[CompletionRow]:
@@ -105,10 +103,9 @@ class OfferedWord(Row, frozen=True):
     help: Annotated[str, doc("what it means")]
 
 
-class OfferedWords(Result, frozen=True):
+class OfferedWords(ResultOf[OfferedWord], frozen=True):
     """What can stand at the end of a line."""
 
-    row_type: ClassVar[type[Row]] = OfferedWord
     words: list[OfferedWord]
 
     def rows(self) -> Sequence[OfferedWord]:
@@ -179,11 +176,10 @@ class ExplanationRow(Row, frozen=True):
     hint: Annotated[str, doc("what to do about it")]
 
 
-class Explanations(Result, frozen=True):
+class Explanations(ResultOf[ExplanationRow], frozen=True):
     """What response codes mean."""
 
     codes: list[int]
-    row_type: ClassVar[type[Row]] = ExplanationRow
 
     def rows(self) -> Sequence[ExplanationRow]:
         return [

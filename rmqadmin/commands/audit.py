@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -14,7 +14,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.registry import find
 from rmqadmin.core.audit.audit_log import AuditedCommand, read_commands_untrusted
 from rmqadmin.core.changes import FieldChange
-from rmqadmin.core.results import TIME, Result, ResultColumn, Row, doc
+from rmqadmin.core.results import TIME, ResultColumn, ResultOf, Row, doc
 from rmqproto.times import time_range
 from rmqproto.wording import counted
 
@@ -42,10 +42,9 @@ class AuditRow(Row, frozen=True):
         return super().shown(column)
 
 
-class Audited(Result, frozen=True):
+class Audited(ResultOf[AuditRow], frozen=True):
     """What was changed, one row a server, the oldest first."""
 
-    row_type: ClassVar[type[Row]] = AuditRow
     found: list[AuditedCommand]
     wrong_count: int
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 import typer
@@ -35,7 +35,7 @@ from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.contexts.settings import FileSettings, config_path, name_in_use
 from rmqadmin.core.contexts.settings_file import read_settings
 from rmqadmin.core.own_files import expanded, naming
-from rmqadmin.core.results import Notice, Result, Row, doc
+from rmqadmin.core.results import FoundRows, Notice, ResultOf, Row, doc
 from rmqadmin.core.user_files import program_words, read_text
 from rmqproto.errors import NotFoundError, UsageError
 
@@ -237,10 +237,9 @@ class ContextShownRow(Row, frozen=True):
     path: Annotated[str, doc("its file")]
 
 
-class ContextShown(Result, frozen=True):
+class ContextShown(ResultOf[ContextSettingRow], frozen=True):
     """One context's settings."""
 
-    row_type: ClassVar[type[Row]] = ContextSettingRow
     context: Context
     in_use: bool
 
@@ -337,10 +336,9 @@ class RemovedContextRow(Row, frozen=True):
     path: Annotated[str, doc("the file that it was kept in")]
 
 
-class RemovedContext(Result, frozen=True):
+class RemovedContext(ResultOf[RemovedContextRow], frozen=True):
     """The context that was removed."""
 
-    row_type: ClassVar[type[Row]] = RemovedContextRow
     removed: RemovedContextRow
 
     def rows(self) -> Sequence[RemovedContextRow]:
@@ -370,14 +368,8 @@ def context_rm(call: Call, name: OneContext, confirm: Confirm = None, yes: Yes =
     return RemovedContext(RemovedContextRow(context=name, path=str(store.path(name))))
 
 
-class EffectiveConfig(Result, frozen=True):
+class EffectiveConfig(FoundRows[EffectiveRow], frozen=True):
     """The settings in force."""
-
-    row_type: ClassVar[type[Row]] = EffectiveRow
-    found: list[EffectiveRow]
-
-    def rows(self) -> Sequence[EffectiveRow]:
-        return self.found
 
 
 def config_show(
@@ -400,10 +392,9 @@ class ConfigFileRow(Row, frozen=True):
     settings: Annotated[list[str], doc("the settings that it has")]
 
 
-class ConfigFile(Result, frozen=True):
+class ConfigFile(ResultOf[ConfigFileRow], frozen=True):
     """The file of settings."""
 
-    row_type: ClassVar[type[Row]] = ConfigFileRow
     file: ConfigFileRow
 
     def rows(self) -> Sequence[ConfigFileRow]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from rmqadmin.core.contexts.permission import ChangeRefusedError
-from rmqadmin.core.results import Notice, Result, Row, doc
+from rmqadmin.core.results import FoundRows, Notice, Row, doc
 from rmqadmin.core.targets import ask_each
 from rmqadmin.core.terminal_text import display_width, printable
 from rmqadmin.core.topics.perms import perm_words
@@ -144,16 +144,11 @@ class ChangeRow(Row, frozen=True):
     error: Annotated[str | None, doc("why it failed", sparse=True)]
 
 
-class Changes(Result, frozen=True):
+class Changes(FoundRows[ChangeRow], frozen=True):
     """What was changed, or would be."""
 
-    row_type: ClassVar[type[Row]] = ChangeRow
-    found: list[ChangeRow]
     mqadmin: str | None = None
     way_back: str | None = None
-
-    def rows(self) -> Sequence[ChangeRow]:
-        return self.found
 
     def lines_below(self, width: int | None) -> Iterator[str]:
         """Each change on a line, if some row has no room for its own: nobody should confirm a change that was cut off.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, IntEnum
 from functools import cache
 from types import UnionType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -255,3 +255,25 @@ class Result(msgspec.Struct, frozen=True):
     def damage(self) -> str | None:
         """The damage found in the files that were checked. The program then ends with status 7."""
         return None
+
+
+R = TypeVar("R", bound=Row)
+
+
+class ResultOf(Result, Generic[R], frozen=True):
+    """A result whose rows are of the named type: ``class Topics(ResultOf[TopicName], frozen=True)``."""
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        named = typing.get_args(cls.__dict__.get("__orig_bases__", (None,))[0])
+        if named and isinstance(named[0], type):
+            cls.row_type = named[0]
+
+
+class FoundRows(ResultOf[R], frozen=True):
+    """A result that holds its rows."""
+
+    found: Sequence[R]
+
+    def rows(self) -> Sequence[R]:
+        return self.found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -11,7 +11,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ClusterName, ExportFolder
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_clients
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.servers.exports import TOPIC_PUT, day_count, export, read_stats, user_groups, user_topics
 from rmqproto.bodies.routes import BrokerData
@@ -62,10 +62,9 @@ class Measured(msgspec.Struct, frozen=True):
     cpu_count: str | None
 
 
-class Metrics(Result, frozen=True):
+class Metrics(ResultOf[MetricsRow], frozen=True):
     """Load and size of masters."""
 
-    row_type: ClassVar[type[Row]] = MetricsRow
     found: list[Measured]
     path: str | None
 

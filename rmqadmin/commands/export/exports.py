@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -14,7 +14,7 @@ from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, EveryR
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.mqadmin_text import java_bool
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.exports import export, user_groups, user_topics
 from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
@@ -48,10 +48,9 @@ class BrokerTables(msgspec.Struct, frozen=True):
         ]
 
 
-class Metadata(Result, frozen=True):
+class Metadata(ResultOf[MetadataRow], frozen=True):
     """Topics and groups, one row each and broker."""
 
-    row_type: ClassVar[type[Row]] = MetadataRow
     tables: list[BrokerTables]
     path: str | None
     mqadmin_end: str
@@ -167,10 +166,9 @@ class ClusterScale(Row, frozen=True):
     slave_count: Annotated[int, doc("slaves of the cluster")]
 
 
-class ExportedConfigs(Result, frozen=True):
+class ExportedConfigs(ResultOf[ExportedConfigRow], frozen=True):
     """Settings of masters."""
 
-    row_type: ClassVar[type[Row]] = ExportedConfigRow
     configs: dict[str, dict[str, str]]
     scale: ClusterScale
     path: str | None

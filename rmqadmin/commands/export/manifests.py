@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import typer
 
@@ -29,7 +29,7 @@ from rmqadmin.core.manifests.planned_rows import (
     what_changes,
 )
 from rmqadmin.core.manifests.way_back import carry_out_undoable
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.errors import RocketMQError, UsageError
 
 Files = Annotated[
@@ -76,10 +76,9 @@ class ExportedRow(Row, frozen=True):
     ]
 
 
-class ExportedObjects(Result, frozen=True):
+class ExportedObjects(ResultOf[ExportedRow], frozen=True):
     """Objects, by name; as a table, the file for `apply`."""
 
-    row_type: ClassVar[type[Row]] = ExportedRow
     kind: str
     section: str
     command: str

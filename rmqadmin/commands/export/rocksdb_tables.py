@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -18,7 +18,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.mqadmin_text import fastjson_pretty
-from rmqadmin.core.results import Result, Row, doc, some_failed
+from rmqadmin.core.results import ResultOf, Row, doc, some_failed
 from rmqadmin.core.user_files import write_file
 from rmqproto.bodies.master import RocksDbProgress
 from rmqproto.errors import StorageError, UsageError
@@ -43,10 +43,9 @@ class TableEntryRow(Row, frozen=True):
     value: Annotated[dict[str, Any], doc("its configuration; of consumerOffsets the offsets by queue id")]
 
 
-class TableEntries(Result, frozen=True):
+class TableEntries(ResultOf[TableEntryRow], frozen=True):
     """The entries of one table."""
 
-    row_type: ClassVar[type[Row]] = TableEntryRow
     kind: TableKind
     entries: dict[str, Any]
     as_lines: bool
@@ -120,10 +119,9 @@ class CheckedBroker(msgspec.Struct, frozen=True):
     progress: RocksDbProgress
 
 
-class QueueChecks(Result, frozen=True):
+class QueueChecks(ResultOf[QueueCheckRow], frozen=True):
     """What brokers answer: they go on comparing."""
 
-    row_type: ClassVar[type[Row]] = QueueCheckRow
     found: list[CheckedBroker]
 
     def rows(self) -> Sequence[QueueCheckRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, ask_client, ask_clients, write_files
 from rmqadmin.core.groups.consumption import GroupClients, Subscription, group_brokers, online_clients
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqproto.bodies.groups import ClientConnection, ProducerInfo
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode, version_name
@@ -37,10 +37,9 @@ class GroupConsumption(Row, frozen=True):
     subscriptions: Annotated[list[Subscription], doc("topic, expression type, expression")]
 
 
-class ConsumerClients(Result, frozen=True):
+class ConsumerClients(ResultOf[ClientRow], frozen=True):
     """Online clients and subscriptions of a group."""
 
-    row_type: ClassVar[type[Row]] = ClientRow
     clients: GroupClients
 
     def rows(self) -> Sequence[ClientRow]:
@@ -149,10 +148,9 @@ class ProducerClientRow(Row, frozen=True):
     broker_names: Annotated[list[str], doc("brokers that it is connected to")]
 
 
-class ProducerClients(Result, frozen=True):
+class ProducerClients(ResultOf[ProducerClientRow], frozen=True):
     """Online clients of a producer group; both maps have the same keys, one a client."""
 
-    row_type: ClassVar[type[Row]] = ProducerClientRow
     connections: dict[str, ClientConnection]
     broker_names: dict[str, list[str]]
 
@@ -226,10 +224,9 @@ class ProducerRow(Row, frozen=True):
     last_heard_ms: Annotated[int | None, TIME, doc("when its last heartbeat came")]
 
 
-class Producers(Result, frozen=True):
+class Producers(ResultOf[ProducerRow], frozen=True):
     """Producers of a broker."""
 
-    row_type: ClassVar[type[Row]] = ProducerRow
     by_group: dict[str, list[ProducerInfo]]
 
     def rows(self) -> Sequence[ProducerRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 import typer
@@ -19,7 +19,7 @@ from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.groups.running_info import Pace, pace_text
 from rmqadmin.core.health.finding import Finding, Grade, finding_lines, in_order
 from rmqadmin.core.health.group_checks import group_findings, look_closer, queue_findings
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.terminal_text import wrapped_lines
 from rmqproto.errors import UsageError
 from rmqproto.wording import counted
@@ -64,10 +64,9 @@ class LagTotals(Row, frozen=True):
     needs: Annotated[PeakNeed | None, doc("with --peak or --cores: members and threads", wide=True)]
 
 
-class GroupLagResult(Result, frozen=True):
+class GroupLagResult(ResultOf[QueueLagRow], frozen=True):
     """One row a queue, the largest lag first."""
 
-    row_type: ClassVar[type[Row]] = QueueLagRow
     standing: GroupStanding
     now_ms: int
     peak_tps: float | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,7 +13,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups.described_groups import DescribedGroups, describe_group
 from rmqadmin.core.groups.group_config import group_config_fields
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.server_configs import property_lines
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData
@@ -54,10 +54,9 @@ class GroupConfigRow(Row, frozen=True):
     attributes: Annotated[dict[str, str], doc("attributes", wide=True)]
 
 
-class GroupConfigs(Result, frozen=True):
+class GroupConfigs(ResultOf[GroupConfigRow], frozen=True):
     """A group's configuration, one row a broker that knows it."""
 
-    row_type: ClassVar[type[Row]] = GroupConfigRow
     found: list[tuple[BrokerData, SubscriptionGroupConfig]]
 
     def rows(self) -> Sequence[GroupConfigRow]:

@@ -11,7 +11,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group, ParentTopic, time_or
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, Step, carry_out
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, Result, ResultOf, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqproto.bodies.lite import LiteClientInfo, LiteGroupInfo, LiteLag
@@ -31,10 +31,9 @@ class LiteClientRow(Row, frozen=True):
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
 
 
-class LiteClientInfos(Result, frozen=True):
+class LiteClientInfos(ResultOf[LiteClientRow], frozen=True):
     """A client's lite topics, one row a broker."""
 
-    row_type: ClassVar[type[Row]] = LiteClientRow
     title: str
     found: list[BrokerAnswer[LiteClientInfo]]
     show_detail: bool

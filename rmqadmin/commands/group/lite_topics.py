@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -13,7 +13,7 @@ from rmqadmin.cli.options.command_options import MQADMIN_NAME_WIDTH, BrokerAddr,
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, java_bool
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, ask_brokers, mqadmin_error, problem_of
 from rmqproto.bodies.lite import BrokerLiteInfo, LiteTopicInfo, ParentTopicInfo
 from rmqproto.names import lite_queue_name
@@ -38,10 +38,9 @@ class BrokerLiteRow(Row, frozen=True):
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
 
 
-class BrokerLiteInfos(Result, frozen=True):
+class BrokerLiteInfos(ResultOf[BrokerLiteRow], frozen=True):
     """Light queues and lite subscriptions, one row a broker."""
 
-    row_type: ClassVar[type[Row]] = BrokerLiteRow
     found: list[BrokerAnswer[BrokerLiteInfo]]
     show_detail: bool
 
@@ -123,10 +122,9 @@ class ParentTopicRow(Row, frozen=True):
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
 
 
-class ParentTopicInfos(Result, frozen=True):
+class ParentTopicInfos(ResultOf[ParentTopicRow], frozen=True):
     """A topic's lite topics, one row a broker."""
 
-    row_type: ClassVar[type[Row]] = ParentTopicRow
     parent_topic: str
     found: list[BrokerAnswer[ParentTopicInfo]]
 
@@ -189,10 +187,9 @@ class LiteTopicRow(Row, frozen=True):
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
 
 
-class LiteTopicInfos(Result, frozen=True):
+class LiteTopicInfos(ResultOf[LiteTopicRow], frozen=True):
     """A lite topic, one row a broker."""
 
-    row_type: ClassVar[type[Row]] = LiteTopicRow
     parent_topic: str
     lite_topic: str
     found: list[BrokerAnswer[LiteTopicInfo]]

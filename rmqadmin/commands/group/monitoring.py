@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -14,7 +14,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_status import ask_clients
 from rmqadmin.core.groups.consumption import read_clients, read_offsets
-from rmqadmin.core.results import Result, Row, doc, some_failed
+from rmqadmin.core.results import ResultOf, Row, doc, some_failed
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
@@ -57,10 +57,9 @@ class Monitored(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class MonitorRound(Result, frozen=True):
+class MonitorRound(ResultOf[MonitorRow], frozen=True):
     """Every group that is online, one row a topic."""
 
-    row_type: ClassVar[type[Row]] = MonitorRow
     groups: list[Monitored]
 
     def rows(self) -> Sequence[MonitorRow]:

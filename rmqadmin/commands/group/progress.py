@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -26,7 +26,7 @@ from rmqadmin.core.groups.consumption import (
 )
 from rmqadmin.core.groups.unread_lag import UnreadLags, UnreadQueueLag
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
-from rmqadmin.core.results import TIME, Result, ResultColumn, Row, doc, some_failed
+from rmqadmin.core.results import TIME, ResultColumn, ResultOf, Row, doc, some_failed
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.topics.stored_queues import UnreadQueue, read_again, unread_text
 from rmqadmin.core.units import at_least, count
@@ -83,10 +83,9 @@ class GroupRow(Row, frozen=True):
         return super().shown(column)
 
 
-class GroupsProgress(Result, frozen=True):
+class GroupsProgress(ResultOf[GroupRow], frozen=True):
     """Without -g: one row a group."""
 
-    row_type: ClassVar[type[Row]] = GroupRow
     states: list[GroupFindings]
 
     def rows(self) -> Sequence[GroupRow]:
@@ -221,10 +220,9 @@ class ProgressTotals(Row, frozen=True):
     inflight_count: Annotated[int, doc("messages pulled and not committed")]
 
 
-class GroupProgress(Result, frozen=True):
+class GroupProgress(ResultOf[ProgressRow], frozen=True):
     """With -g: one row a queue."""
 
-    row_type: ClassVar[type[Row]] = ProgressRow
     found: GroupOffsets
     owners: dict[MessageQueue, str]
     shows_clients: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,7 +40,7 @@ from rmqadmin.core.messages.queue_reading import all_queues, places_of
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.time_order import in_time_order
-from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
+from rmqadmin.core.results import TIME, ResultOf, Row, doc, some_failed
 from rmqadmin.core.targets import find_route
 from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
@@ -63,10 +63,9 @@ class DeadLettersRow(Row, frozen=True):
     error: Annotated[str | None, doc("why this is not known", sparse=True)] = None
 
 
-class DeadLetterGroups(Result, frozen=True):
+class DeadLetterGroups(ResultOf[DeadLettersRow], frozen=True):
     """Groups with their dead letters, those with most left first."""
 
-    row_type: ClassVar[type[Row]] = DeadLettersRow
     groups: list[tuple[str, str, DeadLetters]]
 
     def rows(self) -> Sequence[DeadLettersRow]:
@@ -136,10 +135,9 @@ class DeadLetterRow(StoredMessageRow, frozen=True):
     redriven: Annotated[bool | None, doc("whether it was redriven since, by the ledgers of this machine")]
 
 
-class ShownLetters(Result, frozen=True):
+class ShownLetters(ResultOf[DeadLetterRow], frozen=True):
     """Dead letters, oldest first."""
 
-    row_type: ClassVar[type[Row]] = DeadLetterRow
     letters: list[FoundMessage]
     sent: set[Place] | None = None
     """Those that were redriven; None if no ledger can tell."""

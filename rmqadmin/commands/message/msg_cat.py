@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -25,15 +25,14 @@ from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.time_order import SiftExtent, covered_text, sifted
-from rmqadmin.core.results import Result, Row
+from rmqadmin.core.results import ResultOf, Row
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 
 
-class SiftedMessages(Result, frozen=True):
+class SiftedMessages(ResultOf[StoredMessageRow], frozen=True):
     """Messages in the order in which they were stored."""
 
-    row_type: ClassVar[type[Row]] = StoredMessageRow
     source: Iterable[Sequence[FoundMessage]]
     sieve: Sieve
     written: FormatString | None

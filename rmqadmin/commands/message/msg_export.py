@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -19,7 +19,7 @@ from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.time_order import SiftExtent, covered_text, sifted
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 
@@ -32,10 +32,9 @@ class ExportRow(Row, frozen=True):
     topic: Annotated[str, doc("where they came from")]
 
 
-class ExportedMessages(Result, frozen=True):
+class ExportedMessages(ResultOf[ExportRow], frozen=True):
     """The file that was written. Standard output, where it is the file, has the messages instead."""
 
-    row_type: ClassVar[type[Row]] = ExportRow
     sieve: Sieve
     written: ExportRow | None = None
     parts: Iterator[bytes] | None = None

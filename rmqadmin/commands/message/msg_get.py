@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 import typer
@@ -16,7 +16,7 @@ from rmqadmin.core.messages.any_id import Finder, Identified
 from rmqadmin.core.messages.body_text import body_kind, lines_by_kind
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, doc
 from rmqadmin.core.terminal_text import printable
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.message import properties as props
@@ -91,10 +91,9 @@ class FoundRow(StoredMessageRow, frozen=True):
     body_kind: Annotated[str, doc("JSON, text or binary")]
 
 
-class FoundMessages(Result, frozen=True):
+class FoundMessages(ResultOf[FoundRow], frozen=True):
     """Messages that were found, in the order in which they were asked for."""
 
-    row_type: ClassVar[type[Row]] = FoundRow
     shown: list[Identified]
     missing: list[str]
     body_only: bool

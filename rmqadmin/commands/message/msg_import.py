@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, BinaryIO, ClassVar, NamedTuple
+from typing import Annotated, BinaryIO, NamedTuple
 
 import typer
 
@@ -34,7 +34,7 @@ from rmqadmin.core.messages.importing.check import (
 from rmqadmin.core.messages.importing.importer import Importer, forget
 from rmqadmin.core.messages.importing.progress_file import ImportProgress, is_still_there
 from rmqadmin.core.messages.importing.send_lanes import Lanes
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 from rmqproto.times import iso_local
 from rmqproto.wording import counted
@@ -56,10 +56,9 @@ class ImportTotals(Row, frozen=True):
     seconds: Annotated[float | None, doc("how long this run took", sparse=True)]
 
 
-class ImportedMessages(Result, frozen=True):
+class ImportedMessages(ResultOf[RefusedRow], frozen=True):
     """Messages that were not taken, and how many were."""
 
-    row_type: ClassVar[type[Row]] = RefusedRow
     totals: ImportTotals
     refused: list[RefusedRow]
     is_refusing: bool = False

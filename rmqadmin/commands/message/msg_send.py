@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -19,7 +19,7 @@ from rmqadmin.core.messages import bodies_in
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, BodySource, Piece
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, queues_for
 from rmqadmin.core.messages.sending import SentRow, say_if_new, sent_row
-from rmqadmin.core.results import Result, Row
+from rmqadmin.core.results import ResultOf
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqadmin.core.user_files import has_mark
@@ -54,10 +54,9 @@ class LeftOut:
             self.first, self.hint = f"{place}: {error}", error.hint
 
 
-class SentMessages(Result, frozen=True):
+class SentMessages(ResultOf[SentRow], frozen=True):
     """Where each message went."""
 
-    row_type: ClassVar[type[Row]] = SentRow
     sent: list[SentRow]
     failure: str | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -34,7 +34,7 @@ from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import all_queues, place, places_of, readable_queues, sql92_filter
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ProtocolError, StorageError, UsageError
@@ -92,10 +92,9 @@ class TagRow(Row, frozen=True):
     message_count: Annotated[int, doc("messages that have it")]
 
 
-class TagCounts(Result, frozen=True):
+class TagCounts(ResultOf[TagRow], frozen=True):
     """With -f true: how many messages have which tag."""
 
-    row_type: ClassVar[type[Row]] = TagRow
     counts: dict[str | None, int]
     mqadmin_messages: str
     cut_remark: str | None = None
@@ -188,10 +187,9 @@ _BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 """Stands behind its size, where a full file of a commit log has no room for another message."""
 
 
-class LoggedMessages(Result, frozen=True):
+class LoggedMessages(ResultOf[StoredMessageRow], frozen=True):
     """The messages of a file, up to the first bytes that are not a message."""
 
-    row_type: ClassVar[type[Row]] = StoredMessageRow
     found: list[FoundMessage]
     broken: str | None = None
     """What is wrong with the bytes behind the last message; None if nothing is."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -31,7 +31,7 @@ from rmqadmin.core.messages.probes import (
 )
 from rmqadmin.core.messages.sending import Sent, choose_queue, say_if_new, send_one
 from rmqadmin.core.mqadmin_text import java_bool, queue_text
-from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
+from rmqadmin.core.results import ResultOf, Row, doc, first_if_all, some_failed
 from rmqadmin.core.servers.write_perm import require_broker
 from rmqadmin.core.topics.routes import queues_to_send_to, writable_queues
 from rmqclient.message import Message, SendResult
@@ -130,10 +130,9 @@ class SendTimeTotals(Row, frozen=True):
     fail_count: Annotated[int, doc("messages that were not")]
 
 
-class SendTimes(Result, frozen=True):
+class SendTimes(ResultOf[SendTimeRow], frozen=True):
     """How long each message took."""
 
-    row_type: ClassVar[type[Row]] = SendTimeRow
     probes: list[Probe]
 
     def rows(self) -> Sequence[SendTimeRow]:
@@ -208,10 +207,9 @@ class ProbedBroker(msgspec.Struct, frozen=True):
     failure: RocketMQError | None = None
 
 
-class BrokerTimes(Result, frozen=True):
+class BrokerTimes(ResultOf[BrokerTimeRow], frozen=True):
     """How long each broker took."""
 
-    row_type: ClassVar[type[Row]] = BrokerTimeRow
     found: list[ProbedBroker]
     count: int
     log_room: str | None
@@ -312,10 +310,9 @@ class SendStatusRow(Row, frozen=True):
     error: Annotated[str | None, doc("why it failed", sparse=True)]
 
 
-class SendStatuses(Result, frozen=True):
+class SendStatuses(ResultOf[SendStatusRow], frozen=True):
     """What the broker answered to each message."""
 
-    row_type: ClassVar[type[Row]] = SendStatusRow
     probes: list[Probe]
 
     def rows(self) -> Sequence[SendStatusRow]:

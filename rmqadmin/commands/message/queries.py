@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -26,7 +26,7 @@ from rmqadmin.core.messages.lookup import FoundMessage, KeyType
 from rmqadmin.core.messages.message_results import Messages, mqadmin_block, show
 from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls, sql92_filter
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.topics.routes import broker_addr_of, topic_brokers, writable_queues
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
@@ -50,10 +50,9 @@ class ResentRow(Row, frozen=True):
     status: Annotated[str | None, doc("SEND_OK, or what the broker could not promise; none under --dry-run")]
 
 
-class Resent(Result, frozen=True):
+class Resent(ResultOf[ResentRow], frozen=True):
     """With -s true: messages sent once more."""
 
-    row_type: ClassVar[type[Row]] = ResentRow
     sent: list[ResentRow]
     results: list[SendResult]
 
@@ -174,10 +173,9 @@ class KeyRow(Row, frozen=True):
     body_size_bytes: Annotated[int, doc("size of the body as stored")]
 
 
-class KeyMatches(Result, frozen=True):
+class KeyMatches(ResultOf[KeyRow], frozen=True):
     """Messages that have a key."""
 
-    row_type: ClassVar[type[Row]] = KeyRow
     key: str
     key_type: KeyType
     found: list[FoundMessage]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from rmqadmin.cli.options.message_options import Begin, EndBefore
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.traces import TRACE_COUNT, find_traces
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.targets import find_route
 from rmqproto import trace
 from rmqproto.errors import NotFoundError
@@ -31,10 +31,9 @@ class TraceRow(Row, frozen=True):
     outcome: Annotated[str, doc("success, or what went wrong; which retry it was")]
 
 
-class MessageTrace(Result, frozen=True):
+class MessageTrace(ResultOf[TraceRow], frozen=True):
     """What clients did with a message, in the order of time."""
 
-    row_type: ClassVar[type[Row]] = TraceRow
     found: list[FoundTrace]
 
     def rows(self) -> Sequence[TraceRow]:

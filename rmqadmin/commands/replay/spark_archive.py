@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.replay_run import session_options
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.groups.retention import KeptSettings
-from rmqadmin.core.results import Notice, Result, Row, doc
+from rmqadmin.core.results import Notice, ResultOf, Row, doc
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from rmqproto.wording import counted
@@ -112,10 +112,9 @@ class ArchiveTotals(Row, frozen=True):
     archived: Annotated[int, doc("messages in the whole archive")]
 
 
-class Archived(Result, frozen=True):
+class Archived(ResultOf[ArchivedQueueRow], frozen=True):
     """Where each queue is archived to."""
 
-    row_type: ClassVar[type[Row]] = ArchivedQueueRow
     outcome: ArchiveOutcome
     watch: RetentionWatch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 import typer
@@ -14,7 +14,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.names import is_made_by_brokers
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, problem_of
 from rmqadmin.core.servers.broker_state import StatusRow, status_rows
 from rmqclient.addresses import split_address
@@ -24,10 +24,9 @@ from rmqproto.names import is_system_group
 from rmqproto.times import mqadmin_time
 
 
-class BrokerStatus(Result, frozen=True):
+class BrokerStatus(ResultOf[StatusRow], frozen=True):
     """What brokers say about their state, key by key."""
 
-    row_type: ClassVar[type[Row]] = StatusRow
     answers: list[BrokerAnswer[dict[str, str]]]
     with_addr: bool
 
@@ -103,10 +102,9 @@ class _Stand(msgspec.Struct, frozen=True):
         return is_system_group(self.group) or (is_made_by_brokers(self.queue.topic) and self.lag_count <= 0)
 
 
-class BrokerConsumeStats(Result, frozen=True):
+class BrokerConsumeStats(ResultOf[GroupQueueRow], frozen=True):
     """Where groups stand on one broker, one row a group and queue."""
 
-    row_type: ClassVar[type[Row]] = GroupQueueRow
     found: list[_Stand]
     lag_count: int
     total_diff: int

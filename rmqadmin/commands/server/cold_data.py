@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -15,7 +15,7 @@ from rmqadmin.cli.options.command_options import LONG, BrokerAddr, ClusterName, 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import KEEP, Changes, Step, action, differences, plan_each
 from rmqadmin.core.mqadmin_text import fastjson_pretty
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.servers.server_configs import replica_headings
 from rmqproto.bodies.master import ColdDataFlow
 from rmqproto.times import mqadmin_time
@@ -63,10 +63,9 @@ class AskedFlow(msgspec.Struct, frozen=True):
     flow: ColdDataFlow
 
 
-class ColdReads(Result, frozen=True):
+class ColdReads(ResultOf[ColdReadRow], frozen=True):
     """Reads of cold data, one row a broker and group."""
 
-    row_type: ClassVar[type[Row]] = ColdReadRow
     found: list[AskedFlow]
 
     def rows(self) -> Sequence[ColdReadRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from rmqadmin.cli.options.command_options import LONG, ControllerAddr, Replicate
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.replicas import controllers_meta, leader_addr
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.codes import ResponseCode as C
@@ -34,10 +34,9 @@ class ControllerFacts(Row, frozen=True):
     leader_addr: Annotated[str | None, doc("its address")]
 
 
-class Controllers(Result, frozen=True):
+class Controllers(ResultOf[ControllerRow], frozen=True):
     """The controllers of a group."""
 
-    row_type: ClassVar[type[Row]] = ControllerRow
     meta: ControllerMetaAnswer
 
     @property
@@ -89,10 +88,9 @@ class MasterRow(Row, frozen=True):
     done: Annotated[bool, doc("false under --dry-run", vital=True)]
 
 
-class Election(Result, frozen=True):
+class Election(ResultOf[MasterRow], frozen=True):
     """The master before and after."""
 
-    row_type: ClassVar[type[Row]] = MasterRow
     row: MasterRow
 
     def rows(self) -> Sequence[MasterRow]:

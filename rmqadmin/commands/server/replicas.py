@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 
@@ -11,7 +11,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, ControllerAddr, EveryBrokerName, OneBrokerName
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool, java_text
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.servers.replicas import leader_addr, named_brokers
 from rmqproto.bodies.master import HaConnection, HaStatus
 from rmqproto.bodies.replication import EpochCache, ReplicaIdentity, ReplicaSet
@@ -39,10 +39,9 @@ class AskedReplica(msgspec.Struct, frozen=True):
     status: HaStatus
 
 
-class Replication(Result, frozen=True):
+class Replication(ResultOf[ReplicationRow], frozen=True):
     """How far slaves are, one row a slave; one for a master without any."""
 
-    row_type: ClassVar[type[Row]] = ReplicationRow
     found: list[AskedReplica]
 
     def rows(self) -> Sequence[ReplicationRow]:
@@ -152,10 +151,9 @@ class AskedEpochs(msgspec.Struct, frozen=True):
         return [*found[:-1], (*found[-1][:2], self.cache.max_offset)] if found else []
 
 
-class Epochs(Result, frozen=True):
+class Epochs(ResultOf[EpochRow], frozen=True):
     """The terms of masters in each replica's log."""
 
-    row_type: ClassVar[type[Row]] = EpochRow
     found: list[AskedEpochs]
 
     def rows(self) -> Sequence[EpochRow]:
@@ -212,10 +210,9 @@ class ReplicaRow(Row, frozen=True):
     sync_state_set_epoch: Annotated[int, doc("how often the set of in-sync replicas changed")]
 
 
-class SyncStates(Result, frozen=True):
+class SyncStates(ResultOf[ReplicaRow], frozen=True):
     """Replicas, as the controller sees them."""
 
-    row_type: ClassVar[type[Row]] = ReplicaRow
     found: dict[str, ReplicaSet]
 
     def rows(self) -> Sequence[ReplicaRow]:

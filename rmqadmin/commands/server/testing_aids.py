@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -14,7 +14,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.changes import REPLACE, Changes, FieldChange, Step, carry_out
 from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
 from rmqproto.bodies.own_requests import FaultState
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
@@ -118,10 +118,9 @@ class FaultRow(Row, frozen=True):
     broker_addr: Annotated[str, doc("address of the broker")]
 
 
-class Faults(Result, frozen=True):
+class Faults(ResultOf[FaultRow], frozen=True):
     """The rules, in the order in which they are looked at."""
 
-    row_type: ClassVar[type[Row]] = FaultRow
     found: list[tuple[str, FaultState]]
 
     def rows(self) -> Sequence[FaultRow]:
@@ -178,14 +177,8 @@ class SnapshotRow(Row, frozen=True):
     broker_addr: Annotated[str, doc("address of the broker that keeps it")]
 
 
-class Snapshots(Result, frozen=True):
+class Snapshots(FoundRows[SnapshotRow], frozen=True):
     """The snapshots, by name."""
-
-    row_type: ClassVar[type[Row]] = SnapshotRow
-    found: list[SnapshotRow]
-
-    def rows(self) -> Sequence[SnapshotRow]:
-        return self.found
 
 
 def snapshot_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Snapshots:

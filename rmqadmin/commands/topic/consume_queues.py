@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -13,7 +13,7 @@ from rmqadmin.cli.options.command_options import A_BROKER, LONG, Topic
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_bool, java_text
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.topics.routes import queues_to_allocate
 from rmqclient.addresses import split_address
 from rmqproto.allocate import averagely
@@ -30,10 +30,9 @@ class AllocationRow(Row, frozen=True):
     queue_id: Annotated[int | None, doc("queue id")]
 
 
-class AllocatedQueues(Result, frozen=True):
+class AllocatedQueues(ResultOf[AllocationRow], frozen=True):
     """Which queues the clients would get."""
 
-    row_type: ClassVar[type[Row]] = AllocationRow
     topic: str
     queues: list[MessageQueue]
     clients: list[str]
@@ -109,10 +108,9 @@ class QueueFacts(Row, frozen=True):
     filter: Annotated[str | None, doc("with -g: the group's filter, or that it is not online")]
 
 
-class Units(Result, frozen=True):
+class Units(ResultOf[UnitRow], frozen=True):
     """Units of a consume queue."""
 
-    row_type: ClassVar[type[Row]] = UnitRow
     begin_offset: int
     answer: ConsumeQueueAnswer
     has_filter: bool

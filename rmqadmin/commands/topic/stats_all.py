@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 import typer
@@ -13,7 +13,7 @@ from rmqadmin.cli.options.command_options import ShowAll, TopicOnly
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut
-from rmqadmin.core.results import Result, Row, doc, some_failed
+from rmqadmin.core.results import FoundRows, Row, doc, some_failed
 from rmqadmin.core.servers.exports import GROUP_GET, TOPIC_PUT, day_count, read_stats
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
@@ -33,14 +33,8 @@ class StatsRow(Row, frozen=True):
     error: Annotated[str | None, doc("why some of it is not known, and null", sparse=True)]
 
 
-class AllStats(Result, frozen=True):
+class AllStats(FoundRows[StatsRow], frozen=True):
     """Rates and lag, one row a topic and group."""
-
-    row_type: ClassVar[type[Row]] = StatsRow
-    found: list[StatsRow]
-
-    def rows(self) -> Sequence[StatsRow]:
-        return self.found
 
     def mqadmin_text(self) -> str:
         heads = ("#InTPS", "#OutTPS", "#InMsg24Hour", "#OutMsg24Hour")

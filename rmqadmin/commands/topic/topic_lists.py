@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -11,7 +11,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll, Topic
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
@@ -20,10 +20,9 @@ class TopicName(Row, frozen=True):
     topic: Annotated[str, doc("topic name", key=True)]
 
 
-class Topics(Result, frozen=True):
+class Topics(ResultOf[TopicName], frozen=True):
     """Without -c: the topics of the name server."""
 
-    row_type: ClassVar[type[Row]] = TopicName
     topics: list[str]
 
     def rows(self) -> Sequence[TopicName]:
@@ -50,14 +49,8 @@ class TopicGroup(Row, frozen=True):
     group: Annotated[str | None, doc("a group that consumes the topic or has offsets in it", vital=True)]
 
 
-class TopicGroups(Result, frozen=True):
+class TopicGroups(FoundRows[TopicGroup], frozen=True):
     """With -c: topics with their clusters and the groups that consume them."""
-
-    row_type: ClassVar[type[Row]] = TopicGroup
-    found: list[TopicGroup]
-
-    def rows(self) -> Sequence[TopicGroup]:
-        return self.found
 
     def mqadmin_text(self) -> str:
         lines = [f"{'#Cluster Name':20}  {'#Topic':48}  {'#Consumer Group':48}\n"]
@@ -126,14 +119,8 @@ class TopicCluster(Row, frozen=True):
     broker_names: Annotated[list[str], doc("the topic's brokers in it")]
 
 
-class TopicClusters(Result, frozen=True):
+class TopicClusters(FoundRows[TopicCluster], frozen=True):
     """Clusters of a topic."""
-
-    row_type: ClassVar[type[Row]] = TopicCluster
-    found: list[TopicCluster]
-
-    def rows(self) -> Sequence[TopicCluster]:
-        return self.found
 
     def mqadmin_text(self) -> str:
         return "".join(f"{row.cluster}\n" for row in self.found)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -29,7 +29,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.changes import KEEP, ChangeRow, Changes, FieldChange, Step, plan_each
 from rmqadmin.core.config_lists import TOPICS, plan_list, read_entries
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.key_values import delete_steps, put_steps
 from rmqadmin.core.topics.perms import parse_perm
 from rmqadmin.core.topics.shrinking import (
@@ -275,10 +275,9 @@ class OrderRow(Row, frozen=True):
     queue_nums: Annotated[int | None, doc("queues of the topic on it; none if the text is not a number")]
 
 
-class OrderConf(Result, frozen=True):
+class OrderConf(ResultOf[OrderRow], frozen=True):
     """With -m get: the order configuration of a topic."""
 
-    row_type: ClassVar[type[Row]] = OrderRow
     topic: str
     text: str
 

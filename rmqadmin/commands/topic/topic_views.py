@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -12,7 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LmqParent, TopicNames, Topics, topic_names
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_map
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.topics.described import DescribedTopicRow, DescribedTopics, describe_topic
 from rmqadmin.core.topics.stored_queues import add_unread, stored_queues
 from rmqadmin.core.topics.topic_status import TopicStatus, joined_status
@@ -52,10 +52,9 @@ class RouteRow(Row, frozen=True):
     topic: Annotated[str | None, doc("topic name, where several are shown", key=True, sparse=True)] = None
 
 
-class Route(Result, frozen=True):
+class Route(ResultOf[RouteRow], frozen=True):
     """Where topics live, by their names."""
 
-    row_type: ClassVar[type[Row]] = RouteRow
     routes: Mapping[str, TopicRoute]
     as_list: bool
 

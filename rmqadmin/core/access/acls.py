@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from rmqadmin.core.changes import KEEP, REPLACE, FieldChange, Step, action
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.access.resources import Action, PolicyDecision, PolicyType, ResourcePattern, by_name
 from rmqproto.access.users import SUBJECT_PREFIX
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
@@ -43,10 +43,9 @@ class BrokerAcls(msgspec.Struct, frozen=True):
     acls: list[AclInfo]
 
 
-class Acls(Result, frozen=True):
+class Acls(ResultOf[AclRow], frozen=True):
     """Who may do what, one row an entry and broker."""
 
-    row_type: ClassVar[type[Row]] = AclRow
     found: list[BrokerAcls]
 
     def rows(self) -> Sequence[AclRow]:

@@ -4,16 +4,16 @@ itself is the one that brokers use: ``rmqproto.access.users``."""
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from rmqadmin.core.access.acls import entry_text
 from rmqadmin.core.access.enforcement import switches
 from rmqadmin.core.access.users import username_of
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import FoundRows, Row, doc
 from rmqadmin.core.terminal_text import wrapped_lines
 from rmqproto.access.policies import Acl, PolicyEntry
 from rmqproto.access.resources import Action, Resource, ResourcePattern, ResourceType, group_resource, topic_resource
@@ -61,14 +61,8 @@ class AccessRow(Row, frozen=True):
     broker_addr: Annotated[str, doc("address of the broker", key=True)]
 
 
-class ForetoldAccess(Result, frozen=True):
+class ForetoldAccess(FoundRows[AccessRow], frozen=True):
     """One row a broker. The status is 0 if all of them say yes, else 1."""
-
-    row_type: ClassVar[type[Row]] = AccessRow
-    found: list[AccessRow]
-
-    def rows(self) -> Sequence[AccessRow]:
-        return self.found
 
     def lines_below(self, width: int | None) -> Iterator[str]:
         """The reasons, whole: they are too long for a column. Brokers with the same reason share its lines."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from rmqadmin.core.changes import KEEP, FieldChange, Step
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.access.users import SUBJECT_PREFIX
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
@@ -33,10 +33,9 @@ class BrokerUsers(msgspec.Struct, frozen=True):
     users: list[UserAccount]
 
 
-class Users(Result, frozen=True):
+class Users(ResultOf[UserRow], frozen=True):
     """Users, one row for each broker that has one. Passwords are shown only with --output mqadmin."""
 
-    row_type: ClassVar[type[Row]] = UserRow
     found: list[BrokerUsers]
     mqadmin_end: str = ""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rmqadmin.core.contexts.context import Context, setting_text
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.defaults import addresses_of
 from rmqadmin.core.contexts.settings import KINDS, EffectiveSettings, SettingKind, name_in_use
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import FoundRows, Row, doc
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.wording import counted
 
@@ -35,14 +35,8 @@ class ContextRow(Row, frozen=True):
     problem: Annotated[str | None, doc("what is wrong with the file", sparse=True)]
 
 
-class Contexts(Result, frozen=True):
+class Contexts(FoundRows[ContextRow], frozen=True):
     """Contexts, and which of them is in use."""
-
-    row_type: ClassVar[type[Row]] = ContextRow
-    found: list[ContextRow]
-
-    def rows(self) -> Sequence[ContextRow]:
-        return self.found
 
 
 def all_contexts(store: ContextStore) -> Contexts:
@@ -128,14 +122,8 @@ class ContextCheckRow(Row, frozen=True):
     hint: Annotated[str | None, doc("what to do about it", sparse=True)]
 
 
-class ContextChecks(Result, frozen=True):
+class ContextChecks(FoundRows[ContextCheckRow], frozen=True):
     """What was looked at of each context."""
-
-    row_type: ClassVar[type[Row]] = ContextCheckRow
-    found: list[ContextCheckRow]
-
-    def rows(self) -> Sequence[ContextCheckRow]:
-        return self.found
 
     def problem(self) -> str | None:
         bad = [row for row in self.found if not row.ok]

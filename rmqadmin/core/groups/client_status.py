@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -13,7 +13,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.consumption import GroupClients, Subscription
 from rmqadmin.core.groups.queue_owners import expressions_of, unequal_clients
-from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
+from rmqadmin.core.results import TIME, ResultOf, Row, doc, some_failed
 from rmqadmin.core.user_files import write_file
 from rmqproto.bodies.groups import ClientConnection
 from rmqproto.bodies.routes import BrokerData
@@ -95,10 +95,9 @@ class GroupStatusTotals(Row, frozen=True):
 _OTHER_SUBSCRIPTIONS = "has other subscriptions than most"
 
 
-class GroupStatus(Result, frozen=True):
+class GroupStatus(ResultOf[ClientStatusRow], frozen=True):
     """A group's clients, one row each."""
 
-    row_type: ClassVar[type[Row]] = ClientStatusRow
     answers: list[ClientAnswer]
     now_ms: int
     with_stacks: bool = False
@@ -223,10 +222,9 @@ class ClientFacts(Row, frozen=True):
     jstack: Annotated[str | None, doc("with -s: the stacks of its threads")]
 
 
-class ClientStatus(Result, frozen=True):
+class ClientStatus(ResultOf[ConsumedQueueRow], frozen=True):
     """With -i: one client, one row a queue."""
 
-    row_type: ClassVar[type[Row]] = ConsumedQueueRow
     client_id: str
     info: ConsumerRunningInfo
     now_ms: int

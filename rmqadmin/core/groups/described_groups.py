@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import (
@@ -16,7 +16,7 @@ from rmqadmin.core.groups.consumption import (
     read_offsets,
 )
 from rmqadmin.core.groups.unread_lag import UnreadLags
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, FoundRows, Row, doc
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.tables.layout import table_lines
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -68,14 +68,8 @@ class DescribedGroupRow(Row, frozen=True):
     brokers: Annotated[list[GroupBrokerRow], doc("how it is set on each broker that has a configuration of it")]
 
 
-class DescribedGroups(Result, frozen=True):
+class DescribedGroups(FoundRows[DescribedGroupRow], frozen=True):
     """One item a group, with its topics, clients and settings."""
-
-    row_type: ClassVar[type[Row]] = DescribedGroupRow
-    found: list[DescribedGroupRow]
-
-    def rows(self) -> Sequence[DescribedGroupRow]:
-        return self.found
 
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str]:
         for at, one in enumerate(self.found):

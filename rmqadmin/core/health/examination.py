@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -22,7 +22,7 @@ from rmqadmin.core.health.position_checks import position_findings, with_positio
 from rmqadmin.core.health.topic_checks import topic_findings, topics_to_route, write_permission_findings
 from rmqadmin.core.messages.dead_letters import DeadLetters, read_dead_letters
 from rmqadmin.core.own_files import cache_dir, write_private
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.ha_reading import read_ha
 from rmqadmin.core.servers.ha_sets import HaFacts
 from rmqproto.names import DLQ_PREFIX
@@ -116,10 +116,9 @@ class HealthCounts(Row, frozen=True):
     took_ms: Annotated[int, doc("how long all of it took")]
 
 
-class Diagnosis(Result, frozen=True):
+class Diagnosis(ResultOf[HealthRow], frozen=True):
     """What was found, the worst first."""
 
-    row_type: ClassVar[type[Row]] = HealthRow
     findings: list[Finding]
     shows_all: bool
     took_ms: int

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 
 from rmqadmin.core.health.finding import Grade
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.terminal_text import printable
 
 
@@ -99,10 +99,9 @@ class CheckedThing(msgspec.Struct, frozen=True):
     measures: list[Measure] = []
 
 
-class CheckResult(Result, frozen=True):
+class CheckResult(ResultOf[CheckRow], frozen=True):
     """The worst first. A table is the text for the monitoring system; the exit status is the state."""
 
-    row_type: ClassVar[type[Row]] = CheckRow
     things: list[CheckedThing]
     headline: str
     totals: list[Measure] = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from itertools import cycle, islice
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 
 from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
 from rmqadmin.core.load.load_run import new_run_id
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import FoundRows, Row, doc
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 
@@ -83,15 +83,10 @@ class PlannedLoadRow(Row, frozen=True):
     queue_ids: Annotated[list[int], doc("queues that they use")]
 
 
-class PlannedLoad(Result, frozen=True):
+class PlannedLoad(FoundRows[PlannedLoadRow], frozen=True):
     """With --dry-run: what would be done on which broker."""
 
-    row_type: ClassVar[type[Row]] = PlannedLoadRow
-    found: list[PlannedLoadRow]
     said: str | None
-
-    def rows(self) -> Sequence[PlannedLoadRow]:
-        return self.found
 
     def remark(self) -> str | None:
         return self.said

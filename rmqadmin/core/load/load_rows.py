@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.load.histogram import Histogram
 from rmqadmin.core.load.load_run import Interval, LoadRun
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.wording import counted
 
 _PERCENTS = (50.0, 90.0, 99.0, 99.9, 100.0)
@@ -63,10 +63,9 @@ class LoadTotals(Row, frozen=True):
     ended: _Ended
 
 
-class LoadFigures(Result, frozen=True):
+class LoadFigures(ResultOf[LoadRow], frozen=True):
     """An interval after the other, as they come."""
 
-    row_type: ClassVar[type[Row]] = LoadRow
     run: LoadRun
 
     def is_live(self) -> bool:
@@ -181,10 +180,9 @@ class DeliveryTotals(Row, frozen=True):
     ended: _Ended
 
 
-class DeliveryFigures(Result, frozen=True):
+class DeliveryFigures(ResultOf[DeliveryRow], frozen=True):
     """An interval after the other, as they come."""
 
-    row_type: ClassVar[type[Row]] = DeliveryRow
     run: LoadRun
 
     def is_live(self) -> bool:

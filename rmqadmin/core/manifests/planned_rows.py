@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from rmqadmin.core.changes import NOT_PLANNED, ChangeRow, FieldChange
 from rmqadmin.core.manifests.plan import ObjectStep
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import FoundRows, Row, doc
 from rmqadmin.core.terminal_text import printable
 from rmqproto.errors import UsageError
 
@@ -35,18 +35,13 @@ class AppliedTotals(Row, frozen=True):
     undo_file: Annotated[str | None, doc("what `apply -f` takes back to how topics and groups were", sparse=True)]
 
 
-class Applied(Result, frozen=True):
+class Applied(FoundRows[AppliedRow], frozen=True):
     """What is different from the file, one row an object and server. ``without_effect``: which brokers take no notice
     of users and permissions, and why."""
 
-    row_type: ClassVar[type[Row]] = AppliedRow
-    found: list[AppliedRow]
     kept_count: int
     undo_file: str | None = None
     without_effect: str | None = None
-
-    def rows(self) -> Sequence[AppliedRow]:
-        return self.found
 
     def summary(self) -> AppliedTotals:
         counts = Counter("failed" if row.error is not None else row.action for row in self.found)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.mqadmin_text import java_bool, java_text
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.bodies.statistics import ConsumeDirectlyResult
 from rmqproto.errors import UsageError
 
@@ -25,10 +25,9 @@ class PushedRow(Row, frozen=True):
     spent_ms: Annotated[int | None, doc("how long its listener took")]
 
 
-class Pushed(Result, frozen=True):
+class Pushed(ResultOf[PushedRow], frozen=True):
     """With -g and -d: messages consumed once more by one consumer."""
 
-    row_type: ClassVar[type[Row]] = PushedRow
     client_id: str
     pushed: list[tuple[str, ConsumeDirectlyResult | None]]
 

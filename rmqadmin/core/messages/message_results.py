@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -12,7 +12,7 @@ from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.mqadmin_text import java_text, properties_text
-from rmqadmin.core.results import Notice, Result, Row, doc
+from rmqadmin.core.results import Notice, ResultOf, doc
 from rmqadmin.core.user_files import write_file
 from rmqproto.message import properties as props
 from rmqproto.message.record import host_text
@@ -36,10 +36,9 @@ class Shown(msgspec.Struct, frozen=True):
     charset: str | None
 
 
-class Messages(Result, frozen=True):
+class Messages(ResultOf[MessageRow], frozen=True):
     """Messages with what became of them."""
 
-    row_type: ClassVar[type[Row]] = MessageRow
     shown: list[Shown]
 
     def rows(self) -> Sequence[MessageRow]:

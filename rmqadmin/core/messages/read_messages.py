@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,7 +12,7 @@ from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_te
 from rmqadmin.core.messages.message_source import MessageSource
 from rmqadmin.core.messages.queue_reading import MQADMIN_STATUS, QueuePlace, QueuePull, QueueRead, pulls
 from rmqadmin.core.mqadmin_text import queue_text
-from rmqadmin.core.results import Notice, Result, Row
+from rmqadmin.core.results import Notice, ResultOf
 from rmqclient.pull import PullStatus
 from rmqproto.filters.message_filter import AcceptsProperties
 from rmqproto.wording import counted
@@ -33,10 +33,9 @@ class BodyView(msgspec.Struct, frozen=True):
         return f"MSGID: {message.message_id} {message_ext_text(message, body)} BODY: {shown}\n"
 
 
-class ReadMessages(Result, frozen=True):
+class ReadMessages(ResultOf[StoredMessageRow], frozen=True):
     """Messages in the order of their queues."""
 
-    row_type: ClassVar[type[Row]] = StoredMessageRow
     reads: list[QueueRead]
     view: BodyView
     source: MessageSource | None = None

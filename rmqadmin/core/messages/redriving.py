@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from rmqadmin.core.messages.dead_letters import Place, place_of
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.replayed import Replayed, ReplayTotals
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
@@ -45,11 +45,10 @@ class RedrivenLetter(Row, frozen=True):
     outcome: Annotated[str, doc("what would become of it, or did", vital=True)]
 
 
-class RedrivenLetters(Result, frozen=True):
+class RedrivenLetters(ResultOf[RedrivenLetter], frozen=True):
     """The chosen dead letters, each with what becomes of it. ``stopped``: why the redrive stopped on the way; None if
     it did not."""
 
-    row_type: ClassVar[type[Row]] = RedrivenLetter
     letters: list[RedrivenLetter]
     replayed: Replayed
     stopped: str | None = None

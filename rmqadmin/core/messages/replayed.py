@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
@@ -57,10 +57,9 @@ class ReplayTotals(Row, frozen=True):
     seconds: Annotated[float | None, doc("duration of the run", sparse=True)] = None
 
 
-class Replayed(Result, frozen=True):
+class Replayed(ResultOf[RangeRow], frozen=True):
     """The plan's ranges, and what a dry run counted or an execution did."""
 
-    row_type: ClassVar[type[Row]] = RangeRow
     plan: Plan
     outcome: ReplayOutcome
     rate: float | None = None

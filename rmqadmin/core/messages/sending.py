@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
 from rmqadmin.core.names import near_name
-from rmqadmin.core.results import Notice, Result, Row, doc
+from rmqadmin.core.results import Notice, ResultOf, Row, doc
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqclient.message import Message, SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue
@@ -56,10 +56,9 @@ QueuePlace = tuple[MessageQueue, str]
 """A queue, and its broker's address."""
 
 
-class Sent(Result, frozen=True):
+class Sent(ResultOf[SentRow], frozen=True):
     """Where the message went."""
 
-    row_type: ClassVar[type[Row]] = SentRow
     queue: MessageQueue
     result: SendResult | None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.names import near_name
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
-from rmqadmin.core.results import TIME, Notice, Result, Row, doc, some_failed
+from rmqadmin.core.results import TIME, Notice, ResultOf, Row, doc, some_failed
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.units import at_least, count, moment
 from rmqproto.bodies.routes import TopicRoute
@@ -78,10 +78,9 @@ class ResetTotals(Row, frozen=True):
     undo_file: Annotated[str | None, doc("what `resetOffset --undo` takes back; none under --dry-run")]
 
 
-class Resets(Result, frozen=True):
+class Resets(ResultOf[ResetRow], frozen=True):
     """Each queue before and after."""
 
-    row_type: ClassVar[type[Row]] = ResetRow
     group: str
     topic: str
     queues: list[QueueReset]

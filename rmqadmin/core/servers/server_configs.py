@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import FieldChange, Step
 from rmqadmin.core.names import did_you_mean
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.ha import MASTER_ID
 
@@ -34,10 +34,9 @@ class Listing(msgspec.Struct, frozen=True):
     values: Mapping[str, str]
 
 
-class Configs(Result, frozen=True):
+class Configs(ResultOf[ConfigRow], frozen=True):
     """What servers are configured to do, property by property."""
 
-    row_type: ClassVar[type[Row]] = ConfigRow
     listings: list[Listing]
     errors: list[str] = []
     mqadmin_end: str = ""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.core.changes import Step, Taken, take
-from rmqadmin.core.results import Result, Row, doc, some_failed
+from rmqadmin.core.results import FoundRows, Row, doc, some_failed
 from rmqproto.errors import NotFoundError, RocketMQError
 
 if TYPE_CHECKING:
@@ -27,15 +26,10 @@ class WritePermRow(Row, frozen=True):
 _OPPOSITE = {"wipe": "addWritePerm", "add": "wipeWritePerm"}
 
 
-class WritePerms(Result, frozen=True):
+class WritePerms(FoundRows[WritePermRow], frozen=True):
     """What each name server did. ``may_be_done``: those that did it or may have done it, by address."""
 
-    row_type: ClassVar[type[Row]] = WritePermRow
-    found: list[WritePermRow]
     may_be_done: list[str] = []
-
-    def rows(self) -> Sequence[WritePermRow]:
-        return self.found
 
     def mqadmin_text(self) -> str | None:
         if not any(row.done or row.error for row in self.found):

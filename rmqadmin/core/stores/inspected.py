@@ -6,9 +6,9 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
-from rmqadmin.core.results import DUE, TIME, Result, Row, doc
+from rmqadmin.core.results import DUE, TIME, ResultOf, Row, doc
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
@@ -79,10 +79,9 @@ class StoreSummary(Row, frozen=True):
     disk_ratio: Annotated[float, doc("how full the file system is")]
 
 
-class InspectedTopics(Result, frozen=True):
+class InspectedTopics(ResultOf[StoredTopicRow], frozen=True):
     """Topics by name, with the light queues behind them."""
 
-    row_type: ClassVar[type[Row]] = StoredTopicRow
     topics: Sequence[StoredTopicRow]
     told: StoreSummary
 
@@ -93,10 +92,9 @@ class InspectedTopics(Result, frozen=True):
         return self.told
 
 
-class InspectedQueues(Result, frozen=True):
+class InspectedQueues(ResultOf[StoredQueueRow], frozen=True):
     """With --queues: consume queues by topic and number."""
 
-    row_type: ClassVar[type[Row]] = StoredQueueRow
     queues: Sequence[StoredQueueRow]
     told: StoreSummary
 
@@ -248,10 +246,9 @@ class StoredFileRow(Row, frozen=True):
     changed_ms: Annotated[int, TIME, doc("when the file was last written", minor=True)]
 
 
-class InspectedFiles(Result, frozen=True):
+class InspectedFiles(ResultOf[StoredFileRow], frozen=True):
     """With --files: files by path."""
 
-    row_type: ClassVar[type[Row]] = StoredFileRow
     files: Sequence[StoredFileRow]
     told: StoreSummary
 
@@ -323,10 +320,9 @@ class StoredGroupRow(Row, frozen=True):
     offsets: Annotated[dict[str, int], doc("committed queue offsets by queue id", wide=True)]
 
 
-class InspectedGroups(Result, frozen=True):
+class InspectedGroups(ResultOf[StoredGroupRow], frozen=True):
     """With --groups: groups by name, with each topic of theirs."""
 
-    row_type: ClassVar[type[Row]] = StoredGroupRow
     groups: Sequence[StoredGroupRow]
     told: StoreSummary
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqproto.errors import StorageError
 from rmqproto.wording import counted
 
@@ -42,10 +42,9 @@ class StartSummary(Row, frozen=True):
     said: Annotated[list[str] | None, doc("warnings about damage that the server would log", sparse=True)]
 
 
-class StartPlan(Result, frozen=True):
+class StartPlan(ResultOf[PlannedChangeRow], frozen=True):
     """The changes in the order of the parts."""
 
-    row_type: ClassVar[type[Row]] = PlannedChangeRow
     changes: Sequence[PlannedChangeRow]
     told: StartSummary
     refusal: str | None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rmqadmin.core import units
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.terminal_text import wrapped_lines
 from rmqproto.wording import counted
 
@@ -53,10 +53,9 @@ class VerifySummary(Row, frozen=True):
     more: Annotated[dict[str, int] | None, doc("findings of a kind that are too many to be shown", sparse=True)]
 
 
-class VerifiedStore(Result, frozen=True):
+class VerifiedStore(ResultOf[FindingRow], frozen=True):
     """The findings, the worst first."""
 
-    row_type: ClassVar[type[Row]] = FindingRow
     root: str
     report: Any
     shows_notes: bool

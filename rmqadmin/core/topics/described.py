@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import answering, read_clients, read_offsets
 from rmqadmin.core.groups.unread_lag import UnreadLags
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, FoundRows, Row, doc
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.tables.layout import table_lines
 from rmqadmin.core.topics.topic_config import read_topic
@@ -51,14 +51,8 @@ class DescribedTopicRow(Row, frozen=True):
     groups_unknown: Annotated[list[str] | None, doc("brokers that do not say, and why", sparse=True)] = None
 
 
-class DescribedTopics(Result, frozen=True):
+class DescribedTopics(FoundRows[DescribedTopicRow], frozen=True):
     """One item a topic, with its brokers, queues and groups."""
-
-    row_type: ClassVar[type[Row]] = DescribedTopicRow
-    found: list[DescribedTopicRow]
-
-    def rows(self) -> Sequence[DescribedTopicRow]:
-        return self.found
 
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str]:
         for at, one in enumerate(self.found):

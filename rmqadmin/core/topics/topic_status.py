@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.topics.stored_queues import StoredQueue, UnreadQueue, read_again, unread_text
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicOffset
@@ -32,10 +32,9 @@ class TopicTotals(Row, frozen=True):
     put_tps: Annotated[float, doc("messages stored a second, all brokers together")]
 
 
-class TopicStatus(Result, frozen=True):
+class TopicStatus(ResultOf[QueueRow], frozen=True):
     """Where a topic's queues begin and end, or those of several. ``unread``: those that consumers do not read."""
 
-    row_type: ClassVar[type[Row]] = QueueRow
     offsets: dict[MessageQueue, TopicOffset]
     put_tps: float
     unread: dict[MessageQueue, StoredQueue] = {}

@@ -4,10 +4,10 @@ after."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from rmqadmin.core.changes import KEEP, ChangeRow
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 
 _DELETE = "delete"
 
@@ -22,10 +22,9 @@ class ChangeLine(Row, frozen=True):
     error: Annotated[str | None, doc("why it failed", sparse=True)]
 
 
-class ChangeLines(Result, frozen=True):
+class ChangeLines(ResultOf[ChangeLine], frozen=True):
     """What would change, or was changed."""
 
-    row_type: ClassVar[type[Row]] = ChangeLine
     steps: list[ChangeRow]
 
     @property
