@@ -19,6 +19,13 @@ def cut(text: str | None, width: int) -> str:
     return (text or "")[:width]
 
 
+def time_or(otherwise: str, time_ms: int | None) -> str:
+    """mqadmin's time, or what it writes if there is none."""
+    from rmqproto.times import mqadmin_time  # compiles patterns
+
+    return otherwise if time_ms is None or time_ms <= 0 else mqadmin_time(time_ms, milliseconds=True)
+
+
 def java_bool(value: bool) -> str:
     return "true" if value else "false"
 

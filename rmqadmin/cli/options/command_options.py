@@ -22,7 +22,6 @@ from rmqadmin.cli.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_D
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.registry import Effect, Entry
 from rmqproto.errors import UsageError
-from rmqproto.times import mqadmin_time
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 
 OUTPUT_SHORT = "-o"
@@ -301,14 +300,6 @@ def topic_names(words: Sequence[str]) -> list[str]:
 ParentTopic = Annotated[
     str, Value.TOPIC, typer.Option("-p", "--parentTopic", metavar="TOPIC", help="The topic that holds the lite topics.")
 ]
-
-MQADMIN_NAME_WIDTH = 40
-"""The most characters shown of a broker's name."""
-
-
-def time_or(otherwise: str, time_ms: int | None) -> str:
-    """mqadmin's time, or what it writes if there is none."""
-    return otherwise if time_ms is None or time_ms <= 0 else mqadmin_time(time_ms, milliseconds=True)
 
 
 ControllerAddr = Annotated[

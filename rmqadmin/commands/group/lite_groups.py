@@ -8,9 +8,10 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group, ParentTopic, time_or
+from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group, ParentTopic
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.core.mqadmin_text import time_or
 from rmqadmin.core.results import TIME, Result, ResultOf, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
 from rmqadmin.core.topics.routes import broker_addr_of

@@ -9,14 +9,17 @@ import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.command_options import MQADMIN_NAME_WIDTH, BrokerAddr, EveryMaster, ParentTopic, time_or
+from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster, ParentTopic
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
-from rmqadmin.core.mqadmin_text import cut, java_bool
+from rmqadmin.core.mqadmin_text import cut, java_bool, time_or
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, ask_brokers, mqadmin_error, problem_of
 from rmqproto.bodies.lite import BrokerLiteInfo, LiteTopicInfo, ParentTopicInfo
 from rmqproto.names import lite_queue_name
+
+_NAME_WIDTH = 40
+"""The most characters that mqadmin shows of a broker's name."""
 
 _BROKER_LINE = "{:<30} {:<17} {:<10} {:<14} {:<20} {:<17} {:<15} {:<18} {:<15}\n"
 
@@ -158,7 +161,7 @@ def _mqadmin_line(answer: BrokerAnswer[ParentTopicInfo]) -> str:
     if info is None:
         return mqadmin_error(answer)
     groups = "null" if info.groups is None else f"[{', '.join(sorted(info.groups))}]"
-    name = cut(answer.name, MQADMIN_NAME_WIDTH)
+    name = cut(answer.name, _NAME_WIDTH)
     return _PARENT_LINE.format(name, info.ttl, info.lite_topic_count, info.lmq_num, groups)
 
 
@@ -214,7 +217,7 @@ class LiteTopicInfos(ResultOf[LiteTopicRow], frozen=True):
             return mqadmin_error(answer)
         ends, clients = info.topic_offset, _subscribers(info)
         line = _TOPIC_LINE.format(
-            cut(answer.name, MQADMIN_NAME_WIDTH),
+            cut(answer.name, _NAME_WIDTH),
             ends.min_offset,
             ends.max_offset,
             time_or("-", ends.last_update_timestamp),
