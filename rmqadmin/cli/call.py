@@ -20,7 +20,7 @@ from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rmqadmin.cli.session import Session
-    from rmqadmin.core.audit.trail import Arguments
+    from rmqadmin.core.audit_trail import Arguments
     from rmqadmin.core.servers.broker_answers import Answers
     from rmqclient.admin import AdminClient
     from rmqclient.blocking import BlockingClient

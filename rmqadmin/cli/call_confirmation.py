@@ -19,7 +19,7 @@ from rmqadmin.core.results import Result
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
-    from rmqadmin.core.audit.trail import Arguments, AuditTrail
+    from rmqadmin.core.audit_trail import Arguments, AuditTrail
     from rmqadmin.core.contexts.context import Context
 
 
@@ -64,7 +64,7 @@ class CallConfirmation(CallContext):
 
     def new_trail(self, tell: Callable[[str], None]) -> AuditTrail:
         """The trail of one separate change. ``tell`` takes the reason if nothing can be written."""
-        from rmqadmin.core.audit.trail import Arguments, AuditTrail  # only for changes
+        from rmqadmin.core.audit_trail import Arguments, AuditTrail  # only for changes
 
         return AuditTrail(
             self.command,

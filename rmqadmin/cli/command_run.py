@@ -22,9 +22,9 @@ from rmqadmin.core.results import Result
 from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageError
 
 if TYPE_CHECKING:
-    from rmqadmin.cli.output.picked_fields import PickedFields
+    from rmqadmin.cli.output.asked_columns import PickedFields
     from rmqadmin.cli.parsing.meant_names import Given
-    from rmqadmin.core.audit.trail import Arguments
+    from rmqadmin.core.audit_trail import Arguments
 
 
 class PartlyFailedError(RocketMQError):
@@ -111,7 +111,7 @@ def _fields_to_show(entry: Entry, common: CommonOptions) -> PickedFields | None:
     """The fields to show; None without ``--json``. UsageError before any server is asked."""
     if common.json_fields is None:
         return None
-    from rmqadmin.cli.output.picked_fields import pick_fields  # only for `--json`
+    from rmqadmin.cli.output.asked_columns import pick_fields  # only for `--json`
 
     return pick_fields(common.json_fields, common.jq, result_types(entry))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rmqadmin.cli.options.command_options import spellings_of
 from rmqadmin.cli.options.value_markers import value_of
-from rmqadmin.core.audit.trail import HIDDEN, Arguments
+from rmqadmin.core.audit_trail import HIDDEN, Arguments
 
 
 def told_arguments(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> Arguments:

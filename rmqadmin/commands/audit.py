@@ -12,7 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.registry import find
-from rmqadmin.core.audit.audit_log import AuditedCommand, read_commands_untrusted
+from rmqadmin.core.audit_trail import AuditedCommand, read_commands_untrusted
 from rmqadmin.core.changes import FieldChange
 from rmqadmin.core.results import TIME, ResultColumn, ResultOf, Row, doc
 from rmqproto.times import time_range

@@ -24,9 +24,8 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
-from rmqadmin.core.health.broker_checks import broker_findings
+from rmqadmin.core.health.broker_checks import broker_findings, disk_limits, disk_percents
 from rmqadmin.core.health.cluster_checks import cluster_findings
-from rmqadmin.core.health.disk_limits import disk_limits, disk_percents
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_facts
 from rmqadmin.core.health.finding import Check, Finding, in_order
 from rmqadmin.core.health.group_checks import uncommitted_words
@@ -38,8 +37,16 @@ from rmqadmin.core.health.ha_checks import (
     registered_brokers,
     set_findings,
 )
-from rmqadmin.core.health.plugin_text import STATE_BY_GRADE, CheckedThing, CheckResult, Measure, PluginState, worst
-from rmqadmin.core.health.thresholds import Quantity, Thresholds
+from rmqadmin.core.health.plugin_text import (
+    STATE_BY_GRADE,
+    CheckedThing,
+    CheckResult,
+    Measure,
+    PluginState,
+    Quantity,
+    Thresholds,
+    worst,
+)
 from rmqadmin.core.messages.dead_letters import check_group, count_between, dead_letter_groups
 from rmqadmin.core.servers.ha_reading import read_ha
 from rmqadmin.core.servers.ha_sets import HaSet, in_sync_text

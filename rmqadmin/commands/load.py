@@ -14,6 +14,7 @@ from rmqadmin.cli.options.common_options import OptionGroup
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.load.lane_plans import (
     AddressedPlace,
+    LoadTopic,
     PlannedLoad,
     addressed_places,
     load_on_new_topic,
@@ -26,7 +27,6 @@ from rmqadmin.core.load.lane_plans import (
 from rmqadmin.core.load.load_plan import LanePlan, LoadQueue
 from rmqadmin.core.load.load_rows import DeliveryFigures, LoadFigures
 from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
-from rmqadmin.core.load.load_topic import LoadTopic
 from rmqadmin.core.load.templates import STAMP_SIZE_BYTES
 from rmqproto.errors import UsageError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.audit.audit_log import AuditedChange
-from rmqadmin.core.audit.trail import AuditTrail
+from rmqadmin.core.audit_trail import AuditedChange, AuditTrail
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqclient.admin.caller import READING_CODES
 from rmqclient.remoting.requests import request_label

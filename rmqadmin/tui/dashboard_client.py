@@ -11,7 +11,7 @@ from rmqadmin.core.deadline_client import DeadlineClient
 from rmqproto.errors import ConnectError
 
 if TYPE_CHECKING:
-    from rmqadmin.core.audit.audit_log import AuditedChange
+    from rmqadmin.core.audit_trail import AuditedChange
 
 
 class DashboardClient(DeadlineClient):

@@ -13,7 +13,7 @@ import yaml
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.registry import ENTRIES, Effect
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.messages import message_results
+from rmqadmin.core.messages import message_rows
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -236,7 +236,7 @@ def test_every_format_of_every_reading_command_parses(
 ) -> None:
     ContextStore().add("dev", {"namesrv_addr": "127.0.0.1:9876"})
     monkeypatch.chdir(tmp_path)  # consumerStatus leaves files here, as mqadmin's does
-    monkeypatch.setattr(message_results, "BODIES_DIR", tmp_path / "bodies")
+    monkeypatch.setattr(message_rows, "BODIES_DIR", tmp_path / "bodies")
     filled = [arg.format(**scene) for arg in args]
 
     check_every_format(lambda format: rmqadmin(*name.split(), *filled, "--output", format), name)

@@ -12,7 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import OF_CONTEXT
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
-from rmqadmin.core.health.thresholds import Quantity, Thresholds, parse_thresholds
+from rmqadmin.core.health.plugin_text import Quantity, Thresholds, parse_thresholds
 from rmqproto.errors import ConnectError, NotFoundError
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     from rmqadmin.cli.call import Call
     from rmqadmin.cli.parsing.meant_names import Given
-    from rmqadmin.core.audit.trail import Arguments
+    from rmqadmin.core.audit_trail import Arguments
 
 
 HELP_SETTINGS = {"help_option_names": ["-h", "--help"]}

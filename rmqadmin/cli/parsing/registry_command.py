@@ -227,7 +227,7 @@ class RegistryCommand(TyperCommand):
     def _check_fields_named(self, args: Sequence[str]) -> None:
         """UsageError that lists the fields, for ``--json`` without any, and the columns for ``--columns``."""
         if _lacks_value("--json", args):
-            from rmqadmin.cli.output.picked_fields import fields_hint
+            from rmqadmin.cli.output.asked_columns import fields_hint
 
             hint = fields_hint(result_types(self.entry))
             raise UsageError("--json needs names of fields, separated by commas", hint=hint)

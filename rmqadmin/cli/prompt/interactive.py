@@ -29,7 +29,7 @@ from rmqadmin.cli.prompt.command_lines import PROGRAM_MARK, CommandLines, ShellE
 from rmqadmin.cli.prompt.line import parse_line
 from rmqadmin.cli.prompt.live_names import LiveNames
 from rmqadmin.cli.session import Session
-from rmqadmin.core.audit.trail import SECRET_NAME
+from rmqadmin.core.audit_trail import SECRET_NAME
 from rmqadmin.core.contexts.context import badge
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, Level
 from rmqadmin.core.exit_codes import ExitCode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,26 +11,53 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, NamedCluster
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output import diagnostics
+from rmqadmin.core import targets
 from rmqadmin.core.access.enforcement import without_effect
 from rmqadmin.core.changes import carry_out, warn
 from rmqadmin.core.exit_codes import ExitCode
-from rmqadmin.core.manifests.brokers import brokers_of
-from rmqadmin.core.manifests.documents import STANDARD_INPUT, TextFormat, text_of
-from rmqadmin.core.manifests.exporting import exported_entries
+from rmqadmin.core.manifests.brokers import ManifestBroker, brokers_of
 from rmqadmin.core.manifests.kinds import ACL_KIND, GROUP_KIND, TOPIC_KIND, USER_KIND, ObjectKind, UserKind
-from rmqadmin.core.manifests.manifest import ManifestEntry, document_of, read_manifest
-from rmqadmin.core.manifests.plan import ObjectStep, plan
-from rmqadmin.core.manifests.planned_rows import (
+from rmqadmin.core.manifests.manifest import (
+    STANDARD_INPUT,
+    ManifestEntry,
+    TextFormat,
+    document_of,
+    joined,
+    read_manifest,
+    text_of,
+)
+from rmqadmin.core.manifests.plan import (
     Applied,
     AppliedRow,
     Differences,
     NotComparedError,
+    ObjectStep,
     applied_rows,
+    plan,
     what_changes,
 )
 from rmqadmin.core.manifests.way_back import carry_out_undoable
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.errors import RocketMQError, UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+def exported_entries(
+    admin: AdminClient, kind: ObjectKind[Any], brokers: Sequence[ManifestBroker]
+) -> dict[str, ManifestEntry]:
+    """The objects that are not the system's, by name. Slaves are not asked, because they have what their masters have.
+    Every broker must answer: without its part, the file would say that its objects do not exist."""
+    masters = {broker.name: broker.master_addr for broker in brokers if broker.master_addr is not None}
+    names = list(masters)
+    tables = targets.ask_each(lambda name: kind.own(admin, masters[name]), names)
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for broker, table in zip(names, tables, strict=True):
+        for name, each in table.items():
+            found.setdefault(name, {})[broker] = kind.exported(each)
+    return {name: joined(found[name], names) for name in sorted(found)}
+
 
 Files = Annotated[
     list[str],

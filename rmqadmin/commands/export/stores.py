@@ -15,11 +15,18 @@ from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.progress import BytesDone
 from rmqadmin.core.results import Notice
 from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
-from rmqadmin.core.stores.dumps.index_dump import DumpedIndex, index_rows
 from rmqadmin.core.stores.dumps.log_dump import DumpedLog, log_rows
-from rmqadmin.core.stores.dumps.queue_dump import DumpedQueues, queue_rows
-from rmqadmin.core.stores.dumps.table_dump import DumpedCheckpoints, DumpedTables, checkpoint_rows, table_rows
-from rmqadmin.core.stores.dumps.timer_dump import DumpedTimers, DumpedWheel, timer_rows, wheel_rows
+from rmqadmin.core.stores.dumps.queue_dump import DumpedIndex, DumpedQueues, index_rows, queue_rows
+from rmqadmin.core.stores.dumps.table_dump import (
+    DumpedCheckpoints,
+    DumpedTables,
+    DumpedTimers,
+    DumpedWheel,
+    checkpoint_rows,
+    table_rows,
+    timer_rows,
+    wheel_rows,
+)
 from rmqadmin.core.stores.inspected import (
     InspectedFiles,
     InspectedGroups,

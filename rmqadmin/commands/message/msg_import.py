@@ -23,17 +23,17 @@ from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.files.formats import FileFormat, format_of_content, read_untrusted
 from rmqadmin.core.messages.importing import progress_file
-from rmqadmin.core.messages.importing.check import (
+from rmqadmin.core.messages.importing.importer import Importer, forget
+from rmqadmin.core.messages.importing.progress_file import ImportProgress, is_still_there
+from rmqadmin.core.messages.importing.send_lanes import (
     Checked,
+    Lanes,
     QueuesByTopic,
     RefusedRow,
     check_messages,
     check_named_queues,
     target_queues,
 )
-from rmqadmin.core.messages.importing.importer import Importer, forget
-from rmqadmin.core.messages.importing.progress_file import ImportProgress, is_still_there
-from rmqadmin.core.messages.importing.send_lanes import Lanes
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 from rmqproto.times import iso_local

@@ -20,8 +20,7 @@ from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, BodySource, Piece
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, queues_for
 from rmqadmin.core.messages.sending import SentRow, say_if_new, sent_row
 from rmqadmin.core.results import ResultOf
-from rmqadmin.core.topics.queue_choice import chosen_queues
-from rmqadmin.core.topics.routes import queues_to_send_to
+from rmqadmin.core.topics.routes import chosen_queues, queues_to_send_to
 from rmqadmin.core.user_files import has_mark
 from rmqclient.message import Message
 from rmqclient.sending import check_body, message_properties

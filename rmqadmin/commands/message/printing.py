@@ -30,10 +30,9 @@ from rmqadmin.core.messages.message_rows import (
     message_values,
     unpacked,
 )
-from rmqadmin.core.messages.message_source import QueueReader
+from rmqadmin.core.messages.message_source import QueueReader, Sieve
 from rmqadmin.core.messages.queue_reading import all_queues, place, places_of, readable_queues, sql92_filter
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
-from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqproto.bodies.base import MessageQueue

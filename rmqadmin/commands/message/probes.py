@@ -17,22 +17,25 @@ from rmqadmin.cli.options.message_options import MessageKeys, MessageTag
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.messages.bodies_in import FILE_MARK, STANDARD_INPUT, whole
-from rmqadmin.core.messages.probes import (
+from rmqadmin.core.messages.sending import (
     COUNT,
     SIZE_BYTES,
     Probe,
+    Sent,
+    choose_queue,
     failures,
     mean_ms,
     mean_text,
     probes_cause,
     probes_problem,
+    say_if_new,
+    send_one,
     send_probes,
     shown_mean_ms,
 )
-from rmqadmin.core.messages.sending import Sent, choose_queue, say_if_new, send_one
 from rmqadmin.core.mqadmin_text import java_bool, queue_text
 from rmqadmin.core.results import ResultOf, Row, doc, first_if_all, some_failed
-from rmqadmin.core.servers.write_perm import require_broker
+from rmqadmin.core.servers.namesrv_tables import require_broker
 from rmqadmin.core.topics.routes import queues_to_send_to, writable_queues
 from rmqclient.message import Message, SendResult
 from rmqproto.errors import RocketMQError, UsageError

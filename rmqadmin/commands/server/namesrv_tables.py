@@ -10,8 +10,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import BrokerName, Key, Namespace
 from rmqadmin.core.changes import Changes
-from rmqadmin.core.servers.key_values import delete_steps, put_steps
-from rmqadmin.core.servers.write_perm import WritePerms, change_write_perm, require_broker
+from rmqadmin.core.servers.namesrv_tables import WritePerms, change_write_perm, delete_steps, put_steps, require_broker
 from rmqproto.wording import counted
 
 

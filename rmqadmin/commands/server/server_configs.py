@@ -19,8 +19,13 @@ from rmqadmin.cli.options.command_options import (
 )
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, plan_each
-from rmqadmin.core.servers.broker_properties import plan_broker_property
-from rmqadmin.core.servers.server_configs import Configs, plan_property, read_configs, replica_headings
+from rmqadmin.core.servers.server_configs import (
+    Configs,
+    plan_broker_property,
+    plan_property,
+    read_configs,
+    replica_headings,
+)
 from rmqclient.addresses import parse_addresses
 
 

@@ -30,18 +30,21 @@ from rmqadmin.core import targets
 from rmqadmin.core.changes import KEEP, ChangeRow, Changes, FieldChange, Step, plan_each
 from rmqadmin.core.config_lists import TOPICS, plan_list, read_entries
 from rmqadmin.core.results import ResultOf, Row, doc
-from rmqadmin.core.servers.key_values import delete_steps, put_steps
+from rmqadmin.core.servers.namesrv_tables import delete_steps, put_steps
 from rmqadmin.core.topics.perms import parse_perm
-from rmqadmin.core.topics.shrinking import (
+from rmqadmin.core.topics.stored_queues import unread_ids
+from rmqadmin.core.topics.topic_changes import (
     OUT_OF_REACH,
+    QUEUE_NUMS_DEFAULT,
+    TopicWish,
     Unconsumed,
     configs_on,
+    order_text,
+    plan_everywhere,
     shrink_warnings,
     unconsumed,
     unconsumed_text,
 )
-from rmqadmin.core.topics.stored_queues import unread_ids
-from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, order_text, plan_everywhere
 from rmqadmin.core.topics.topic_config import parse_attributes, plan_perm, read_topic, topic_config_text
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError

@@ -13,9 +13,14 @@ from rmqadmin.cli.options.command_options import LmqParent, TopicNames, Topics, 
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_map
 from rmqadmin.core.results import ResultOf, Row, doc
-from rmqadmin.core.topics.described import DescribedTopicRow, DescribedTopics, describe_topic
+from rmqadmin.core.topics.described import (
+    DescribedTopicRow,
+    DescribedTopics,
+    TopicStatus,
+    describe_topic,
+    joined_status,
+)
 from rmqadmin.core.topics.stored_queues import add_unread, stored_queues
-from rmqadmin.core.topics.topic_status import TopicStatus, joined_status
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, RocketMQError
 

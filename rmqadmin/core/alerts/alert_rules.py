@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from rmqadmin.core.health.thresholds import Quantity, parse_thresholds
+from rmqadmin.core.health.plugin_text import Quantity, parse_thresholds
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.user_files import parse_toml
 from rmqproto.errors import UsageError

@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
 from rmqadmin.core import units
 from rmqadmin.core.access.enforcement import SWITCH_ON, switches
-from rmqadmin.core.health.disk_limits import disk_grade, disk_limits, disk_percents
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.topics.perms import perm_words
@@ -17,6 +18,72 @@ from rmqproto.errors import UsageError
 from rmqproto.hosts import is_loopback
 from rmqproto.perm import PERM_READ_WRITE
 from rmqproto.wording import counted
+
+_KEYS = {
+    "disk_used_percent_max": ("diskMaxUsedSpaceRatio", 75),
+    "disk_used_percent_forcible": ("diskSpaceCleanForciblyRatio", 85),
+    "disk_used_percent_full": ("diskSpaceWarningLevelRatio", 90),
+}
+"""Apache's keys by their fields in ``StoreOptions``, and its defaults for brokers that do not return them."""
+
+LOG_RATIO, QUEUE_RATIO = "commitLogDiskRatio", "consumeQueueDiskRatio"
+
+
+class DiskLimits(msgspec.Struct, frozen=True):
+    """Percent of the disk. Above ``early``, expired files are deleted at any hour; above ``forcible``, files are
+    deleted whatever their age; above ``full``, nothing is written."""
+
+    early: int
+    forcible: int
+    full: int
+
+    @property
+    def error(self) -> int:
+        return min(self.forcible, self.full)
+
+    @property
+    def warning(self) -> int:
+        return min(self.early, self.error)
+
+
+def disk_grade(percent: float, limits: DiskLimits) -> Grade | None:
+    """How bad it is that a disk is so full; None up to the first limit."""
+    if percent > limits.error:
+        return Grade.ERROR
+    return Grade.WARNING if percent > limits.warning else None
+
+
+def disk_limits(config: Mapping[str, str]) -> DiskLimits:
+    """The limits that a broker takes from its settings, within Apache's bounds."""
+    from rmqserver.store.options import bounded_disk_percent
+
+    def percent(field: str) -> int:
+        key, default = _KEYS[field]
+        text = config.get(key, "").strip()
+        return bounded_disk_percent(field, int(text) if text.isdecimal() else default)
+
+    return DiskLimits(*(percent(field) for field in _KEYS))
+
+
+def disk_percents(info: Mapping[str, str]) -> dict[str, float]:
+    """How full a broker's disks are, by their contents: ``commit log``, ``consume queues``. The disks of a commit log
+    on several disks are listed by path."""
+    found: dict[str, float] = {}
+    paths = [name for name in info if name.startswith(f"{LOG_RATIO}_")]
+    names = (
+        {name: f"commit log {name.partition('_')[2]}" for name in paths}
+        if len(paths) > 1
+        else {LOG_RATIO: "commit log"}
+    )
+    for name, what in {**names, QUEUE_RATIO: "consume queues"}.items():
+        try:
+            ratio = float(info.get(name, ""))
+        except ValueError:
+            continue
+        if 0 <= ratio <= 1:  # brokers return -1 for a path that does not exist
+            found[what] = round(ratio * 100, 2)
+    return found
+
 
 SKEW_WARN_MS, SKEW_BAD_MS = 2_000, 60_000
 """Clocks decide when delayed messages, timers and retention are due, and how old a message appears."""

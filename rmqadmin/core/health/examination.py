@@ -12,13 +12,22 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.health.broker_checks import broker_findings, gone_finding
-from rmqadmin.core.health.cluster_checks import cluster_findings
+from rmqadmin.core.health.cluster_checks import (
+    cluster_findings,
+    controllers_access,
+    namesrv_findings,
+    read_controller_configs,
+)
 from rmqadmin.core.health.facts import ClusterFacts, read_facts, with_routes, with_unasked, with_unread_queues
 from rmqadmin.core.health.finding import Check, Finding, Grade, finding_lines, in_order
-from rmqadmin.core.health.group_checks import dead_letter_findings, dead_letter_topics, groups_findings
+from rmqadmin.core.health.group_checks import (
+    dead_letter_findings,
+    dead_letter_topics,
+    groups_findings,
+    position_findings,
+    with_positions,
+)
 from rmqadmin.core.health.ha_checks import ServerFacts, ha_findings, read_settled, registered_brokers
-from rmqadmin.core.health.namesrv_checks import controllers_access, namesrv_findings, read_controller_configs
-from rmqadmin.core.health.position_checks import position_findings, with_positions
 from rmqadmin.core.health.topic_checks import topic_findings, topics_to_route, write_permission_findings
 from rmqadmin.core.messages.dead_letters import DeadLetters, read_dead_letters
 from rmqadmin.core.own_files import cache_dir, write_private

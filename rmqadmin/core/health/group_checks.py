@@ -4,18 +4,34 @@ nobody consumes or that stand still, a growing lag."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from rmqadmin.core import units
+import msgspec
+
+from rmqadmin.core import targets, units
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
 from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS, LAG_AGE_MS, LagMotion, LagTrend
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
-from rmqadmin.core.health.facts import ClusterFacts
+from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
 from rmqadmin.core.health.finding import NAMES_TOLD_MAX, Check, Finding, Grade, Subject, SubjectKind, names_told
 from rmqadmin.core.messages.dead_letters import DeadLetters
 from rmqadmin.core.units import at_least, count, duration, elapsed, rate
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.names import DLQ_PREFIX
+from rmqproto.errors import RocketMQError
+from rmqproto.names import (
+    DLQ_PREFIX,
+    REVIVE_GROUP,
+    SCHEDULE_TOPIC,
+    TRANSACTION_GROUP,
+    TRANSACTION_HALF_TOPIC,
+    TRANSACTION_OP_TOPIC,
+    revive_topic,
+)
 from rmqproto.wording import counted
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
 
 HOUR_MS = 3_600_000
 
@@ -289,3 +305,77 @@ def new_letters_finding(group: str, found: DeadLetters, more: str, *, is_part: b
     what = f"{more}, {units.at_least(left) if is_part else left} {'not redriven' if found.redriven_count else 'in all'}"
     subject = Subject(SubjectKind.DEAD_LETTERS, group)
     return Finding(Grade.WARNING, Check.DEAD_LETTERS, subject, what, f"rmqadmin dlq show {group}")
+
+
+_REVIVE_QUEUES, _REVIVE_QUEUES_DEFAULT, _REVIVE_QUEUES_MAX = "reviveQueueNum", 8, 64
+_TIMER_BEHIND = "timerOffsetBehind"
+
+
+def position_findings(facts: ClusterFacts) -> Iterator[Finding]:
+    """One finding for each kind of position that a master has beyond an end."""
+    fix = "Were its config files carried here from another store? Start rmqserver on the store: it sets such positions "
+    fix += "back; `rmqadmin store verify DIR` shows them while no broker runs."
+    for master in facts.masters:
+        for effect, ahead in master.ahead.items():
+            what = f"{effect}: it reads on from beyond the end of {names_told(ahead)}"
+            yield Finding(Grade.ERROR, Check.POSITIONS, master.subject, what, fix)
+
+
+def with_positions(admin: AdminClient, facts: ClusterFacts) -> ClusterFacts:
+    """The facts with the read positions of masters."""
+
+    def asked(broker: BrokerFacts) -> BrokerFacts:
+        is_asked = broker.is_master and broker.error is None
+        return msgspec.structs.replace(broker, ahead=read_ahead(admin, broker)) if is_asked else broker
+
+    return msgspec.structs.replace(facts, brokers=targets.ask_each(asked, facts.brokers))
+
+
+def read_ahead(admin: AdminClient, master: BrokerFacts) -> dict[str, list[str]]:
+    """The positions of a master that lie beyond an end, by what that does. What a broker does not tell is left out."""
+    reads = {
+        "delayed messages come late or never": _delay_levels(admin, master),
+        "half messages are not asked about": _transactions(admin, master),
+        "messages that POP consumers did not acknowledge do not come back": _revive_log(admin, master),
+        "timers are lost": _timers(master),
+    }
+    return {effect: ahead for effect, found in reads.items() if (ahead := list(found))}
+
+
+def _delay_levels(admin: AdminClient, master: BrokerFacts) -> Iterator[str]:
+    addr = master.replica.broker_addr
+    try:
+        for level, offset in sorted(admin.delay_offsets(addr).offset_table.items()):
+            if offset > 0 and offset > (end := admin.max_offset(addr, SCHEDULE_TOPIC, level - 1)):
+                yield f"delay level {level} ({offset:,} of {end:,})"
+    except RocketMQError:
+        return
+
+
+def _transactions(admin: AdminClient, master: BrokerFacts) -> Iterator[str]:
+    for topic in (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC):
+        yield from _committed(admin, master, TRANSACTION_GROUP, topic, 1)
+
+
+def _revive_log(admin: AdminClient, master: BrokerFacts) -> Iterator[str]:
+    text = master.config.get(_REVIVE_QUEUES, "")
+    count = min(int(text), _REVIVE_QUEUES_MAX) if text.isdecimal() else _REVIVE_QUEUES_DEFAULT
+    yield from _committed(admin, master, REVIVE_GROUP, revive_topic(master.replica.cluster), count)
+
+
+def _committed(admin: AdminClient, master: BrokerFacts, group: str, topic: str, queue_count: int) -> Iterator[str]:
+    """Queues of a topic that end before the group's committed offset. The offset is read first: ends only grow."""
+    addr = master.replica.broker_addr
+    try:
+        for queue_id in range(queue_count):
+            offset = admin.consumer_offset(addr, group, topic, queue_id)
+            if offset and offset > (end := admin.max_offset(addr, topic, queue_id)):
+                yield f"{topic}/{queue_id} ({offset:,} of {end:,})"
+    except RocketMQError:
+        return
+
+
+def _timers(master: BrokerFacts) -> Iterator[str]:
+    behind = master.replica.count(_TIMER_BEHIND)
+    if behind is not None and behind < 0:
+        yield f"the timer topic (by {-behind:,})"

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.load.histogram import Histogram
-from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
+from rmqadmin.core.load.load_plan import Histogram, LanePlan, LoadPlan, LoadQueue
 from rmqadmin.core.load.templates import (
     FIRST_NUMBER,
     LAST_NUMBER,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from rmqadmin.core.exit_codes import ExitCode
-from rmqadmin.core.load.histogram import Histogram
+from rmqadmin.core.load.load_plan import Histogram
 from rmqadmin.core.load.load_run import Interval, LoadRun
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.wording import counted

@@ -14,8 +14,7 @@ from types import FrameType
 
 import msgspec
 
-from rmqadmin.core.load.histogram import Histogram
-from rmqadmin.core.load.load_plan import IntervalReport, LoadPlan, ReadyReport, Report
+from rmqadmin.core.load.load_plan import Histogram, IntervalReport, LoadPlan, ReadyReport, Report
 from rmqproto.errors import ConnectError, RocketMQError
 
 

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rmqadmin.core.changes import ChangeRow, Step, Taken, WayBack, rows_of, settle_undo_file, take, tell_way_back
-from rmqadmin.core.manifests.documents import TextFormat, text_of
-from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry, absent, document_of
+from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry, TextFormat, absent, document_of, text_of
 from rmqadmin.core.own_files import state_dir, write_private
 from rmqadmin.core.results import Notice
 

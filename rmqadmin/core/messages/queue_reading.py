@@ -14,7 +14,7 @@ import msgspec
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.results import Notice
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
-from rmqadmin.core.topics.queue_choice import chosen_queues
+from rmqadmin.core.topics.routes import chosen_queues
 from rmqadmin.core.topics.stored_queues import stored_queues
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue

@@ -21,7 +21,7 @@ from rmqadmin.core.names import near_name
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.core.results import TIME, Notice, ResultOf, Row, doc, some_failed
-from rmqadmin.core.topics.queue_choice import chosen_queues
+from rmqadmin.core.topics.routes import chosen_queues
 from rmqadmin.core.units import at_least, count, moment
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.bodies.statistics import ConsumeOffset, lag_between

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
@@ -9,7 +10,8 @@ from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import NotFoundError, RefusedError
+from rmqproto.errors import NotFoundError, RefusedError, UsageError
+from rmqproto.java.whole_numbers import whole_number
 from rmqproto.names import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX
 from rmqproto.perm import PERM_READ, PERM_WRITE
 
@@ -92,3 +94,24 @@ def _closed_hint(route: TopicRoute) -> str:
         "Its route has no W: by the topic (updateTopicPerm), by brokerPermission, or by wipeWritePerm, which "
         f"`rmqadmin addWritePerm -b {names[0]}` takes back."
     )
+
+
+_NAMED_QUEUES_MAX = 16
+
+
+def chosen_queues(texts: Iterable[str], queues: Sequence[MessageQueue]) -> set[MessageQueue]:
+    """Those of ``queues`` that are named: ``QUEUE``, on every broker, or ``BROKER:QUEUE``. UsageError for another text;
+    NotFoundError for a queue that is not among them."""
+    return {queue for text in texts for queue in _named(text, queues)}
+
+
+def _named(text: str, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+    broker_name, _, number = text.rpartition(":")
+    queue_id = whole_number(number)
+    if queue_id is None:
+        raise UsageError(f"--queue {text} is neither QUEUE nor BROKER:QUEUE")
+    found = [queue for queue in queues if queue.queue_id == queue_id and broker_name in ("", queue.broker_name)]
+    if not found:
+        there = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues[:_NAMED_QUEUES_MAX])
+        raise NotFoundError(f"--queue {text}: there is no such queue", hint=f"Its queues: {there}.")
+    return found

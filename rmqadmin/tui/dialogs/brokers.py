@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, plan_each
-from rmqadmin.core.servers.broker_properties import MEANINGS, plan_broker_property
-from rmqadmin.core.servers.write_perm import WritePerms, change_write_perm, require_broker
+from rmqadmin.core.servers.namesrv_tables import WritePerms, change_write_perm, require_broker
+from rmqadmin.core.servers.server_configs import MEANINGS, plan_broker_property
 from rmqadmin.tui.dialogs.change import Ask, ChangeDialog, in_steps
 from rmqadmin.tui.dialogs.fields import FormField, place_field
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
-from rmqadmin.core.audit.audit_log import AuditedChange
+from rmqadmin.core.audit_trail import AuditedChange
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.redriving import (
     RedrivenLetters,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from rmqadmin.core.health.broker_checks import findings_of_broker, gone_finding
+from rmqadmin.core.health.cluster_checks import answer_finding
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.finding import Check, Subject, SubjectKind
-from rmqadmin.core.health.namesrv_checks import answer_finding
 from rmqadmin.core.health.topic_checks import write_permission_findings
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import elapsed

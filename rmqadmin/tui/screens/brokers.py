@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from textual.binding import BindingType
 
-from rmqadmin.core.health.disk_limits import disk_grade
+from rmqadmin.core.health.broker_checks import disk_grade
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import BY_GRADE, Mark

@@ -9,7 +9,7 @@ from textual.binding import BindingType
 
 from rmqadmin.core.health.finding import Finding, Subject, SubjectKind
 from rmqadmin.core.health.topic_checks import topic_row_findings
-from rmqadmin.core.topics.topic_status import QueueRow
+from rmqadmin.core.topics.described import QueueRow
 from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound

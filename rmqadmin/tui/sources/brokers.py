@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.health.disk_limits import DiskLimits, disk_limits
+from rmqadmin.core.health.broker_checks import DiskLimits, disk_limits
 from rmqadmin.core.results import ResultColumn, columns
-from rmqadmin.core.servers.broker_properties import MEANINGS
 from rmqadmin.core.servers.broker_state import (
     BrokerRow,
     Replica,
@@ -19,6 +18,7 @@ from rmqadmin.core.servers.broker_state import (
     broker_row,
     status_rows,
 )
+from rmqadmin.core.servers.server_configs import MEANINGS
 from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
 from rmqadmin.tui.sources.found import Found, read_cluster
 

@@ -10,8 +10,8 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.names import topics_of_servers
+from rmqadmin.core.topics.described import QueueRow, TopicStatus
 from rmqadmin.core.topics.stored_queues import add_unread, stored_queues
-from rmqadmin.core.topics.topic_status import QueueRow, TopicStatus
 from rmqadmin.tui.memory.cluster import TOPIC_TABLES, Cluster, ClusterMemory
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.sources.found import Found, Tables, ask_brokers, askable, read_askable, read_tables

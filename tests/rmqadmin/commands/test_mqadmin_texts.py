@@ -12,15 +12,15 @@ from rmqadmin.commands.topic.topic_views import Route
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.groups.group_config import group_config_text
 from rmqadmin.core.messages.lookup import FoundMessage, KeyType, Track
-from rmqadmin.core.messages.message_results import Messages, Shown
+from rmqadmin.core.messages.message_rows import Messages, Shown
 from rmqadmin.core.messages.sending import Sent
 from rmqadmin.core.mqadmin_text import java_map
 from rmqadmin.core.offsets.reset import QueueReset
 from rmqadmin.core.offsets.reset_plan import Resets
 from rmqadmin.core.servers.broker_answers import BrokerAnswer
 from rmqadmin.core.servers.broker_state import Replica
+from rmqadmin.core.topics.described import TopicStatus
 from rmqadmin.core.topics.topic_config import topic_config_text
-from rmqadmin.core.topics.topic_status import TopicStatus
 from rmqclient.message import SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, GroupRetryPolicy, SubscriptionData, SubscriptionGroupConfig

@@ -9,7 +9,7 @@ from rmqadmin.commands.message.consume_message import ConsumedMessages
 from rmqadmin.commands.message.printing import QueueMessages, TagCounts
 from rmqadmin.commands.message.queries import UniqueMessages
 from rmqadmin.core.messages.lookup import FoundMessage, Track
-from rmqadmin.core.messages.message_results import Shown
+from rmqadmin.core.messages.message_rows import Shown
 from rmqadmin.core.messages.queue_reading import MQADMIN_STATUS, QueuePlace, QueuePull, QueueRead
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages
 from rmqclient.pull import PullStatus

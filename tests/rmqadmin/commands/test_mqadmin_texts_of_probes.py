@@ -5,7 +5,7 @@ import pytest
 from rmqadmin.commands.group.monitoring import Monitored, MonitorRound, TopicLag
 from rmqadmin.commands.message.probes import BrokerTimes, ProbedBroker, SendStatuses, SendTimes
 from rmqadmin.commands.message.traces import MessageTrace
-from rmqadmin.core.messages.probes import Probe
+from rmqadmin.core.messages.sending import Probe
 from rmqclient.message import SendResult, SendStatus
 from rmqproto import trace
 from rmqproto.bodies.base import MessageQueue

@@ -10,8 +10,8 @@ from rmqadmin.commands.group.offsets import Cloned
 from rmqadmin.commands.topic.stats_all import AllStats, StatsRow
 from rmqadmin.core.offsets.reset import QueueReset
 from rmqadmin.core.offsets.reset_plan import Resets
+from rmqadmin.core.servers.namesrv_tables import WritePermRow, WritePerms
 from rmqadmin.core.servers.server_configs import Configs, Listing
-from rmqadmin.core.servers.write_perm import WritePermRow, WritePerms
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ProducerInfo, SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.commands.users import stdin_password
-from rmqadmin.core import user_files
+from rmqadmin.core import audit_trail, user_files
 from rmqadmin.core.alerts.alert_rules import parse_alert_rules, read_alert_rules
-from rmqadmin.core.audit import audit_log
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.secrets import read_secret
 from rmqadmin.core.messages.importing import progress_file
@@ -46,7 +45,7 @@ def test_the_progress_of_an_import(tmp_path: Path) -> None:
 
 
 def test_a_line_of_the_log_of_changes(run: Rmqadmin) -> None:
-    path = Path(audit_log.log_path())
+    path = Path(audit_trail.log_path())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(JSON + "\n")
     ran = run("audit")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqadmin.core.servers.broker_properties import MEANINGS
+from rmqadmin.core.servers.server_configs import MEANINGS
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import Heartbeat, ProducerData
 from rmqproto.bodies.statistics import BrokerStatsData, StatsSnapshot

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message, queues_for
 from rmqadmin.core.messages.importing import progress_file
-from rmqadmin.core.messages.importing.check import (
+from rmqadmin.core.messages.importing.progress_file import ImportProgress, QueueEnd, note_finished
+from rmqadmin.core.messages.importing.send_lanes import (
     NO_TOPIC,
     REFUSED_SHOWN_MAX,
+    Lanes,
+    Load,
     QueuesByTopic,
     RefusedRow,
     refused_row,
     target_of,
 )
-from rmqadmin.core.messages.importing.progress_file import ImportProgress, QueueEnd, note_finished
-from rmqadmin.core.messages.importing.send_lanes import Lanes, Load
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqclient.message import SendResult, SendStatus
 from rmqclient.sending import BUSY_CODES, NEVER_CODES, EncodedSend, SendRequests

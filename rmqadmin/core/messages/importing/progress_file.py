@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqadmin.core.messages.importing.check import RefusedRow
+from rmqadmin.core.messages.importing.send_lanes import RefusedRow
 from rmqadmin.core.own_files import state_dir, write_private
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, StorageError

@@ -20,7 +20,7 @@ from rmqadmin.cli.options.value_markers import Value, value_of
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.parsing.command_functions import declared_parameters, load_function
-from rmqadmin.core.audit import audit_log
+from rmqadmin.core import audit_trail
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
 from rmqadmin.tui.audited_client import AuditedClient
@@ -35,7 +35,7 @@ SECRET_TEXT = "hunter2-hunter2"
 
 
 def text_of_log() -> str:
-    return audit_log.log_path().read_text()
+    return audit_trail.log_path().read_text()
 
 
 def test_a_change_is_written_down_with_who_where_what_and_how_it_went(
@@ -55,7 +55,7 @@ def test_a_change_is_written_down_with_who_where_what_and_how_it_went(
     assert changed["arguments"] == {"--clusterName": CLUSTER, "--topic": topic, "--readQueueNums": 3}
     assert changed["user"]
     assert changed["time_ms"] >= created["time_ms"]
-    assert stat.S_IMODE(audit_log.log_path().stat().st_mode) == 0o600
+    assert stat.S_IMODE(audit_trail.log_path().stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("by_variable", [True, False])
@@ -170,7 +170,7 @@ def test_it_can_be_switched_off(rmqadmin: Rmqadmin, fresh: Callable[[str], str])
     config_path().parent.mkdir(parents=True)
     config_path().write_text("audit = false\n")
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"))
-    assert not audit_log.log_path().exists()
+    assert not audit_trail.log_path().exists()
     assert rmqadmin("audit", "-o", "json").items == []
     config_path().write_text("audit = 0\n")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic")).status == 2
@@ -197,12 +197,12 @@ def test_a_command_that_was_killed_is_unfinished(
 def test_a_full_log_makes_way_and_lines_that_are_not_ours_are_counted(
     rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_log, "FILE_SIZE_MAX_BYTES", 2000)
+    monkeypatch.setattr(audit_trail, "FILE_SIZE_MAX_BYTES", 2000)
     for _ in range(5):
         rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"))
-    assert audit_log.older_path().stat().st_size > 2000
-    assert stat.S_IMODE(audit_log.older_path().stat().st_mode) == 0o600
-    with Path(audit_log.log_path()).open("ab") as file:
+    assert audit_trail.older_path().stat().st_size > 2000
+    assert stat.S_IMODE(audit_trail.older_path().stat().st_mode) == 0o600
+    with Path(audit_trail.log_path()).open("ab") as file:
         file.write(b"\xff\n{}\nnot a line\n")
     listed = rmqadmin("audit", "-o", "json")
     assert 2 <= len(listed.items) <= 5

@@ -13,7 +13,7 @@ import pexpect
 import pytest
 
 from rmqadmin.commands.message import dead_letters
-from rmqadmin.core.audit import audit_log
+from rmqadmin.core import audit_trail
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -255,10 +255,10 @@ def test_the_log_of_changes_does_not_tell_which_letters_were_wanted(rmqadmin: Rm
     )  # fmt: skip
     assert rmqadmin("dlq", "redrive", dead.group, *conditions, "--to", "same", "--execute", "--yes").status == 0
     assert dead.redriven(dead.origin) == [3]
-    (begin, *_) = [json.loads(line) for line in audit_log.log_path().read_text().splitlines()]
+    (begin, *_) = [json.loads(line) for line in audit_trail.log_path().read_text().splitlines()]
     given = set(conditions[::2])
     assert {name: begin["arguments"][name] for name in given} == dict.fromkeys(given, "(not written down)")
-    told = audit_log.log_path().read_text()
+    told = audit_trail.log_path().read_text()
     assert [text for text in conditions[3::2] if text in told] == []
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.core.messages import message_results
+from rmqadmin.core.messages import message_rows
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -139,7 +139,7 @@ def test_only_mqadmins_own_format_leaves_the_body_in_a_file(
     rmqadmin: Rmqadmin, topic: str, sent: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bodies = tmp_path / "bodies"
-    monkeypatch.setattr(message_results, "BODIES_DIR", bodies)
+    monkeypatch.setattr(message_rows, "BODIES_DIR", bodies)
     message_id = str(sent["message_id"])
     rmqadmin("queryMsgById", "-t", topic, "-i", message_id)
     assert not bodies.exists()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.core.servers.key_values import read_value
+from rmqadmin.core.servers.namesrv_tables import read_value
 from rmqadmin.core.topics.topic_config import changed_attributes, parse_attributes
 from rmqclient.admin import AdminClient
 from rmqproto.errors import UsageError

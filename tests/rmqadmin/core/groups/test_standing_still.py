@@ -1,8 +1,8 @@
 """Since when queues of a group have stood still, and how long their waiting messages are kept."""
 
 from rmqadmin.core.groups import retention
+from rmqadmin.core.groups.rebalances import StandingStill
 from rmqadmin.core.groups.retention import KeptSettings
-from rmqadmin.core.groups.standing_still import StandingStill
 from rmqclient.admin import AdminClient
 from tests.rmqadmin.core.groups.test_lag_trend import A, B, reading
 

@@ -10,7 +10,7 @@ from rmqadmin.core.groups.group_standing import NOBODY, GroupStanding, QueueStan
 from rmqadmin.core.groups.lag_trend import Idle, LagTrend
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners
 from rmqadmin.core.health.broker_checks import broker_findings, is_loopback_addr
-from rmqadmin.core.health.cluster_checks import cluster_findings
+from rmqadmin.core.health.cluster_checks import cluster_findings, namesrv_findings
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.finding import Finding, Grade, names_told
 from rmqadmin.core.health.group_checks import (
@@ -19,7 +19,6 @@ from rmqadmin.core.health.group_checks import (
     group_findings,
     groups_findings,
 )
-from rmqadmin.core.health.namesrv_checks import namesrv_findings
 from rmqadmin.core.servers.broker_state import Replica
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection

@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, state_of
-from rmqadmin.core.health.thresholds import Quantity, parse_thresholds
+from rmqadmin.core.health.plugin_text import (
+    CheckedThing,
+    CheckResult,
+    Measure,
+    PluginState,
+    Quantity,
+    parse_thresholds,
+    state_of,
+)
 from rmqproto.errors import UsageError
 
 PERFDATA = re.compile(r"('[^'=|]*'|[^ '=|]+)=(-?[\d.]+)(s|%|)(;[\d.]*){0,2};0")

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqadmin.core.health.broker_checks import broker_time_ms, clock_skew_ms
+from rmqadmin.core.health.cluster_checks import controllers_access, read_controller_configs
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
+from rmqadmin.core.health.group_checks import position_findings, with_positions
 from rmqadmin.core.health.ha_checks import AGAIN_AFTER_S, ServerFacts, read_settled
-from rmqadmin.core.health.namesrv_checks import controllers_access, read_controller_configs
-from rmqadmin.core.health.position_checks import position_findings, with_positions
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.servers.ha_sets import HaFacts, HaSet
 from rmqclient.admin import AdminClient

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.core.load.histogram import Histogram
 from rmqadmin.core.load.lane_plans import load_plans, pull_lanes, send_lanes
-from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
+from rmqadmin.core.load.load_plan import Histogram, LanePlan, LoadPlan, LoadQueue
 from rmqadmin.core.load.load_rows import LoadFigures
 from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting, new_run_id
 from rmqadmin.core.load.templates import FIRST_NUMBER, STAMP_MARK, PullTemplate, send_template

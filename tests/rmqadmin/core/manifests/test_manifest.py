@@ -5,8 +5,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.core.manifests.documents import TextFormat, parse_documents, text_of
-from rmqadmin.core.manifests.manifest import ManifestEntry, document_of, joined, manifest_of
+from rmqadmin.core.manifests.manifest import (
+    ManifestEntry,
+    TextFormat,
+    document_of,
+    joined,
+    manifest_of,
+    parse_documents,
+    text_of,
+)
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=20)
 ATTRIBUTES = st.dictionaries(st.sampled_from(["message.type", "queue.type", "lite.expiration"]), NAMES)

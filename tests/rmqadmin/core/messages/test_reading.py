@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqadmin.core.messages import message_results
+from rmqadmin.core.messages import message_rows
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -191,7 +191,7 @@ def test_a_message_is_found_by_its_place(rmqadmin: Rmqadmin, topic: str) -> None
 def test_the_messages_of_one_unique_key(
     rmqadmin: Rmqadmin, topic: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(message_results, "BODIES_DIR", tmp_path)
+    monkeypatch.setattr(message_rows, "BODIES_DIR", tmp_path)
     sent = rmqadmin("-o", "json", "sendMessage", "-t", topic, "-p", "twice", "-k", "K").items[0]
     key = ("queryMsgByUniqueKey", "-t", topic, "-i", sent["message_id"])
     until(lambda: rmqadmin(*key).status == 0)

@@ -11,11 +11,9 @@ from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import render
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
-from rmqadmin.core.stores.dumps.index_dump import index_rows
 from rmqadmin.core.stores.dumps.log_dump import log_rows
-from rmqadmin.core.stores.dumps.queue_dump import queue_rows
-from rmqadmin.core.stores.dumps.table_dump import checkpoint_rows, table_rows
-from rmqadmin.core.stores.dumps.timer_dump import timer_rows, wheel_rows
+from rmqadmin.core.stores.dumps.queue_dump import index_rows, queue_rows
+from rmqadmin.core.stores.dumps.table_dump import checkpoint_rows, table_rows, timer_rows, wheel_rows
 from rmqadmin.core.stores.inspected import inspected_files, inspected_groups, inspected_topics
 from rmqadmin.core.stores.planned import start_plan
 from rmqserver.store.checks.dry_run import BREAKS
