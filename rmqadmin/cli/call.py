@@ -15,6 +15,7 @@ from rmqadmin.cli.invocation import Invocation
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import Color, Format
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
 from rmqproto.errors import RocketMQError
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rmqadmin.cli.session import Session
     from rmqadmin.core.audit_trail import Arguments
     from rmqadmin.core.servers.broker_answers import Answers
-    from rmqclient.admin import AdminClient
     from rmqclient.blocking import BlockingClient
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rmqadmin.cli.call import Call
 from rmqadmin.core.access.enforcement import without_effect
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, Step, carry_out, plan_each, rows_of, take, targets_done, warn
 from rmqclient.addresses import split_address
 from rmqproto.errors import NotFoundError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str]) -> Changes:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqadmin.cli.options.common_options import SERVER_OPTIONS, CommonOptions
+from rmqadmin.core.admin_client import AdminClient
 
 if TYPE_CHECKING:
     from rmqadmin.core.contexts.settings import EffectiveSettings
-    from rmqclient.admin import AdminClient
     from rmqclient.blocking import BlockingClient
 
 _FILES = ("tls_ca", "tls_cert", "tls_key")

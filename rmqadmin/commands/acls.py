@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -38,14 +38,12 @@ from rmqadmin.core.access.acls import (
 )
 from rmqadmin.core.access.foretold import AskedAction, ForetoldAccess, access_question, foretell
 from rmqadmin.core.access.users import username_of
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import REPLACE, Changes, Step, all_keep, plan_each
 from rmqproto.access.resources import PolicyDecision
 from rmqproto.bodies.acl import AclInfo
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def acl_ls(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ from rmqadmin.cli.options.health_options import (
 from rmqadmin.cli.options.replay_options import Ledger
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.health.broker_checks import broker_findings, disk_limits, disk_percents
@@ -55,10 +56,6 @@ from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import dlq_topic, retry_topic
 from rmqproto.times import time_range
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 QUEUES_DATED_MAX = 8
 DEFAULT = ("5m", "30m")

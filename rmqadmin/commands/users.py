@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from getpass import getpass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -36,15 +36,12 @@ from rmqadmin.core.access.users import (
     plan_user,
     user_away,
 )
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, Step, action, all_keep, plan_each
 from rmqproto.access.users import UserStatus, UserType
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 _HINT = "--password-stdin reads it from standard input; on a terminal, without either, it is asked for."
 

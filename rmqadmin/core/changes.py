@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.contexts.permission import ChangeRefusedError
 from rmqadmin.core.results import FoundRows, Notice, Row, doc
 from rmqadmin.core.targets import ask_each
@@ -27,10 +28,6 @@ from rmqproto.errors import (
     RocketMQError,
     UsageError,
 )
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 _UNTOLD = (NotConnectedError, NotFoundError, UsageError, ChangeRefusedError)
 """Errors after which nothing was sent."""

@@ -6,16 +6,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
 from rmqclient.addresses import split_address
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 T = TypeVar("T")
 A = TypeVar("A")

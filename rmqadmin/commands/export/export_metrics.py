@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ClusterName, ExportFolder
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import read_clients
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.servers.broker_state import Replica
@@ -19,10 +20,6 @@ from rmqproto.codes import VERSION, version_name
 from rmqproto.errors import RocketMQError
 from rmqproto.ha import MASTER_ID
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 _CPU_KEY = "clientCallbackExecutorThreads"
 """The setting that mqadmin uses as the number of processors."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.core import targets
 from rmqadmin.core.access.enforcement import without_effect
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import carry_out, warn
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.manifests.brokers import ManifestBroker, brokers_of
@@ -39,9 +40,6 @@ from rmqadmin.core.manifests.plan import (
 from rmqadmin.core.manifests.way_back import carry_out_undoable
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.errors import RocketMQError, UsageError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def exported_entries(

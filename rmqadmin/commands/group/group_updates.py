@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -24,6 +24,7 @@ from rmqadmin.cli.options.command_options import (
 )
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, Step, all_keep, differences, plan_each
 from rmqadmin.core.config_lists import GROUPS, plan_list, read_entries
 from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_topics_of_group, letters_lost, plan_group
@@ -35,9 +36,6 @@ from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def _flag(*names: str, help: str) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_status import ask_clients
 from rmqadmin.core.groups.consumption import read_clients, read_offsets
@@ -20,9 +21,6 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX, is_system_group
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 _PREFIX = "[MONITOR] "
 _ROUND = "========================================="

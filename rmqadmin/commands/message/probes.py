@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 import typer
@@ -16,6 +16,7 @@ from rmqadmin.cli.options.command_options import A_BROKER_NAME, BrokerName, Prob
 from rmqadmin.cli.options.message_options import MessageKeys, MessageTag
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.bodies_in import FILE_MARK, STANDARD_INPUT, whole
 from rmqadmin.core.messages.sending import (
     COUNT,
@@ -41,10 +42,6 @@ from rmqclient.message import Message, SendResult
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 TRACE_GROUP = "_INNER_TRACE_PRODUCER"
 

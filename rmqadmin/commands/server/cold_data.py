@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -13,6 +13,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import LONG, BrokerAddr, ClusterName, ConsumerGroup, EveryReplicaToo
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, Changes, Step, action, differences, plan_each
 from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
@@ -20,10 +21,6 @@ from rmqadmin.core.servers.server_configs import replica_headings
 from rmqproto.bodies.master import ColdDataFlow
 from rmqproto.times import mqadmin_time
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 _FIELD = "limit_bytes"
 

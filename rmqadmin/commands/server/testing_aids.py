@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -12,6 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import REPLACE, Changes, FieldChange, Step, carry_out
 from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
 from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
@@ -21,10 +22,6 @@ from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.fault_rules import parse_rule
 from rmqproto.names import is_system_group
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 T = TypeVar("T")
 

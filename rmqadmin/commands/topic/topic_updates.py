@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 import typer
@@ -27,6 +27,7 @@ from rmqadmin.cli.options.command_options import (
 )
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, ChangeRow, Changes, FieldChange, Step, plan_each
 from rmqadmin.core.config_lists import TOPICS, plan_list, read_entries
 from rmqadmin.core.results import ResultOf, Row, doc
@@ -51,9 +52,6 @@ from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def topic_create(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, REPLACE, FieldChange, Step, action
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import ResultOf, Row, doc
@@ -15,10 +16,6 @@ from rmqproto.access.resources import Action, PolicyDecision, PolicyType, Resour
 from rmqproto.access.users import SUBJECT_PREFIX
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
 from rmqproto.errors import NotFoundError, UsageError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 EACH = (Action.PUB, Action.SUB, Action.CREATE, Action.UPDATE, Action.DELETE, Action.GET, Action.LIST)
 """What ``All`` stands for."""

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rmqclient.admin import AdminClient
 
 SWITCH_ON = "authenticationEnabled=true and authorizationEnabled=true in its settings and a restart (docs/security.md)"
 

@@ -6,22 +6,20 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
 from rmqadmin.core.access.acls import entry_text
 from rmqadmin.core.access.enforcement import switches
 from rmqadmin.core.access.users import username_of
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.results import FoundRows, Row, doc
 from rmqadmin.core.terminal_text import wrapped_lines
 from rmqproto.access.policies import Acl, PolicyEntry
 from rmqproto.access.resources import Action, Resource, ResourcePattern, ResourceType, group_resource, topic_resource
 from rmqproto.access.users import SUBJECT_PREFIX, User, barred, judge
 from rmqproto.errors import UsageError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 ANY_ADDRESS = "0.0.0.0"
 """Used where no entry depends on the address."""

@@ -6,8 +6,9 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.contexts.context import Context, setting_text
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.defaults import addresses_of
@@ -15,9 +16,6 @@ from rmqadmin.core.contexts.settings import KINDS, EffectiveSettings, SettingKin
 from rmqadmin.core.results import FoundRows, Row, doc
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class ContextRow(Row, frozen=True):

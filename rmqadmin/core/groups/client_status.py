@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.consumption import GroupClients, Subscription
 from rmqadmin.core.groups.queue_owners import expressions_of, unequal_clients
@@ -20,9 +21,6 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import CONSUME_TYPE, ConsumerRunningInfo
 from rmqproto.codes import version_name
 from rmqproto.errors import NotFoundError, RocketMQError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class ClientAnswer(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerConnection, SubscriptionData
@@ -27,7 +28,6 @@ from rmqproto.names import RETRY_PREFIX, retry_topic
 from rmqproto.queue_mapping import MappingError
 
 if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
     from rmqproto.bodies.routes import TopicRoute
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import (
     GroupClients,
     GroupOffsets,
@@ -25,9 +26,6 @@ from rmqproto.bodies.statistics import lag_of
 from rmqproto.codes import version_name
 from rmqproto.errors import RocketMQError
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class GroupTopicRow(Row, frozen=True):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, Step, WayBack, action, differences, foretell_refusal, plan_each
 from rmqadmin.core.config_lists import GROUPS, entry_back, entry_of
 from rmqadmin.core.groups.group_config import group_fields
@@ -18,9 +19,6 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RocketMQError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, group_problem, retry_topic
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def new_group(group: str) -> SubscriptionGroupConfig:

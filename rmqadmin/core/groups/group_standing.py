@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, read_told_clients, read_told_offsets
 from rmqadmin.core.groups.lag_trend import Idle, LagTrend, first_waiting_ms, lost_count, stuck_queues, trend_of
@@ -27,10 +27,6 @@ from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 _BROADCASTING = "BROADCASTING"
 

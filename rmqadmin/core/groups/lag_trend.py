@@ -5,19 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.units import duration
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import RocketMQError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 SAMPLE_DEFAULT_S = 6.0
 """Longer than the time between two commits of a client."""

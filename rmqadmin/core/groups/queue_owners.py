@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import GroupClients
 from rmqadmin.core.groups.running_info import Pace, pace_of
 from rmqproto.bodies.base import MessageQueue
@@ -23,9 +23,6 @@ from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_READ
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 BROADCASTING = "BROADCASTING"
 

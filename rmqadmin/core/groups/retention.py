@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 _NEAR_PART = 10
 """If less than one part in this many of the retention time is left, the user is told."""

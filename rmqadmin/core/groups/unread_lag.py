@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.topics.stored_queues import UnreadQueue, unread_queues
 from rmqadmin.core.topics.topic_config import read_topic
 from rmqproto.bodies.base import MessageQueue
@@ -16,9 +16,6 @@ from rmqproto.bodies.routes import BrokerData, TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset, unread_offset
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 _ONE_BY_ONE_MAX = 8
 """For more groups all topics of a broker are read at once."""

@@ -5,19 +5,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind, names_told
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.errors import RocketMQError
 from rmqproto.hosts import is_loopback
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 _VERSION = "brokerVersionDesc"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.health.broker_checks import broker_findings, gone_finding
 from rmqadmin.core.health.cluster_checks import (
@@ -36,10 +37,6 @@ from rmqadmin.core.servers.ha_reading import read_ha
 from rmqadmin.core.servers.ha_sets import HaFacts
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 MISSED_FOR_MS = 24 * 3_600_000
 """How long a broker is missed. Who takes one out on purpose hears of it for a day."""

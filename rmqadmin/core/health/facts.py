@@ -6,12 +6,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.access.enforcement import switches
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
 from rmqadmin.core.servers.broker_state import Replica, ask_replica, displaced_replicas, replicas_of
@@ -25,10 +25,6 @@ from rmqproto.errors import RefusedError, RocketMQError, UsageError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.names import DLQ_PREFIX, is_system_group
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 TOPICS_ASKED_MAX = 200
 """How many topics' routes are asked for, from each name server; and how many topics, of all masters together, for

@@ -4,11 +4,11 @@ nobody consumes or that stand still, a growing lag."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets, units
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
 from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS, LAG_AGE_MS, LagMotion, LagTrend
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
@@ -28,10 +28,6 @@ from rmqproto.names import (
     revive_topic,
 )
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 HOUR_MS = 3_600_000
 

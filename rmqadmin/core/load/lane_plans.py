@@ -6,11 +6,12 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
 from rmqadmin.core.load.load_run import new_run_id
 from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
@@ -22,10 +23,6 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, RequestTimeoutError, UsageError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 AddressedPlace = tuple[str, LoadQueue]
 """A queue with its broker's address."""

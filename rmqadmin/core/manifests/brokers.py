@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import NotFoundError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class ManifestBroker(msgspec.Struct, frozen=True):

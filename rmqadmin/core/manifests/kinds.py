@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from rmqadmin.core.access.acls import acl_step, removed_entries
 from rmqadmin.core.access.users import account_changes
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import FieldChange, Step, WayBack, action, differences
 from rmqadmin.core.config_lists import (
     GROUPS,
@@ -31,9 +32,6 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
 from rmqproto.names import group_problem, topic_problem
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 T = TypeVar("T")
 C = TypeVar("C", TopicConfig, SubscriptionGroupConfig)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import NOT_PLANNED, ChangeRow, FieldChange, Step, not_planned
 from rmqadmin.core.manifests.brokers import ManifestBroker
 from rmqadmin.core.manifests.kinds import KINDS, TOPIC_KIND, ObjectKind
@@ -21,9 +22,6 @@ from rmqadmin.core.results import FoundRows, Row, doc
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.topics.topic_changes import delete_in_namesrvs
 from rmqproto.errors import RocketMQError, UsageError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class ObjectStep(msgspec.Struct, frozen=True):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
@@ -23,9 +24,6 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError, RocketMQError
 from rmqproto.message import recall_handle
 from rmqproto.names import TIMER_TOPIC, is_system_topic
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 _QUEUE_PLACE = re.compile(r"([%|a-zA-Z0-9_-]+)@(?:([^@:]+):)?([0-9]{1,9}):([0-9]{1,18})")
 _LOG_PLACE = re.compile(r"(.+)@([0-9]{1,18})")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.own_files import state_dir
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, StorageError, UsageError
@@ -17,7 +18,6 @@ from rmqproto.times import TimeRange
 
 if TYPE_CHECKING:
     from rmqadmin.core.messages.lookup import FoundMessage
-    from rmqclient.admin import AdminClient
 
 
 Place = tuple[MessageQueue, int]

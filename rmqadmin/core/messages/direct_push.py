@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.mqadmin_text import java_bool, java_text
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.bodies.statistics import ConsumeDirectlyResult
 from rmqproto.errors import UsageError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class PushedRow(Row, frozen=True):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqproto.bodies.groups import CONSUME_ACTIVELY
@@ -26,9 +26,6 @@ from rmqproto.message import properties as props
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import StoredMessage
 from rmqproto.times import TimeRange, iso_local
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 UNIQUE_KEY_COUNT = 32
 """The most messages asked for under one unique key, which resends and retries share."""

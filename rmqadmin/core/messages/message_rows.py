@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.mqadmin_text import java_text, properties_text
@@ -18,9 +19,6 @@ from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.message.record import host_text
 from rmqproto.message.sys_flag import COMPRESSED, compression_of
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class StoredMessageRow(Row, frozen=True):

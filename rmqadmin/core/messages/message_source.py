@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import unpacked
 from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull, pulls
@@ -21,9 +22,6 @@ from rmqproto.errors import ProtocolError
 from rmqproto.filters.message_conditions import TakesMessage
 from rmqproto.filters.message_filter import AcceptsProperties
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class SieveRow(Row, frozen=True):

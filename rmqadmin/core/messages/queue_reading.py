@@ -7,10 +7,10 @@ again here. A batch without a match does not end the reading.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.results import Notice
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
@@ -27,9 +27,6 @@ from rmqproto.message import properties as props
 from rmqproto.names import TOOLS_CONSUMER_GROUP
 from rmqproto.perm import PERM_READ
 from rmqproto.times import TimeRange
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 READ_COUNT_DEFAULT = 10_000
 """The default number of messages that one call shows, because they are held in memory."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, unpacked
 from rmqadmin.core.messages.message_source import MessageSource
@@ -16,9 +16,6 @@ from rmqadmin.core.results import Notice, ResultOf
 from rmqclient.pull import PullStatus
 from rmqproto.filters.message_filter import AcceptsProperties
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class BodyView(msgspec.Struct, frozen=True):

@@ -7,10 +7,9 @@ application has put that into a property.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqproto.codes import ResponseCode
@@ -19,9 +18,6 @@ from rmqproto.message import properties as props
 from rmqproto.message.failures import told_causes
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, dlq_topic, group_in_topic, retry_topic
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class StoredCopy(msgspec.Struct, frozen=True):

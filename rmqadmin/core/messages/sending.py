@@ -6,11 +6,12 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
 from rmqadmin.core.names import near_name
 from rmqadmin.core.results import Notice, ResultOf, Row, doc, first_if_all
@@ -19,9 +20,6 @@ from rmqclient.message import Message, SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class SentRow(Row, frozen=True):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqproto import trace
@@ -14,9 +14,6 @@ from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.message.record import host_text
 from rmqproto.trace import TraceRecord
 from rmqproto.trace_steps import FoundTrace
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 TRACE_COUNT = 64
 """How many trace messages are read for one message, as in mqadmin."""

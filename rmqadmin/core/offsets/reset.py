@@ -8,20 +8,17 @@ online, the offsets are simply written. Each queue is read back afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import may_have_acted
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError, UsageError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 BEGIN, END = "begin", "end"
 _END_MS = -1

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import settle_undo_file
 from rmqadmin.core.groups.group_standing import QUEUES_DATED_MAX
 from rmqadmin.core.groups.lag_trend import first_waiting_ms
@@ -28,9 +29,6 @@ from rmqproto.bodies.statistics import ConsumeOffset, lag_between
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.times import parse_time, understood
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 _COLUMN = 40
 _EPOCH_MS_DIGITS = 13

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.results import TIME, ResultColumn, Row, doc
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.errors import RocketMQError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 _UNITS = {
     "_ms": re.compile(r"(Mills|Ms|TimeMax|Latency999?)$"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqadmin.core.user_files import write_file
 from rmqproto.bodies.groups import SubscriptionGroups
@@ -14,9 +15,6 @@ from rmqproto.bodies.statistics import BrokerStatsData
 from rmqproto.errors import RefusedError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
 from rmqproto.perm import PERM_MAX
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def user_topics(admin: AdminClient, addr: str, *, with_special: bool = False) -> TopicConfigs:

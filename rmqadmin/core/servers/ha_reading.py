@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.servers.ha_sets import (
     AskedController,
     AskedControllers,
@@ -19,9 +19,6 @@ from rmqadmin.core.servers.ha_sets import (
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.errors import RocketMQError
 from rmqproto.ha import MASTER_ID
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def read_ha(

@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import ipaddress
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.names import did_you_mean
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
 from rmqproto.hosts import BROKER_PORT, with_port
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def broker_addr_of(admin: AdminClient, text: str) -> str:

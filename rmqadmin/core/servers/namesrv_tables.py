@@ -5,16 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import FieldChange, FreeTextChange, Step, Taken, take
 from rmqadmin.core.results import FoundRows, Row, doc, some_failed
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def read_value(admin: AdminClient, namespace: str, key: str) -> str | None:

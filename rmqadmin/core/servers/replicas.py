@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqclient.addresses import parse_addresses
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ConnectError, NotFoundError, RequestTimeoutError, RocketMQError
 from rmqproto.headers.controller import ControllerMetaAnswer
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def named_brokers(admin: AdminClient, broker_name: str | None, cluster_name: str | None) -> list[BrokerData]:

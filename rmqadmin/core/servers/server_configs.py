@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import FieldChange, Step
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.results import ResultOf, Row, doc
 from rmqadmin.core.topics.perms import perm_of_letters
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.ha import MASTER_ID
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 _KEY_WIDTH = 50
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import answering, read_clients, read_offsets
 from rmqadmin.core.groups.unread_lag import UnreadLags
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
@@ -21,9 +22,6 @@ from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import RocketMQError
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class QueueRow(Row, frozen=True):

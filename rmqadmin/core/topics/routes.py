@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicRoute
@@ -14,9 +14,6 @@ from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.java.whole_numbers import whole_number
 from rmqproto.names import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX
 from rmqproto.perm import PERM_READ, PERM_WRITE
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def topic_brokers(admin: AdminClient, topic: str, cluster: str | None) -> list[BrokerData]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import ChangeRow, FieldChange, action, differences
 from rmqadmin.core.known_fields import check_nested
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
@@ -34,7 +35,6 @@ from rmqproto.wire import fastjson
 
 if TYPE_CHECKING:
     from rmqadmin.core.servers.broker_answers import Answers
-    from rmqclient.admin import AdminClient
 
 BLOCK_COUNT = 10_000
 """The logical offsets of a moved queue begin at a multiple of this, so that messages still being written before the

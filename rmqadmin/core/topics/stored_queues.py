@@ -4,11 +4,11 @@ a broker; what lies in the others reaches nobody, and counts in no lag, until th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.units import count
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import QueueData, TopicConfig, TopicRoute
@@ -16,9 +16,6 @@ from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import RocketMQError
 from rmqproto.perm import PERM_READ
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 _TOLD_MAX = 8
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Step, WayBack, action, all_keep, differences, foretell_refusal, plan_each
 from rmqadmin.core.config_lists import TOPICS, entry_back, entry_of
 from rmqadmin.core.servers.namesrv_tables import put_steps, read_value
@@ -24,10 +25,6 @@ from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
 from rmqproto.names import ORDER_TOPIC_NAMESPACE, topic_problem
 from rmqproto.wording import counted
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 _TOLD_MAX = 8
 

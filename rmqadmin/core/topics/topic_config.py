@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import FieldChange, Step, WayBack
 from rmqadmin.core.mqadmin_text import java_bool, java_map
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.perm import perm_text
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def plan_perm(admin: AdminClient, addr: str, topic: str, perm: int) -> tuple[Step, TopicConfig]:

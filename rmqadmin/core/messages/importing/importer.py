@@ -13,8 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message, queues_for
 from rmqadmin.core.messages.importing import progress_file
 from rmqadmin.core.messages.importing.progress_file import ImportProgress, QueueEnd, note_finished
@@ -35,9 +35,6 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.wire.command import Command
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 IMPORT_GROUP = "TOOLS_PRODUCER"
 SAVE_INTERVAL_S = 1.0

@@ -6,19 +6,15 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.importing.send_lanes import RefusedRow
 from rmqadmin.core.own_files import state_dir, write_private
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, StorageError
 from rmqproto.message import properties as props
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 KIND = "rmqadmin msg import"
 VERSION = 1

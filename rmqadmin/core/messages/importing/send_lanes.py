@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, problem_with, queues_for, was_stored
 from rmqadmin.core.results import Row, doc
 from rmqadmin.core.topics.routes import writable_queues
@@ -27,7 +28,6 @@ from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
 
 if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
     from rmqreplay.sending.pipeline import Pipeline
 
 
