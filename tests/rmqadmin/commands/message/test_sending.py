@@ -390,7 +390,7 @@ def test_no_other_code_reads_standard_input() -> None:
     assert {
         path.name for path in (ROOT / "rmqadmin").rglob("*.py") if reads.search(path.read_text())
     } == {
-        "bodies_in.py", "documents.py", "msg_import.py", "passwords.py",
+        "bodies_in.py", "manifest.py", "msg_import.py", "users.py",
         "diagnostics.py",  # the answer to a question
         "worker.py",  # of a load, from its parent
     }  # fmt: skip
