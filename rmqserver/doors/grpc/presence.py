@@ -32,6 +32,7 @@ from rmqserver.broker.errors import TooManyClients
 from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, check_filter, check_group, check_topic
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, GrpcStatus
 from rmqserver.doors.grpc.messages import CLASSES, ENUMS, value
+from rmqserver.doors.grpc.security import PRODUCER
 from rmqserver.doors.grpc.send_calls import transaction_id
 from rmqserver.doors.grpc.stored import put_message, set_ms
 
@@ -328,7 +329,7 @@ class GrpcPeers:
     def heartbeat(self, call: GrpcCall, request: Any) -> None:
         client = self.known(call)
         client.seen_s = time.monotonic()
-        if client.settings.WhichOneof("pub_sub") == "subscription":
+        if client.settings.WhichOneof("pub_sub") == "subscription" and request.client_type != PRODUCER:
             check_group(request.group.name)
             if self._groups.find(request.group.name) is None:
                 raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, f"group not found: {request.group.name}")

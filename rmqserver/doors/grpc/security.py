@@ -7,9 +7,10 @@ import hmac
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rmqproto.access.resources import Action, Resource, group_resource, topic_resource
+from rmqproto.access.resources import Action, Resource, ResourceType, group_resource
 from rmqproto.access.users import User, barred, judge
 from rmqserver.doors.grpc.codes import CallRefused, Code
+from rmqserver.doors.grpc.messages import value
 
 if TYPE_CHECKING:
     from rmqserver.auth.auth_settings import AuthSettings
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rmqserver.doors.grpc.link import GrpcCall
 
 _CREDENTIAL, _SIGNATURE = "Credential", "Signature"
+PRODUCER = value("ClientType", "PRODUCER")
 _ANY_USE = (Action.PUB, Action.SUB, Action.GET)
 
 Need = tuple[Resource, tuple[Action, ...]]
@@ -70,27 +72,33 @@ def _refused(text: str) -> CallRefused:
 def _needs(name: str, request: Any) -> Iterator[Need]:
     """What a call needs, in the order of judging."""
     if name == "QueryRoute":
-        yield topic_resource(request.topic.name), _ANY_USE
+        yield _topic(request.topic.name), _ANY_USE
     elif name == "SendMessage":
         for topic in dict.fromkeys(message.topic.name for message in request.messages):
-            yield topic_resource(topic), (Action.PUB,)
+            yield _topic(topic), (Action.PUB,)
     elif name in ("EndTransaction", "RecallMessage"):
-        yield topic_resource(request.topic.name), (Action.PUB,)
+        yield _topic(request.topic.name), (Action.PUB,)
     elif name == "Telemetry":
         yield from _of_settings(request.settings)
     elif name in ("Heartbeat", "NotifyClientTermination"):
-        if request.group.name:
+        takes_part = name != "Heartbeat" or request.client_type != PRODUCER
+        if takes_part and request.group.name:
             yield group_resource(request.group.name), (Action.SUB,)
     else:
         topic = request.message_queue.topic if name == "ReceiveMessage" else request.topic
         yield group_resource(request.group.name), (Action.SUB,)
-        yield topic_resource(topic.name), (Action.SUB,)
+        yield _topic(topic.name), (Action.SUB,)
+
+
+def _topic(name: str) -> Resource:
+    """By its own name, also a retry topic: as a proxy judges, unlike a broker."""
+    return Resource(ResourceType.TOPIC, name)
 
 
 def _of_settings(settings: Any) -> Iterator[Need]:
     for topic in settings.publishing.topics:
-        yield topic_resource(topic.name), (Action.PUB,)
+        yield _topic(topic.name), (Action.PUB,)
     if settings.WhichOneof("pub_sub") == "subscription":
         yield group_resource(settings.subscription.group.name), (Action.SUB,)
         for entry in settings.subscription.subscriptions:
-            yield topic_resource(entry.topic.name), (Action.SUB,)
+            yield _topic(entry.topic.name), (Action.SUB,)

@@ -12,6 +12,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.wire.credentials import Credentials
 from rmqserver.doors.grpc.codes import Code
+from rmqserver.doors.grpc.messages import value
 from tests.rmqserver.doors.grpc.calls import consumer_settings, producer_settings, receive_request, send, tell_settings
 from tests.support import servers
 from tests.support.grpc_client import GrpcClient
@@ -102,7 +103,14 @@ def test_policies_say_who_sends_and_who_receives(connect: Callable[..., GrpcClie
     for call in ("AckMessage", "ChangeInvisibleDuration", "ForwardMessageToDeadLetterQueue", "QueryAssignment"):
         assert client.call(call, {"group": {"name": "G"}, "topic": {"name": "T"}}).status.message == words
     assert client.call("SyncLiteSubscription", {"group": {"name": "G"}}).status.message == words
-    assert "no permission" in send(client, "Other", b"x").status.message
+    for topic in ("Other", "%RETRY%G"):  # a retry topic is judged by its own name, not its group's
+        assert f"no permission to access Topic:{topic} " in send(client, topic, b"x").status.message
+    tell_settings(client, producer_settings("T"))
+    beats = [
+        {"group": {"name": "G"}, "client_type": value("ClientType", each)} for each in ("PRODUCER", "PUSH_CONSUMER")
+    ]
+    told = [client.call("Heartbeat", beat).status.code for beat in beats]
+    assert told == [Code.OK, Code.UNAUTHORIZED], "a producer is in no group"
 
 
 def test_a_source_is_where_the_connection_comes_from(guarded: Server) -> None:
