@@ -5,9 +5,7 @@ from __future__ import annotations
 from rmqproto.names import TIMER_TOPIC
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
-from rmqserver.store.checks.found_files import FILES_OPEN_MAX, FoundFiles
 from rmqserver.store.checks.looks.wheel_check import WheelCheck
-from rmqserver.store.disk.segments import FileCache
 
 MENDED = "brings wheel and timer log together again"
 LEFT = "leaves it"
@@ -17,7 +15,7 @@ def add_all(checked: CheckedStore, wheel: WheelCheck, now_ms: int) -> None:
     topic = checked.queues.topics.get(TIMER_TOPIC)
     queue = topic.checked.get(0) if topic is not None else None
     queue_end = queue.end_offset if queue is not None else 0
-    faults = list(wheel.faults(checked.found.disk, checked.log, queue_end, now_ms))
+    faults = list(wheel.faults(checked.found.disk, queue_end, now_ms))
     left = _left_by_a_start(checked, wheel, queue_end, now_ms) if faults else None
     for fault in faults:
         is_mended = left is not None and fault.kind not in left
@@ -26,7 +24,7 @@ def add_all(checked: CheckedStore, wheel: WheelCheck, now_ms: int) -> None:
         is_light = is_mended or fault.is_doubt
         checked.add(
             Severity.NOTE if is_usual else Severity.WARNING if is_light else Severity.ERROR, fault.kind, fault.what,
-            fault.path, fault.at, log_offset=fault.log_offset, topic=TIMER_TOPIC,
+            fault.path, log_offset=fault.log_offset, topic=TIMER_TOPIC,
             lost_messages=0 if is_mended else fault.lost_messages, end_ms=fault.due_ms,
             ours=checked.ours.refused(becomes), apache=checked.apache.refused(becomes),
         )  # fmt: skip
@@ -36,7 +34,4 @@ def _left_by_a_start(checked: CheckedStore, wheel: WheelCheck, queue_end: int, n
     """The kinds of faults that remain after a start of our broker; None if it refuses."""
     if checked.dry.refusal is not None:
         return None
-    disk = checked.dry.disk
-    cache = FileCache(disk, FILES_OPEN_MAX, read_only=True)
-    log = FoundFiles(checked.log.directory, checked.log.file_size_bytes, disk, cache)
-    return {fault.kind for fault in wheel.faults(disk, log, queue_end, now_ms)}
+    return {fault.kind for fault in wheel.faults(checked.dry.disk, queue_end, now_ms)}

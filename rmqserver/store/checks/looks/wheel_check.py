@@ -1,15 +1,13 @@
-"""Checks timers: whether each slot of the wheel that is still to come leads to its units in the timer log, and each
-unit to its message. Past slots are not checked, because no broker reads them."""
+"""Checks timers: whether the slots of the wheel that are still to come lead, by way of the timer log, to the messages
+that wait. Past slots are not checked, because no broker reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.java.java_hash import java_hash
+from rmqproto.errors import StorageError
 from rmqproto.message import properties as props
-from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TIMER_TOPIC
 from rmqserver.store.checks.findings.finding import FindingKind
 from rmqserver.store.checks.found_files import FILES_OPEN_MAX, FoundFiles
@@ -19,15 +17,9 @@ from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.timers.log import TimerLog, Unit
-from rmqserver.store.timers.timer_check import (
-    NOTE_AT,
-    TIMER_CHECK_FIELDS_BYTES,
-    TIMER_CHECK_SIZE_BYTES,
-    DeliveryNote,
-    TimerCheckpoint,
-)
+from rmqserver.store.timers.timer_check import NOTE_AT, TIMER_CHECK_SIZE_BYTES, DeliveryNote, TimerCheckpoint
 from rmqserver.store.timers.timer_store import LATEST_SLOTS_KEPT
-from rmqserver.store.timers.wheel import NOTHING, SLOT, Slot, TimerWheel
+from rmqserver.store.timers.wheel import NOTHING, Slot, TimerWheel
 
 _AHEAD_MAX_MS = 60_000
 _BEHIND_MAX_MS = 3_600_000
@@ -41,7 +33,6 @@ class TimerFault(NamedTuple):
     kind: FindingKind
     what: str
     path: str
-    at: int | None = None
     log_offset: int | None = None
     lost_messages: int = 0
     due_ms: int | None = None
@@ -52,7 +43,7 @@ class WaitingMessage(NamedTuple):
     """A message of the timer topic; ``out_ms`` is when it is due."""
 
     queue_offset: int
-    log_offset: int
+    size_bytes: int
     out_ms: int
 
 
@@ -62,156 +53,101 @@ class WheelCheck:
     def __init__(self, found: Survey):
         self._found = found
         self._since_ms = TimerCheckpoint.read(found.disk, found.timer_paths.check).read_time_ms
-        self._messages: list[WaitingMessage] = []
+        self._messages: dict[int, WaitingMessage] = {}
+        """By log offset."""
 
     def take(self, records: Sequence[FoundRecord]) -> None:
         for record in records:
             if record.topic == TIMER_TOPIC:
                 text = props.find_bytes(record.properties, b"TIMER_OUT_MS\x01")
                 if text.isdigit() and int(text) >= self._since_ms:
-                    self._messages.append(WaitingMessage(record.queue_offset, record.log_offset, int(text)))
+                    message = WaitingMessage(record.queue_offset, record.size_bytes, int(text))
+                    self._messages[record.log_offset] = message
 
-    def faults(self, disk: Disk, log: FoundFiles, queue_end: int, now_ms: int) -> Iterator[TimerFault]:
-        """The faults of the checkpoint, and the first difference of the wheel and its log, on that disk, which holds
-        the store or what a start leaves of it. ``log`` is the commit log, ``queue_end`` the end of the timer topic's
-        queue. Writes nothing."""
-        look = _Look(self._found, disk, log, self._messages, now_ms)
-        yield from look.at_checkpoint(queue_end)
-        if (difference := next(look.differences(), None)) is not None:
+    def faults(self, disk: Disk, queue_end: int, now_ms: int) -> Iterator[TimerFault]:
+        """The faults of the checkpoint, and the first difference between the wheel and the messages, on that disk,
+        which holds the store or what a start leaves of it. ``queue_end`` is the end of the timer topic's queue. Writes
+        nothing."""
+        saved = TimerCheckpoint.read(disk, self._found.timer_paths.check)
+        yield from self._of_checkpoint(disk, saved, queue_end)
+        if (difference := next(self._differences(disk, saved, now_ms), None)) is not None:
             yield difference
 
-
-class _Look:
-    """One look at the timers of one disk."""
-
-    def __init__(self, found: Survey, disk: Disk, log: FoundFiles, messages: Sequence[WaitingMessage], now_ms: int):
-        self._disk = disk
-        self._log = log
-        self._messages = messages
-        self._precision_ms = precision_ms = found.timer_options.precision_ms
-        self._earliest_kept = now_ms // precision_ms - LATEST_SLOTS_KEPT
-        self._paths = found.timer_paths
-        self._below = found.below
-        self._saved = TimerCheckpoint.read(disk, self._paths.check)
-        self._since = self._saved.read_time_ms // precision_ms
-        size = found.timer_options.log_file_size_bytes
-        self._files = FoundFiles(self._paths.log, size, disk, FileCache(disk, FILES_OPEN_MAX, read_only=True))
-        self._timer_log = TimerLog(self._paths.log, size, disk, FileCache(disk, 0))
-        self._timer_log.segments = self._files
-        self._reached: set[int] = set()
-        """Timer log positions of the units to which slots lead."""
-
-    def at_checkpoint(self, queue_end: int) -> Iterator[TimerFault]:
-        if not self._disk.is_file(self._paths.check):
+    def _of_checkpoint(self, disk: Disk, saved: TimerCheckpoint, queue_end: int) -> Iterator[TimerFault]:
+        path = self._found.timer_paths.check
+        data = disk.read_bytes(path) if disk.is_file(path) else None
+        if data is None:
             return
-        saved, size = self._saved, self._disk.file_size(self._paths.check)
-        data = self._disk.read_bytes(self._paths.check)
         # A slave saves its master's progress; the master saved that some time ago, and may have come further.
         is_of_a_slave = not saved.log_position and not saved.queue_offset
         taken_in = 0 if is_of_a_slave else max(saved.queue_offset, saved.master_queue_offset)
-        note = data[NOTE_AT:]
-        if size != TIMER_CHECK_SIZE_BYTES:
-            yield self._of_checkpoint(f"{size:,} bytes, where it has {TIMER_CHECK_SIZE_BYTES:,}", 0)
-        if taken_in > queue_end:
-            yield self._of_checkpoint(f"timers are taken in up to {taken_in}, the queue ends at {queue_end}", 16)
-        if saved.read_time_ms > saved.version_timestamp_ms + _AHEAD_MAX_MS and not is_of_a_slave:
-            what = f"timers are delivered up to {saved.read_time_ms}, as was known at {saved.version_timestamp_ms}"
-            yield self._of_checkpoint(what, 0)
-        elif self._files.bases and saved.read_time_ms < saved.version_timestamp_ms - _BEHIND_MAX_MS:
-            what = f"timers are delivered only up to {saved.read_time_ms}, as was known at {saved.version_timestamp_ms}"
-            yield self._of_checkpoint(what, 0)._replace(is_doubt=True)
-        if any(data[TIMER_CHECK_FIELDS_BYTES:NOTE_AT]):
-            yield self._of_checkpoint("bytes behind its fields that no broker writes", TIMER_CHECK_FIELDS_BYTES)
-        if any(note) and DeliveryNote.unpack_untrusted(note) is None:
-            yield self._of_checkpoint("its note of deliveries does not have its checksum", NOTE_AT)
+        ahead_ms = 0 if is_of_a_slave else saved.read_time_ms - saved.version_timestamp_ms
+        delivered = f"timers are delivered up to {saved.read_time_ms}, as was known at {saved.version_timestamp_ms}"
+        for is_so, what in (
+            (len(data) != TIMER_CHECK_SIZE_BYTES, f"{len(data):,} bytes, where it has {TIMER_CHECK_SIZE_BYTES:,}"),
+            (taken_in > queue_end, f"timers are taken in up to {taken_in}, the queue ends at {queue_end}"),
+            (ahead_ms > _AHEAD_MAX_MS, delivered),
+            (
+                any(data[NOTE_AT:]) and DeliveryNote.unpack_untrusted(data[NOTE_AT:]) is None,
+                "its note of deliveries does not have its checksum",
+            ),
+        ):
+            if is_so:
+                yield TimerFault(FindingKind.TIMER_CHECK, what, self._found.below(path))
+        if ahead_ms < -_BEHIND_MAX_MS and disk.listdir(self._found.timer_paths.log):
+            yield TimerFault(FindingKind.TIMER_CHECK, delivered, self._found.below(path), is_doubt=True)
 
-    def _of_checkpoint(self, what: str, at: int) -> TimerFault:
-        return TimerFault(FindingKind.TIMER_CHECK, what, self._below(self._paths.check), at)
-
-    def differences(self) -> Iterator[TimerFault]:
-        """The wheel first, then the timer log, then messages."""
-        for odd in self._files.odd:
+    def _differences(self, disk: Disk, saved: TimerCheckpoint, now_ms: int) -> Iterator[TimerFault]:
+        """Of the files first, then of slots, then of messages."""
+        paths, precision_ms = self._found.timer_paths, self._found.timer_options.precision_ms
+        size, since = self._found.timer_options.log_file_size_bytes, saved.read_time_ms // precision_ms
+        log = TimerLog(paths.log, size, disk, FileCache(disk, 0))
+        log.segments = files = FoundFiles(paths.log, size, disk, FileCache(disk, FILES_OPEN_MAX, read_only=True))
+        for odd in files.odd:
             what = "the file before this one is not there" if odd.is_gap else f"{odd.size_bytes:,} bytes, or a stray"
-            yield self._differs(what, f"{self._paths.log}/{odd.name}")
-        wheel = TimerWheel(self._paths.wheel, OverlayDisk(self._disk), self._precision_ms)
+            yield self._differs(what, f"{paths.log}/{odd.name}")
+        wheel = TimerWheel(paths.wheel, OverlayDisk(disk), precision_ms)
         try:
-            wheel.load(self._since)
+            wheel.load(since)
         except StorageError as error:
-            yield self._differs(str(error), self._paths.wheel, 0)
+            yield self._differs(str(error), paths.wheel)
             return
-        for slot in wheel.slots_since(self._since):
-            if problem := self._problem_of(slot):
-                at, due_ms = slot.time % wheel.slot_count * SLOT.size, slot.time * self._precision_ms
-                is_late = slot.message_count > 0 and slot.time < self._earliest_kept
-                lost_messages = slot.message_count if is_late else 0
-                yield self._differs(problem, wheel.path, at, lost_messages=lost_messages, due_ms=due_ms)
-        yield from self._of_units()
+        reached: set[int] = set()
+        for slot in wheel.slots_since(since):
+            units, due_ms = list(log.chain(slot.last_position)), slot.time * precision_ms
+            reached.update(unit.log_offset for unit in units)
+            if slot.message_count > 0 and slot.time < now_ms // precision_ms - LATEST_SLOTS_KEPT:
+                what = f"{slot.message_count} timers of a time that the wheel no longer reaches: never delivered"
+                yield self._differs(what, wheel.path, lost_messages=slot.message_count, due_ms=due_ms)
+            elif not self._is_right(slot, units, precision_ms):
+                what = f"a slot of {slot.message_count} messages does not lead to just these in the timer log"
+                yield self._differs(what, wheel.path, due_ms=due_ms)
+        missing = {at: each for at, each in self._messages.items() if each.queue_offset < saved.queue_offset}
+        for unit in log.scan(files.min_offset) if missing.keys() - reached else ():
+            if unit.slot_time_ms // precision_ms < since:  # rolled, and stored again since
+                reached.add(unit.log_offset)
+        for log_offset in sorted(missing.keys() - reached):
+            message = missing[log_offset]
+            what = f"no slot of the wheel leads to the message at queue offset {message.queue_offset}"
+            yield self._differs(what, paths.wheel, log_offset, lost_messages=1, due_ms=message.out_ms)
 
-    def _differs(self, what: str, path: str, at: int | None = None, **more: Any) -> TimerFault:
-        what = f"differs from the log, first here: {what}"
-        return TimerFault(FindingKind.TIMERS_DIFFER, what, self._below(path), at, **more)
-
-    def _problem_of(self, slot: Slot) -> str:
-        """What is wrong with a slot or its units; empty if nothing is."""
-        if slot.message_count > 0 and slot.time < self._earliest_kept:
-            return f"{slot.message_count} timers of a time that the wheel no longer reaches: never delivered"
-        units = list(self._timer_log.chain(slot.last_position))
-        self._reached.update(unit.position for unit in units)
+    def _is_right(self, slot: Slot, units: Sequence[Unit], precision_ms: int) -> bool:
+        """Whether the slot's units, newest first, are those of its messages."""
         ends = (units[-1].position, units[0].position) if units else (NOTHING, NOTHING)
         count = sum(-1 if unit.is_delete else 1 for unit in units)
-        is_right = ends == (slot.first_position, slot.last_position) and count == slot.message_count
-        if is_right and all(self._time_of(unit) == slot.time for unit in units):
-            return ""
-        return f"a slot of {slot.message_count} messages leads to {count} of the timer log, or to others"
-
-    def _time_of(self, unit: Unit) -> int:
-        return unit.slot_time_ms // self._precision_ms
-
-    def _of_units(self) -> Iterator[TimerFault]:
-        """Units that are still to come, and messages without a unit."""
-        end = self._files.min_offset
-        known: set[int] = set()
-        is_flushed_to_a_unit = self._saved.log_position <= end
-        for unit in self._timer_log.scan(end):
-            is_flushed_to_a_unit |= self._saved.log_position in (unit.position, unit.position + unit.size_bytes)
-            end = unit.position + unit.size_bytes
-            known.add(unit.log_offset)
-            if self._time_of(unit) < self._since:
-                continue
-            is_reached = unit.position in self._reached
-            if not is_reached or not self._is_of_its_message(unit):
-                base = self._files.base_of(unit.position)
-                yield self._differs(
-                    "this unit is not that of its message" if is_reached else "no slot of the wheel leads to this unit",
-                    self._files.path(base), unit.position - base, log_offset=unit.log_offset,
-                    lost_messages=int(not is_reached), due_ms=unit.slot_time_ms,
-                )  # fmt: skip
-        for message in self._messages:
-            if message.queue_offset < self._saved.queue_offset and message.log_offset not in known:
-                yield self._differs(
-                    f"the message at queue offset {message.queue_offset} has no unit", self._paths.log,
-                    log_offset=message.log_offset, lost_messages=1, due_ms=message.out_ms,
-                )  # fmt: skip
-        if not is_flushed_to_a_unit or self._saved.log_position > end:
-            yield self._of_checkpoint(f"at {self._saved.log_position}, the end of the timer log, no unit begins", 8)
-
-    def _is_of_its_message(self, unit: Unit) -> bool:
-        message = _decoded(self._log.read(unit.log_offset, unit.message_size_bytes), unit.log_offset)
-        if message is None or message.topic != TIMER_TOPIC or message.size_bytes != unit.message_size_bytes:
+        if ends != (slot.first_position, slot.last_position) or count != slot.message_count:
             return False
-        properties = message.properties
-        out_text = properties.get(props.TIMER_OUT_MS, "")
-        is_due = unit.is_roll or not out_text.isdigit() or int(out_text) // self._precision_ms == self._time_of(unit)
-        is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
-        is_counted = unit.topic_hash in (java_hash(properties.get(props.REAL_TOPIC, "")), 0)
-        return is_due and is_counted and unit.is_delete == is_recall
+        for unit in units:
+            message = self._messages.get(unit.log_offset)
+            if message is None or message.size_bytes != unit.message_size_bytes:
+                return False
+            due = unit.slot_time_ms // precision_ms
+            if due != slot.time or (message.out_ms // precision_ms != due and not unit.is_roll):
+                return False
+        return True
 
-
-def _decoded(data: bytes, log_offset: int) -> StoredMessage | None:
-    """The record; None if there is none with readable properties that belongs there."""
-    try:
-        message = decode_record_untrusted(data)
-        _ = message.properties
-    except ProtocolError:
-        return None
-    return message if message.log_offset == log_offset else None
+    def _differs(
+        self, what: str, path: str, log_offset: int | None = None, *, lost_messages: int = 0, due_ms: int | None = None
+    ) -> TimerFault:
+        what, path = f"differs from the log, first here: {what}", self._found.below(path)
+        return TimerFault(FindingKind.TIMERS_DIFFER, what, path, log_offset, lost_messages, due_ms)

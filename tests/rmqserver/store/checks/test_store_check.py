@@ -496,31 +496,28 @@ def test_a_failed_flush_is_told(closed: Path) -> None:
 
 def test_timers(closed: Path) -> None:
     log, check = "timerlog/00000000000000000000", "config/timercheck"
+    wrong, missing = "does not lead to just these in the timer log", "no slot of the wheel leads to the message"
     for act, words, path in (
-        (lambda damaged: damaged.flip(log, 3, 1), "a slot of 2 messages leads to 1", "timerwheel"),
-        (lambda damaged: damaged.flip(log, 52 + 3, 1), "leads to 0 of the timer log", "timerwheel"),
-        (lambda damaged: damaged.flip(log, 52 + 35, 1), "this unit is not that of its message", log),
-        (lambda damaged: damaged.flip(log, 52 + 43, 1), "this unit is not that of its message", log),
-        (lambda damaged: damaged.flip(check, 15, 1), "the end of the timer log, no unit begins", check),
+        (lambda damaged: damaged.flip(log, 3, 1), wrong, "timerwheel"),
+        (lambda damaged: damaged.flip(log, 52 + 35, 1), wrong, "timerwheel"),  # the message's log offset
+        (lambda damaged: damaged.flip(log, 52 + 39, 1), wrong, "timerwheel"),  # its size
+        (lambda damaged: damaged.flip("timerwheel", slot_at(damaged) + 27, 1), "a slot of 3 messages", "timerwheel"),
         (lambda damaged: damaged.flip(check, 23, 8), "timers are taken in up to", check),
-        (lambda damaged: damaged.remove("timerwheel"), "no slot of the wheel leads to this unit", log),
-        (lambda damaged: damaged.remove("timerlog"), "leads to 0 of the timer log", "timerwheel"),
-        (lambda damaged: [damaged.remove(name) for name in ("timerlog", "timerwheel")], "has no unit", "timerlog"),
+        (lambda damaged: damaged.remove("timerwheel"), missing, "timerwheel"),
+        (lambda damaged: damaged.remove("timerlog"), wrong, "timerwheel"),
+        (lambda damaged: [damaged.remove(name) for name in ("timerlog", "timerwheel")], missing, "timerwheel"),
     ):
         damaged = Damaged.of(closed)
         act(damaged)
         assert any(words in each.what and each.path == path for each in damaged.found()), (words, damaged.found())
 
 
-def test_a_slot_that_counts_wrong(closed: Path) -> None:
-    damaged = Damaged.of(closed)
-    file, at = damaged.disk.open(f"{closed}/timerwheel"), 0
+def slot_at(damaged: Damaged) -> int:
+    """Where the first slot is that holds something."""
+    file, at = damaged.disk.open(f"{damaged.root}/timerwheel"), 0
     while not any(file.pread(32, at)):
         at = max(file.next_data(at) // 32 * 32, at + 32)
-    damaged.flip("timerwheel", at + 27, 1)
-    found = one(damaged.found(), FindingKind.TIMERS_DIFFER)
-    assert (found.path, found.at) == ("timerwheel", at)
-    assert "a slot of 3 messages leads to 2" in found.what
+    return at
 
 
 # --- too many --------------------------------------------------------------------------------------------------------
