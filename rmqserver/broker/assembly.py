@@ -59,7 +59,7 @@ from rmqserver.broker.sending.send_back import SendBacks
 from rmqserver.broker.sending.send_checks import TopicCheck
 from rmqserver.broker.sending.targets import Targets, at_once
 from rmqserver.broker.sending.waiting_put import WaitingPut
-from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.stats import BrokerStats
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable

@@ -30,7 +30,7 @@ from rmqserver.config.setting_values import (
     parse_timer_precision_ms,
     shown,
 )
-from rmqserver.limits.rate_gate import NamedRates, parse_rates
+from rmqserver.limits import NamedRates, parse_rates
 from rmqserver.store.options import FlushMode, StoreOptions, bounded_disk_percent
 from rmqserver.store.timers.timer_options import TimerOptions
 

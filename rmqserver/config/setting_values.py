@@ -15,7 +15,7 @@ from rmqproto.hosts import NAMESRV_PORT, is_port, not_a_port, with_port
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.java.whole_numbers import decimal_number
 from rmqserver.config.guards import VALUE_SHOWN_MAX
-from rmqserver.limits.rate_gate import NamedRates, parse_rates
+from rmqserver.limits import NamedRates, parse_rates
 from rmqserver.store.options import FlushMode
 
 MILLISECONDS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

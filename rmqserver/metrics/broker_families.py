@@ -16,7 +16,7 @@ from rmqproto.codes import version_name
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, TIMER_TOPIC, is_system_group, retry_topic
 from rmqproto.pop import normal_topic
 from rmqserver.broker.clients.clients import Client, Clients
-from rmqserver.broker.stats.stats import BrokerStats, Flow, store_time_ms
+from rmqserver.broker.stats import BrokerStats, Flow, store_time_ms
 from rmqserver.broker.tables.consumer_offsets import SEPARATOR, ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import trio
 
 from rmqserver.command_line import ServerPlan
-from rmqserver.faults.fault_gate import FAULT_CODES, FaultAdmin, FaultGate, NoTestRequests
+from rmqserver.faults import FAULT_CODES, FaultAdmin, FaultGate, NoTestRequests
 from rmqserver.process.broker_host import BrokerHost
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
-from rmqserver.snapshots.store_files import STORE_CODES, StoreAdmin
+from rmqserver.snapshots import STORE_CODES, StoreAdmin
 
 
 class ForTests:

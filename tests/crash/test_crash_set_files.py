@@ -10,7 +10,7 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqserver.broker.controlled.identity import IdentityFiles
-from rmqserver.store.epochs.epoch_list import Epoch, EpochFile, EpochList
+from rmqserver.store.epochs import Epoch, EpochFile, EpochList
 
 from .recording_disk import Loss, RecordingDisk, RecordingFile
 

@@ -12,14 +12,14 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, SubscriptionData
 from rmqproto.bodies.routes import QueueData, TopicConfig, TopicConfigs
 from rmqserver import logs
+from rmqserver.broker import stats
 from rmqserver.broker.clients import clients, locks
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.clients.locks import QueueLocks
 from rmqserver.broker.consuming import holds as hold
 from rmqserver.broker.consuming.holds import Held, Holds
 from rmqserver.broker.errors import NameTooLong, TableFull, TooManyClients
-from rmqserver.broker.stats import stats
-from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.stats import BrokerStats
 from rmqserver.broker.tables import config_table, consumer_offsets, groups
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable

@@ -23,7 +23,7 @@ MODULES = (
     "rmqserver.boot_clock",
     "rmqserver.remoting.outward", "rmqserver.remoting.write_now", "rmqserver.remoting.traffic",
     "rmqserver.store.append.confirmation",
-    "rmqserver.store.epochs.epoch_list",
+    "rmqserver.store.epochs",
     f"{_CONTROLLER}.elections", f"{_CONTROLLER}.in_sync_sets", f"{_CONTROLLER}.live_brokers",
     f"{_CONTROLLER}.replica_ids", f"{_CONTROLLER}.event_log", f"{_CONTROLLER}.decider",
     f"{_CONTROLLER}.handovers",

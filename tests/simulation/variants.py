@@ -113,19 +113,19 @@ def cuts_by_length_alone(product: Product) -> None:
     def parting(epochs: Any, log_end: int, theirs: Any, their_end: int) -> int:
         return min(log_end, their_end)
 
-    product.epoch_list.EpochList.parting = parting
+    product.epochs.EpochList.parting = parting
 
 
 def begins_no_epoch(product: Product) -> None:
     """Messages of a new master are attributed to the epoch before."""
     product.set_state.SetState.opened = lambda state, recovered, log_start: None
-    begin = product.epoch_list.EpochList.begin
+    begin = product.epochs.EpochList.begin
 
     def first_alone(epochs: Any, epoch: int, start_offset: int) -> None:
         if not epochs.entries:
             begin(epochs, epoch, start_offset)
 
-    product.epoch_list.EpochList.begin = first_alone
+    product.epochs.EpochList.begin = first_alone
 
     def opened(state: Any, recovered: Any, log_start: int) -> None:
         if state.sync_set is not None:

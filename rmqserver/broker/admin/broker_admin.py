@@ -18,7 +18,7 @@ from rmqproto.java import java_properties
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqserver.broker.admin.runtime_info import RuntimeInfo
 from rmqserver.broker.errors import TableFull
-from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.stats import BrokerStats
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.keyed_settings import take_settings_untrusted

@@ -15,7 +15,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.own_address import OwnAddress
-from rmqserver.broker.stats.stats import UNKNOWN_MS, BrokerStats, store_time_ms
+from rmqserver.broker.stats import UNKNOWN_MS, BrokerStats, store_time_ms
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable

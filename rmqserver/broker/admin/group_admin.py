@@ -10,7 +10,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.headers.tables import AllGroupsHeader
 from rmqproto.names import group_problem
 from rmqserver.broker.admin.topic_admin import page
-from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.stats import BrokerStats
 from rmqserver.broker.tables.attributes import GROUP_ATTRIBUTES, alter
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable

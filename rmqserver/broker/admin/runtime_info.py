@@ -14,7 +14,7 @@ from rmqproto.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqserver.broker.admin.offset_admin import DelayProgress
 from rmqserver.broker.relays.timer_metrics import TimingCounts
 from rmqserver.broker.replicas.ha_master import HaMaster
-from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.stats import BrokerStats
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.core import NAME as CORE
 from rmqserver.store.message_store import MessageStore

@@ -17,7 +17,7 @@ from rmqproto.errors import ProtocolError
 from rmqproto.headers.tables import AllTopicsHeader, TopicConfigHeader
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqproto.wire.fastjson import ObjectMap, loads_untrusted
-from rmqserver.broker.stats.stats import BrokerStats, store_time_ms
+from rmqserver.broker.stats import BrokerStats, store_time_ms
 from rmqserver.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.topics import TopicTable

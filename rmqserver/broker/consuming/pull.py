@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.consuming.holds import Holds
     from rmqserver.broker.consuming.pull_checks import ReadChecks
     from rmqserver.broker.reads import Reads
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore

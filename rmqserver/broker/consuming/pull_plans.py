@@ -16,7 +16,7 @@ from rmqserver.store.log.commit_log import HOT_BYTES
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pull import PullOutcome
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore

@@ -6,7 +6,7 @@ from __future__ import annotations
 from rmqproto.errors import ProtocolError, StorageError
 from rmqserver.store.disk.disk import Disk, make_directory, storage_error
 from rmqserver.store.disk.whole_files import replace_file
-from rmqserver.store.epochs.epoch_list import APPLIED_PART_COUNT, PART_COUNT, SEPARATOR, identity_parts_untrusted
+from rmqserver.store.epochs import APPLIED_PART_COUNT, PART_COUNT, SEPARATOR, identity_parts_untrusted
 
 TEMPORARY = "-temp"
 

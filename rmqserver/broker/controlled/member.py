@@ -34,7 +34,7 @@ from rmqserver.broker.lost_queues import list_unlisted
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.store.disk.disk import Disk
-from rmqserver.store.epochs.epoch_list import EpochFile
+from rmqserver.store.epochs import EpochFile
 from rmqserver.store.recovery.cut_back import cut_back
 
 if TYPE_CHECKING:

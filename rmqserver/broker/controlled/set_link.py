@@ -21,7 +21,7 @@ from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.traffic import Traffic
 from rmqserver.remoting.write_now import Part
-from rmqserver.store.epochs.epoch_list import ENTRIES_MAX, Epoch, EpochList
+from rmqserver.store.epochs import ENTRIES_MAX, Epoch, EpochList
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)

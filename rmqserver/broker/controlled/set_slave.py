@@ -24,7 +24,7 @@ from rmqserver.broker.replicas.ha_slave import HaSlave, MasterGone
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.traffic import BY_TASK, Traffic
 from rmqserver.store.append.log_copy import LogCopy
-from rmqserver.store.epochs.epoch_list import Epoch, EpochFile, EpochList
+from rmqserver.store.epochs import Epoch, EpochFile, EpochList
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)

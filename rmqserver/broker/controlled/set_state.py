@@ -11,7 +11,7 @@ import trio
 from rmqserver.boot_clock import boot_ms
 from rmqserver.broker.controlled.lease import MasterLease
 from rmqserver.broker.controlled.sync_set import SyncSet
-from rmqserver.store.epochs.epoch_list import EpochFile
+from rmqserver.store.epochs import EpochFile
 from rmqserver.store.recovery.recovery import Recovered
 
 

@@ -17,7 +17,7 @@ from rmqserver.store.options import FlushMode
 from rmqserver.store.running_flags import NOT_WRITEABLE
 
 if TYPE_CHECKING:
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)

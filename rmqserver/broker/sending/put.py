@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rmqproto.message.record import StoredMessage
     from rmqserver.broker.sending.pending import PendingPuts
     from rmqserver.broker.sending.rewrites import Rewrites, Sender
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
     from rmqserver.store.message_store import MessageStore
 

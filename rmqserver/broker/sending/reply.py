@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import Clients
     from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.sending.send_checks import TopicCheck
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
 

@@ -28,7 +28,7 @@ from rmqserver.store.results import MessageRefused
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader
     from rmqserver.broker.own_address import OwnAddress
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.operation import Peer
     from rmqserver.store.message_store import MessageStore

@@ -25,7 +25,7 @@ from rmqserver.store.results import MessageRefused
 if TYPE_CHECKING:
     from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.sending.pending import OnDone
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig

@@ -16,7 +16,7 @@ from rmqserver.operation import Refused
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader
     from rmqserver.broker.sending.send_checks import TopicCheck
-    from rmqserver.broker.stats.stats import BrokerStats, Flow
+    from rmqserver.broker.stats import BrokerStats, Flow
     from rmqserver.config.broker_config import BrokerConfig
 
 TARGETS_CACHED_MAX = 10_000

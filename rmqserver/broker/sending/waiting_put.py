@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqproto.message.message_id import UniqueIds
     from rmqserver.broker.sending.rewrites import TimerSlots
     from rmqserver.broker.sending.targets import Target
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore

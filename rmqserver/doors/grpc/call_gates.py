@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqproto.codes import RequestCode
 from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.doors.grpc.codes import CallRefused, Code
-from rmqserver.limits.in_flight_gate import OVERLOAD
+from rmqserver.limits import OVERLOAD
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.gate import Gate, GatePlace
 

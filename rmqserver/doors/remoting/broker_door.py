@@ -32,8 +32,7 @@ from rmqserver.doors.remoting.sends import SendHandlers
 from rmqserver.doors.remoting.slave_refusals import SlaveRefusals
 from rmqserver.doors.remoting.topics_and_groups import GroupRequests, TopicRequests
 from rmqserver.doors.remoting.transaction_requests import TransactionRequests
-from rmqserver.limits.in_flight_gate import InFlightGate
-from rmqserver.limits.rate_gate import RateGate, has_rates
+from rmqserver.limits import InFlightGate, RateGate, has_rates
 from rmqserver.operation import Refused
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import GatePlace

@@ -6,7 +6,7 @@ import pytest
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import PullHeader
 from rmqproto.headers.sending import SendHeaderV2
-from rmqserver.limits.rate_gate import NamedRates, RateGate, has_rates
+from rmqserver.limits import NamedRates, RateGate, has_rates
 from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqserver.limits.rate_gate import BURST_S, NAMES_MAX, RATE_MAX, Meter, NamedRates, parse_rates
+from rmqserver.limits import BURST_S, NAMES_MAX, RATE_MAX, Meter, NamedRates, parse_rates
 
 
 @pytest.mark.parametrize(

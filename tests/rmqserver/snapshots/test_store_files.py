@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rmqproto.errors import UsageError
-from rmqserver.snapshots.store_files import SNAPSHOTS_MAX, StoreFiles
+from rmqserver.snapshots import SNAPSHOTS_MAX, StoreFiles
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
 from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
-from rmqserver.broker.stats.stats import store_time_ms
+from rmqserver.broker.stats import store_time_ms
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import trio
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
 from rmqserver.broker.consuming.lite.infos import expiration_minutes, is_lite
-from rmqserver.broker.stats.stats import store_time_ms
+from rmqserver.broker.stats import store_time_ms
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.lite.ready import Ready

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
     from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.reads import Reads
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.topics import TopicTable

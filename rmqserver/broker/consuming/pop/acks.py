@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.revive_log import ReviveLog
     from rmqserver.broker.consuming.pop.waiting import Waiting
     from rmqserver.broker.own_address import OwnAddress
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.operation import Peer
     from rmqserver.store.message_store import MessageStore

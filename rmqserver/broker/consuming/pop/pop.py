@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.reads import Reads
     from rmqserver.broker.sending.pending import PendingPuts
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
 
 EARLY_MS = 50
 """A pop that waits is answered this long before its time is up (``PopRequest``)."""

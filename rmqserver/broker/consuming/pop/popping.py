@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
     from rmqserver.broker.consuming.pop.pop_sources import PopSources
     from rmqserver.broker.consuming.pop.revive_log import ReviveLog
-    from rmqserver.broker.stats.stats import BrokerStats
+    from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore

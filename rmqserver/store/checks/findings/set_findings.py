@@ -7,7 +7,7 @@ from rmqproto.errors import ProtocolError
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
 from rmqserver.store.disk.whole_files import BACKUP
-from rmqserver.store.epochs.epoch_list import (
+from rmqserver.store.epochs import (
     APPLIED_PART_COUNT,
     PART_COUNT,
     EpochList,

@@ -23,9 +23,9 @@ from rmqserver.broker.controlled.set_link import SetLink
 from rmqserver.broker.controlled.set_slave import SetSlave, _answer_untrusted
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.traffic import ByTask
+from rmqserver.store import epochs as epochs_file
 from rmqserver.store.disk.disk import OsDisk
-from rmqserver.store.epochs import epoch_list
-from rmqserver.store.epochs.epoch_list import Epoch, EpochFile, EpochList
+from rmqserver.store.epochs import Epoch, EpochFile, EpochList
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.recovery.cut_back import cut_back
@@ -117,7 +117,7 @@ def test_a_slave_takes_no_log_of_an_epoch_that_it_cannot_save(tmp_path: Path, mo
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(epoch_list, "replace_with_backup", refuse)
+        patch.setattr(epochs_file, "replace_with_backup", refuse)
         for _again in range(2):
             with pytest.raises(StorageError, match="No space left"):
                 slave._take(data, copy)

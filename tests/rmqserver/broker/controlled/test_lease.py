@@ -14,10 +14,10 @@ from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.controlled.sync_set import SyncSet
 from rmqserver.broker.sending.pending import PendingPuts
-from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.stats import BrokerStats
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.disk import OsDisk
-from rmqserver.store.epochs.epoch_list import EpochFile
+from rmqserver.store.epochs import EpochFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from tests.rmqserver.controller.test_controller_cases import Trio

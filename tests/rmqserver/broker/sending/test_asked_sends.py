@@ -28,7 +28,7 @@ from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.service import Handler
 from rmqserver.request_table import SERVED
 from rmqserver.store.disk.disk import OsDisk
-from rmqserver.store.epochs.epoch_list import EpochFile
+from rmqserver.store.epochs import EpochFile
 from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.broker.sending.test_plain_sends import (
     PROPERTIES,

@@ -17,7 +17,7 @@ from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.sending.pending import STORED, Outcome, PendingPuts
 from rmqserver.broker.sending.properties import waits_until_safe, wants_safe
 from rmqserver.broker.sending.send import SendOutcome
-from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.stats import BrokerStats
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.core import Appended
 from rmqserver.doors.remoting.sent_answers import SentAnswers

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqserver.broker.stats.stats import SAMPLED_AT_A_TIME, BrokerStats, Flow, Flows, PutTimes, Span
+from rmqserver.broker.stats import SAMPLED_AT_A_TIME, BrokerStats, Flow, Flows, PutTimes, Span
 from tests.support.clock import Clock
 
 BOOT_MS = 1_700_000_000_000

@@ -12,7 +12,7 @@ from rmqserver.store.checks.findings.finding import FindingKind, Severity, Store
 from rmqserver.store.checks.found_tables import FoundTables
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.whole_files import BACKUP
-from rmqserver.store.epochs.epoch_list import Epoch, EpochFile, EpochList
+from rmqserver.store.epochs import Epoch, EpochFile, EpochList
 from rmqserver.store.sequences import sequence_file
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.store.checks.stores import Damaged, fill

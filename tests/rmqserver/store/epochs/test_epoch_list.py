@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqserver.store.disk.disk import OsDisk
-from rmqserver.store.epochs.epoch_list import Epoch, EpochFile, EpochList
+from rmqserver.store.epochs import Epoch, EpochFile, EpochList
 
 GOLDEN = Path(__file__).parents[3] / "golden/ha/epoch"
 
