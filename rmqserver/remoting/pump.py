@@ -73,9 +73,9 @@ def _not_yet(pump: Pump, data: bytes) -> None:
 
 
 class FirstBytePump:
-    """The pump of an accepted connection whose first byte tells whether it is TLS. If it is not, bytes go through
-    unchanged. If it is, ``begin_tls`` is called once. It calls back with the pump for TLS, perhaps later; until then
-    the client's bytes are kept."""
+    """The pump of an accepted connection whose first byte tells whether it is TLS. If it is not, the connection goes on
+    with the plain pump. If it is, ``begin_tls`` is called once. It calls back with the pump for TLS, perhaps later;
+    until then the client's bytes are kept."""
 
     wants_to_write = False
 
@@ -90,8 +90,8 @@ class FirstBytePump:
     def received(self, data: memoryview, /) -> bytes:
         if not self._hello:
             if data[0] != HANDSHAKE_RECORD:
-                self.received, self.change = PLAIN.received, _not_yet  # type: ignore[method-assign]
-                return bytes(data)
+                self.change(PLAIN, bytes(data))
+                return b""
             self.opens_by_s = time.monotonic() + HANDSHAKE_MAX_S
             self._hello = bytes(data)
             self._begin_tls(self._go_on)

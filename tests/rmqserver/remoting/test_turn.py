@@ -212,6 +212,13 @@ def test_pumps_and_other_doors_get_their_bytes(module: ModuleType) -> None:
         come(connection)
         scene.turn()
         assert hello == [b"begun"]
+    with connected(scene) as (connection, client):
+        first: Any = FirstBytePump(lambda begin: hello.append(b"begun again"))
+        first.change, connection.pump = connection.change_pump, first
+        client.sendall(frame(b"{}", b" is plain"))
+        come(connection)
+        scene.turn()
+        assert (connection.pump, received(client)) == (PLAIN, b"{} is plain")
     fed: list[bytes] = []
 
     class Door:
