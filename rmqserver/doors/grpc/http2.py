@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from rmqproto.errors import ProtocolError
-from rmqserver.doors.grpc.header_blocks import SIZE_UPDATE_TO_0, TABLE_SIZE_BYTES, HeaderDecoder, Headers
+from rmqserver.core.header_blocks import SIZE_UPDATE_TO_0, TABLE_SIZE_BYTES, HeaderDecoder, Headers
 
 STREAM_WINDOW_BYTES = 1 << 20
 CONNECTION_WINDOW_BYTES = 16 << 20

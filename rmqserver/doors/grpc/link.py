@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from google.protobuf.message import DecodeError
 
+from rmqserver.core.header_blocks import encode_block
 from rmqserver.doors.grpc.codes import GrpcStatus
-from rmqserver.doors.grpc.header_blocks import encode_block
 from rmqserver.doors.grpc.http2 import FRAME_SIZE_MAX_BYTES, Http2, StreamAsked, StreamData, StreamEnded, StreamGone
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import h2.settings
 import pytest
 
 from rmqproto.errors import ProtocolError
-from rmqserver.doors.grpc.header_blocks import Headers, encode_block
+from rmqserver.core.header_blocks import Headers, encode_block
 from rmqserver.doors.grpc.http2 import (
     CANCELLED_MAX,
     FRAMES_AT_ONCE_MAX,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
-from rmqserver.doors.grpc.header_blocks import HeaderDecoder, encode_block
+from rmqserver.core.header_blocks import HeaderDecoder, encode_block
 
 NAMES = st.sampled_from([b"te", b"x-mq-client-id", b"authorization", b":path", b"grpc-timeout"]) | st.binary(
     max_size=20
