@@ -70,15 +70,10 @@ static int is_taken(FrameCutter *self, const Frame *frame) {
 static int call_on_frame(FrameCutter *self, const Frame *frame) {
     uint32_t peeked = 0;
     if (frame->header.size + frame->body.size >= PEEKED_AT + 4) peeked = u32_at(frame->header.bytes + PEEKED_AT);
-    PyObject *on_frame = Py_NewRef(self->on_frame), *done = NULL, *given[6] = {NULL};  // the first is room for a method's self
-    given[1] = Py_NewRef(self->owner);
-    given[2] = PyLong_FromLong(frame->codec);
-    given[3] = PyLong_FromUnsignedLong(peeked);
-    given[4] = PyBytes_FromStringAndSize(frame->header.bytes, frame->header.size);
-    given[5] = PyBytes_FromStringAndSize(frame->body.bytes, frame->body.size);
-    if (given[2] && given[3] && given[4] && given[5])
-        done = PyObject_Vectorcall(on_frame, given + 1, 5 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
-    for (int number = 1; number < 6; number++) Py_XDECREF(given[number]);
+    Text header = frame->header, body = frame->body;
+    PyObject *on_frame = Py_NewRef(self->on_frame);
+    PyObject *done = PyObject_CallFunction(on_frame, "OiIy#y#", self->owner, frame->codec, (unsigned int)peeked,
+                                           header.bytes, header.size, body.bytes, body.size);
     Py_DECREF(on_frame);
     Py_XDECREF(done);
     return done ? 0 : -1;

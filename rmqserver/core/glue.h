@@ -14,6 +14,8 @@ int take_texts(PyObject *given, Text *texts, Py_ssize_t max, int may_lack);
 // Names of attributes, made once. -1 if one cannot be made.
 typedef struct { PyObject **name; const char *text; } Name;
 int make_names(const Name *names, size_t count);
+#define MEMBER_OF(name) PyObject *name;  // with NAME_OF: for a list of names, and a struct ``names`` of them
+#define NAME_OF(name) {&names.name, #name},
 
 // An attribute; -1 if it cannot be read as that.
 int is_true(PyObject *owner, PyObject *name);

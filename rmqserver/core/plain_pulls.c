@@ -14,7 +14,7 @@
 #define FILES 64
 #define HEAD_SIZE 8
 
-enum { QUEUE, TAKEN, ANSWER, COUNT_MAX, UNIT_COUNT, SIZE_MAX_BYTES, MEMORY_BYTES, CODES, PARTS };  // of a plan
+enum { QUEUE, TAKEN, ANSWER, COUNT_MAX, UNIT_COUNT, SIZE_MAX_BYTES, MEMORY_BYTES, CODES };  // the parts of a plan
 
 typedef struct { PyObject *segments, *file; int64_t base, size; } OpenFile;  // segments is NULL if there is none
 typedef struct {
@@ -32,10 +32,9 @@ typedef struct {
     Chosen chosen[RECORDS_MAX];
 } Look;
 
-static struct {
-    PyObject *min_offset, *max_offset, *tail_first, *tail, *is_deleted, *segments, *bases, *file, *file_size_bytes, *fd,
-        *written_offset, *confirmed_offset, *uncached_offset, *send;
-} names;
+#define NAMES(X) X(min_offset) X(max_offset) X(tail_first) X(tail) X(is_deleted) X(segments) X(bases) X(file) \
+    X(file_size_bytes) X(fd) X(written_offset) X(confirmed_offset) X(uncached_offset) X(send)
+static struct { NAMES(MEMBER_OF) } names;
 
 // -1 with an exception, too.
 static int64_t number_of(PyObject *object, PyObject *name) {
@@ -77,51 +76,35 @@ static int read_into(const OpenFile *file, struct iovec *parts, int count, int64
 #endif
 }
 
-// Adds up to ``count`` units of the tail, from queue offset ``first`` on, of which none lies before it.
-static int add_from_tail(PyObject *queue, int64_t first, int64_t tail_first, Py_ssize_t count, Look *look) {
+// Copies ``count`` units of the tail, ``skipped`` behind its begin.
+static int copy_from_tail(PyObject *queue, int64_t skipped, Py_ssize_t count, Look *look) {
     PyObject *tail = PyObject_GetAttr(queue, names.tail);
     if (!tail) return -1;
-    int is_whole = 0;
-    if (PyByteArray_CheckExact(tail)) {
-        Py_ssize_t held = PyByteArray_GET_SIZE(tail) / UNIT_SIZE, skipped = (Py_ssize_t)(first - tail_first);
-        is_whole = skipped <= held && count <= held - skipped;
-        if (is_whole)
-            memcpy(look->units + look->unit_count * UNIT_SIZE, PyByteArray_AS_STRING(tail) + skipped * UNIT_SIZE,
-                   (size_t)count * UNIT_SIZE);
-    }
+    int64_t held = PyByteArray_CheckExact(tail) ? PyByteArray_GET_SIZE(tail) / UNIT_SIZE : 0;
+    int is_there = skipped <= held && count <= held - skipped;
+    if (is_there) memcpy(look->units, PyByteArray_AS_STRING(tail) + skipped * UNIT_SIZE, (size_t)count * UNIT_SIZE);
     Py_DECREF(tail);
-    look->unit_count += is_whole ? count : 0;
-    return is_whole;
+    look->unit_count = count;
+    return is_there;
 }
 
-// As many units from ``first`` on as lie in one file of the queue; at most ``count``.
-static int add_from_file(PlainPulls *self, PyObject *queue, int64_t first, Py_ssize_t count, Look *look) {
+// As ``ConsumeQueue.units``, unless some lie in a file and some in the tail.
+static int read_units(PlainPulls *self, PyObject *queue, int64_t first, Py_ssize_t count, Look *look) {
+    int64_t tail_first = number_of(queue, names.tail_first), at = first * UNIT_SIZE;
+    if (tail_first < 0) return PyErr_Occurred() ? -1 : 0;
+    if (count > look->high - first) count = (Py_ssize_t)(look->high - first);
+    if (first >= tail_first) return copy_from_tail(queue, first - tail_first, count, look);
+    if (count > tail_first - first) return 0;
     PyObject *segments = PyObject_GetAttr(queue, names.segments);
     if (!segments) return -1;
     OpenFile *file;
-    int64_t at = first * UNIT_SIZE;
     int done = find_file(self, segments, at, &file);
     Py_DECREF(segments);
     if (done <= 0) return done;
     int64_t left = (file->size - (at - file->base)) / UNIT_SIZE;
-    if (count > left) count = (Py_ssize_t)left;
-    struct iovec part = {look->units, (size_t)count * UNIT_SIZE};
-    done = read_into(file, &part, 1, (int64_t)part.iov_len, at, 0);
-    look->unit_count = done > 0 ? count : 0;
-    return done;
-}
-
-// As ``ConsumeQueue.units``.
-static int read_units(PlainPulls *self, PyObject *queue, int64_t first, Py_ssize_t count, Look *look) {
-    int64_t tail_first = number_of(queue, names.tail_first);
-    if (tail_first < 0) return PyErr_Occurred() ? -1 : 0;
-    if (count > look->high - first) count = (Py_ssize_t)(look->high - first);
-    look->unit_count = 0;
-    if (first >= tail_first) return add_from_tail(queue, first, tail_first, count, look);
-    Py_ssize_t in_files = count < tail_first - first ? count : (Py_ssize_t)(tail_first - first);
-    int done = add_from_file(self, queue, first, in_files, look);
-    if (done <= 0 || count == in_files || first + look->unit_count < tail_first) return done;
-    return add_from_tail(queue, tail_first, tail_first, count - in_files, look);
+    look->unit_count = count < left ? count : (Py_ssize_t)left;
+    struct iovec part = {look->units, (size_t)look->unit_count * UNIT_SIZE};
+    return read_into(file, &part, 1, (int64_t)part.iov_len, at, 0);
 }
 
 // Reads the records, one behind the other. Neighbours, and those with small gaps, are read by one call.
@@ -179,14 +162,11 @@ static int select_records(PyObject *plan, Look *look, int64_t log_min, int64_t l
 // Finds the records of a plan. 0 if there are none, or if Python must look.
 static int look_for(PlainPulls *self, PyObject *segments, PyObject *plan, const Pull *pull, Look *look) {
     PyObject *queue = PyTuple_GET_ITEM(plan, QUEUE);
-    PyObject *is_deleted = PyObject_GetAttr(queue, names.is_deleted);
-    if (!is_deleted) return -1;
-    int is_gone = !Py_IsFalse(is_deleted);
-    Py_DECREF(is_deleted);
-    look->low = number_of(queue, names.min_offset);
+    int is_gone = is_true(queue, names.is_deleted);
+    look->low = is_gone ? -1 : number_of(queue, names.min_offset);
     look->high = look->low < 0 ? -1 : number_of(queue, names.max_offset);
     if (look->high < 0) return PyErr_Occurred() ? -1 : 0;
-    if (is_gone || pull->queue_offset < look->low || pull->queue_offset >= look->high) return 0;
+    if (pull->queue_offset < look->low || pull->queue_offset >= look->high) return 0;
     int done = read_units(self, queue, pull->queue_offset, PyLong_AsSsize_t(PyTuple_GET_ITEM(plan, UNIT_COUNT)), look);
     if (done <= 0) return done;
 
@@ -224,13 +204,8 @@ static PyObject *begin_answer(PyObject *pieces, const Look *look, const Pull *pu
 
 // Counts the pull and sends the answer. -1 with an exception.
 static int finish(PyObject *owner, PyObject *plan, const Look *look, const Pull *pull, PyObject *answer, int64_t started_ns) {
-    PyObject *given[] = {
-        PyLong_FromLongLong((now_ns() - started_ns) / 1000000), PyLong_FromSsize_t(look->count), PyLong_FromSsize_t(look->size),
-        PyLong_FromLongLong(pull->queue_offset + look->seen), PyLong_FromLongLong(pull->commit_offset),
-    };
-    size_t count = sizeof given / sizeof *given;
-    PyObject *told = PyErr_Occurred() ? NULL : PyObject_Vectorcall(PyTuple_GET_ITEM(plan, TAKEN), given, count, NULL);
-    while (count) Py_XDECREF(given[--count]);
+    PyObject *told = PyObject_CallFunction(PyTuple_GET_ITEM(plan, TAKEN), "LnnLL", (now_ns() - started_ns) / 1000000,
+                                           look->count, look->size, pull->queue_offset + look->seen, pull->commit_offset);
     PyObject *sent = told ? PyObject_CallMethodOneArg(owner, names.send, answer) : NULL;
     Py_XDECREF(told);
     Py_XDECREF(sent);
@@ -293,37 +268,17 @@ static int take_pull(Taker *taker, PyObject *owner, const Frame *frame) {
 
 // --- the type ----------------------------------------------------------------------------------------------------------
 
-static PyObject *take(PyObject *self, PyObject *const *given, Py_ssize_t count) {
-    if (count != 3 || !PyBytes_Check(given[1]) || !PyBytes_Check(given[2])) {
-        PyErr_SetString(PyExc_TypeError, "a connection, bytes and bytes are wanted");
-        return NULL;
-    }
-    Frame frame = {text_of(given[1]), text_of(given[2]), 0};
-    int done = take_pull((Taker *)self, given[0], &frame);
-    return done < 0 ? NULL : PyBool_FromLong(done);
-}
-
-static int is_within(PyObject *plan, int part, int64_t low, int64_t high) {
-    PyObject *value = PyTuple_GET_ITEM(plan, part);
-    if (!PyLong_Check(value)) return 0;
-    int64_t number = PyLong_AsLongLong(value);
-    if (number == -1 && PyErr_Occurred()) PyErr_Clear();
-    return number >= low && number <= high;
-}
-
-// 0 as well if it asks for more than can be looked at here.
+// 0 if it asks for more than can be looked at here, -1 with an exception.
 static int is_plan(PyObject *plan) {
-    PyObject *pieces = PyTuple_GET_ITEM(plan, ANSWER), *codes = PyTuple_GET_ITEM(plan, CODES);
-    Py_ssize_t size = (PIECES - 1) * NUMBER_SIZE_MAX;
-    if (!PyTuple_Check(pieces) || PyTuple_GET_SIZE(pieces) != PIECES) return 0;
-    for (int number = 0; number < PIECES; number++) {
-        PyObject *piece = PyTuple_GET_ITEM(pieces, number);
-        if (!PyBytes_Check(piece) || PyBytes_GET_SIZE(piece) > PULL_HEADER_MAX - size) return 0;
-        size += PyBytes_GET_SIZE(piece);
-    }
-    if (!Py_IsNone(codes) && (!PyBytes_Check(codes) || PyBytes_GET_SIZE(codes) % 8)) return 0;
-    return is_within(plan, COUNT_MAX, 1, RECORDS_MAX) && is_within(plan, UNIT_COUNT, 1, UNITS_MAX) &&
-           is_within(plan, SIZE_MAX_BYTES, 0, INT32_MAX) && is_within(plan, MEMORY_BYTES, 0, INT64_MAX);
+    PyObject *queue, *taken, *pieces, *texts[PIECES], *codes;
+    long long count_max, unit_count, size_max_bytes, memory_bytes, size = (PIECES - 1) * NUMBER_SIZE_MAX;
+    if (!PyArg_ParseTuple(plan, "OOO!LLLLO;this is no plan", &queue, &taken, &PyTuple_Type, &pieces, &count_max, &unit_count,
+                          &size_max_bytes, &memory_bytes, &codes) ||
+        !PyArg_ParseTuple(pieces, "SSSSS", &texts[0], &texts[1], &texts[2], &texts[3], &texts[4])) return -1;
+    for (int number = 0; number < PIECES; number++) size += PyBytes_GET_SIZE(texts[number]);
+    return count_max > 0 && count_max <= RECORDS_MAX && unit_count > 0 && unit_count <= UNITS_MAX && size_max_bytes >= 0 &&
+           size_max_bytes <= INT32_MAX && memory_bytes >= 0 && size <= PULL_HEADER_MAX &&
+           (Py_IsNone(codes) || (PyBytes_Check(codes) && PyBytes_GET_SIZE(codes) % 8 == 0));
 }
 
 static PyObject *keep(PyObject *given_self, PyObject *args) {
@@ -333,11 +288,9 @@ static PyObject *keep(PyObject *given_self, PyObject *args) {
     char key[PULL_HEADER_MAX];
     Pull pull;
     if (!PyArg_ParseTuple(args, "SLLLO!", &header, &opaque, &queue_offset, &commit_offset, &PyTuple_Type, &plan)) return NULL;
-    if (PyTuple_GET_SIZE(plan) != PARTS) {
-        PyErr_SetString(PyExc_TypeError, "this is no plan");
-        return NULL;
-    }
-    ptrdiff_t size = is_plan(plan) ? cut_pull(text_of(header), key, &pull) : 0;
+    int is_known = is_plan(plan);
+    if (is_known < 0) return NULL;
+    ptrdiff_t size = is_known ? cut_pull(text_of(header), key, &pull) : 0;
     if (!size || pull.opaque != opaque || pull.queue_offset != queue_offset || pull.commit_offset != commit_offset)
         Py_RETURN_NONE;
     if (PyDict_GET_SIZE(self->plans) >= PLANS_MAX) forget_all(self);
@@ -394,7 +347,6 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
 }
 
 static PyMethodDef methods[] = {
-    {"take", (PyCFunction)(void (*)(void))take, METH_FASTCALL, NULL},
     {"keep", keep, METH_VARARGS, NULL},
     {"forget", forget, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
@@ -414,12 +366,6 @@ static PyTypeObject PlainPullsType = {
 };
 
 int add_plain_pulls(PyObject *module) {
-#define NAME(name) {&names.name, #name}
-    static const Name all[] = {
-        NAME(min_offset), NAME(max_offset), NAME(tail_first), NAME(tail), NAME(is_deleted), NAME(segments), NAME(bases),
-        NAME(file), NAME(file_size_bytes), NAME(fd), NAME(written_offset), NAME(confirmed_offset), NAME(uncached_offset),
-        NAME(send),
-    };
-    if (make_names(all, sizeof all / sizeof *all)) return -1;
-    return PyModule_AddType(module, &PlainPullsType);
+    static const Name all[] = {NAMES(NAME_OF)};
+    return make_names(all, sizeof all / sizeof *all) ? -1 : PyModule_AddType(module, &PlainPullsType);
 }

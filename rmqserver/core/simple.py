@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import select
 import struct
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from itertools import compress, islice, repeat
 from operator import add, gt
-from select import EPOLLIN
 from typing import Any
 
 from rmqproto.filters.message_filter import AcceptsRawProperties, AcceptsValues
@@ -227,7 +227,7 @@ def serve_ready(
         if connection is None or (done and now_s > ends_s):
             break
         connection.last_active_s = now_s
-        connection.serve(what != EPOLLIN, buffer)
+        connection.serve(what != select.EPOLLIN, buffer)
         done += 1
     return done
 
@@ -242,7 +242,8 @@ def flush_dirty(dirty: list[Any], state: object, pump: object) -> None:
 
 
 class PlainPulls:
-    """Answers pulls by plans that the general way has left. A plan is a tuple:
+    """A taker of frames: answers pulls by plans that the general way has left, by one ``send`` of the connection. A
+    plan is a tuple:
 
     - the ``ConsumeQueue``
     - what is called with a pull that is answered: the time it took in ms, messages, bytes, the next queue offset, and
@@ -262,10 +263,6 @@ class PlainPulls:
     def keep(self, header: bytes, opaque: int, queue_offset: int, commit_offset: int, plan: tuple[object, ...]) -> None:
         """Leaves a plan for pulls whose header differs from this one in these numbers, and in the time to wait; they
         are what a decoder has found. Does nothing for a header with unusual spelling, or a plan with large limits."""
-
-    def take(self, owner: object, header: bytes, body: bytes) -> bool:
-        """Whether the pull is answered: the answer went to the connection ``owner`` by one ``send``."""
-        return False
 
     def forget(self) -> None:
         """Drops all plans."""

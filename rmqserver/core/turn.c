@@ -8,9 +8,9 @@
 
 #define PIECES_MAX 64  // of what is sent at once
 
-static struct {
-    PyObject *state, *pump, *cutter, *held_bytes, *last_active_s, *serve, *fail, *settle, *out, *queued_bytes, *fd, *flush;
-} names;
+#define NAMES(X) X(state) X(pump) X(cutter) X(held_bytes) X(last_active_s) X(serve) X(fail) X(settle) X(out) X(queued_bytes) \
+    X(fd) X(flush)
+static struct { NAMES(MEMBER_OF) } names;
 
 typedef struct { PyObject *state, *pump, *buffer; Py_buffer view; } Turn;  // the first two are those of plain connections
 
@@ -150,10 +150,6 @@ PyObject *flush_dirty(PyObject *Py_UNUSED(module), PyObject *args) {
 }
 
 int prepare_turn(void) {
-#define NAME(name) {&names.name, #name}
-    static const Name all[] = {
-        NAME(state), NAME(pump), NAME(cutter), NAME(held_bytes), NAME(last_active_s), NAME(serve), NAME(fail), NAME(settle),
-        NAME(out), NAME(queued_bytes), NAME(fd), NAME(flush),
-    };
+    static const Name all[] = {NAMES(NAME_OF)};
     return make_names(all, sizeof all / sizeof *all);
 }

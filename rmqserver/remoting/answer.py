@@ -67,5 +67,5 @@ def answer_frame(request: Request[Any], code: int, remark: str | None, header: H
 
 def send_answer(request: Request[Any], connection: Connection, frame: bytes) -> None:
     """Sends the answer; a oneway request gets none."""
-    if not request.is_oneway:
+    if not request.flag & ONEWAY_FLAG:
         connection.send(frame)
