@@ -1,5 +1,5 @@
-"""The most that Spark's channel to a Python source can carry: one ready Arrow batch, sent repeatedly. A source that
-must make its batches cannot be faster."""
+"""The most that Spark's channel to a Python source can carry: one ready Arrow batch, sent repeatedly from memory. A
+source that must make its batches cannot be faster."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from rmqreplay.source.offset_ranges import OffsetRange
 from spark_tools.part_reader import read_any
 from spark_tools.schema import NAMES, ddl
 from spark_tools.source import plan_read
-from spark_tools.source_options import ReadOptions, parse_read_options
-from spark_tools.store_files import Part
+from spark_tools.source_options import parse_read_options
+
+ROWS = 2000
+"""Rows of the ready batch, which then has the size of one of ours."""
 
 
 @dataclass
 class Share(InputPartition):
-    part: Part | OffsetRange
+    ready: bytes
     row_count: int
 
 
 class ChannelSource(DataSource):
-    """Options: ``path``, a store; ``count``, how many rows to send in all."""
+    """Options: those of a read, whose first rows are sent; ``rows``, how many in all; ``tasks``."""
 
     def __init__(self, options: Mapping[str, str]):
         super().__init__(dict(options))
-        self.read_options = parse_read_options({"path": options["path"]})
-        self.row_count = int(options["count"])
 
     @classmethod
     def name(cls) -> str:
@@ -39,21 +38,25 @@ class ChannelSource(DataSource):
         return ddl()
 
     def reader(self, schema: object) -> ChannelReader:
-        return ChannelReader(self.read_options, self.row_count)
+        return ChannelReader({name.lower(): value for name, value in self.options.items()})
 
 
 class ChannelReader(DataSourceReader):
-    def __init__(self, options: ReadOptions, row_count: int):
-        self.options, self.row_count = options, row_count
+    def __init__(self, options: dict[str, str]):
+        self.row_count, self.tasks = int(options.pop("rows")), int(options.pop("tasks"))
+        self.read_options = options
 
     def partitions(self) -> list[InputPartition]:
-        parts = plan_read(self.options).parts
-        return [Share(part, self.row_count // len(parts)) for part in parts]
+        options = parse_read_options(self.read_options)
+        columns = [name for name in NAMES if name != "corrupt"]
+        ready = next(read_any(plan_read(options).parts[0], options, columns)).slice(0, ROWS)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, ready.schema) as stream:
+            stream.write_batch(ready)
+        return [Share(sink.getvalue().to_pybytes(), self.row_count // self.tasks) for _ in range(self.tasks)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Share)
-        columns = [name for name in NAMES if name != "corrupt"]
-        ready = next(read_any(partition.part, self.options, columns), None)
-        assert ready is not None, "a part without a record"
+        ready = pa.ipc.open_stream(partition.ready).read_next_batch()
         for _ in range(-(-partition.row_count // ready.num_rows)):
             yield ready

@@ -121,8 +121,8 @@ def scan_in_spark(table: Table, store: Store, rounds: int, master: str) -> None:
             return (reader.schema(schema) if schema else reader).load()
 
         def channel() -> Any:
-            reader = spark.read.format("bench_channel").option("path", store.directory)
-            return reader.option("count", str(store.message_count)).load()
+            counts = {"rows": str(store.message_count), "tasks": str(len(store.files()))}
+            return spark.read.format("bench_channel").options(path=store.directory, **counts).load()
 
         def noop(frame: Any) -> None:
             frame.write.format("noop").mode("overwrite").save()

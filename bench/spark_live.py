@@ -1,5 +1,6 @@
-"""Spark beside a running broker: reads compared with raw pulls, idempotent writes with plain ones, and what a trigger
-of a stream costs beyond its batch. One run, so that the ratios hold."""
+"""Spark beside a running broker: reads compared with what they cannot be without (pulls, and Spark's own work for rows
+that are ready in memory) and with a plain reader; idempotent writes with plain ones; and what a trigger of a stream
+costs beyond its batch. One run, so that the ratios hold."""
 
 from __future__ import annotations
 
@@ -7,19 +8,21 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-MESSAGES = 50_000
+MESSAGES = 200_000
 BODY_BYTES = 1000
 TRIGGERS = 20
 QUEUES = 8
 
 
 def live(folder: Path, spark: Any, rounds: int) -> None:
+    from bench.channel import ChannelSource
     from bench.spark import Figure, best
     from rmqclient.admin import AdminClient
     from rmqproto.bodies.routes import TopicConfig
     from tests.rmqreplay.replay_lab import wait_for_route
     from tests.support.servers import standalone
 
+    spark.dataSource.register(ChannelSource)
     written = 0
 
     def show(figures: list[Figure]) -> None:
@@ -53,22 +56,42 @@ def live(folder: Path, spark: Any, rounds: int) -> None:
             "write, idempotent": lambda: write("idempotent"),
         })  # fmt: skip
         show(wrote)
-        got = best(rounds, {"raw pulls, 1 connection": lambda: pull_raw(server.namesrv_addr), "live read": read})
+
+        def from_memory() -> None:
+            frame = spark.read.format("bench_channel").options(**at, subscribe="written-1", rows=MESSAGES, tasks=QUEUES)
+            frame.load().write.format("noop").mode("overwrite").save()
+
+        got = best(rounds, {
+            "pulls, nothing decoded": lambda: pull(server.namesrv_addr, decode=False),
+            "pulls, each message decoded": lambda: pull(server.namesrv_addr, decode=True),
+            "Spark, the same rows from memory": from_memory,
+            "live read": read,
+        })  # fmt: skip
         show(got)
         show_triggers(spark, {**at, "subscribe": "written-1"})
-    print(f"idempotent / plain writes: {wrote[0].seconds / wrote[1].seconds:.2f}")
-    print(f"live read / raw pulls: {got[0].seconds / got[1].seconds:.2f}", flush=True)
+    (plain, once), (raw, decoded, memory, live_read) = wrote, got
+    print(f"idempotent / plain writes: {plain.seconds / once.seconds:.2f}, by CPU {plain.cpu_s / once.cpu_s:.2f}")
+    print("live read / pulls that are decoded: {:.2f}, by CPU {:.2f}; / undecoded: {:.2f}, by CPU {:.2f}".format(
+        *(getattr(each, kind) / getattr(live_read, kind) for each in (decoded, raw) for kind in ("seconds", "cpu_s"))
+    ))  # fmt: skip
+    print(f"live read / its floor, undecoded pulls and rows from memory, by CPU: "
+          f"{(raw.cpu_s + memory.cpu_s) / live_read.cpu_s:.2f}", flush=True)  # fmt: skip
 
 
-def pull_raw(name_server: str) -> None:
+def pull(name_server: str, *, decode: bool) -> None:
+    """Pulls everything as a reader without Spark: one connection, one request at a time."""
+    from rmqproto.message.record import decode_records_untrusted
     from rmqreplay.source.live import LiveCluster
     from rmqreplay.source.offset_ranges import OffsetRange
     from rmqreplay.source.pulling import PullRules, pull_range
 
     with LiveCluster(name_server) as cluster:
         for queue in cluster.queues("written-1"):
-            for _ in pull_range(cluster, OffsetRange(queue, *cluster.bounds(queue)), PullRules(batch_size=256)):
-                pass
+            wanted = OffsetRange(queue, *cluster.bounds(queue))
+            for body in pull_range(cluster, wanted, PullRules(batch_size=256)):
+                if decode:
+                    for message in decode_records_untrusted(body):
+                        _ = message.body, message.properties
 
 
 def show_triggers(spark: Any, options: dict[str, str]) -> None:

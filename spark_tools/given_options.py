@@ -32,7 +32,7 @@ def plain_options(passed: Mapping[str, str]) -> dict[str, str]:
     twins = {
         name[len(_OF_A_TABLE) :]: value for name, value in passed.items() if name.lower().startswith(_OF_A_TABLE)
     }  # fmt: skip
-    if not twins:
+    if not twins and not {name.lower() for name in passed} <= _PROPERTIES_OF_A_TABLE:
         return dict(passed)
     plain = {
         name: value

@@ -80,17 +80,19 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> str:
-        options = parse_loaded_options(self._given)
-        columns = (
-            TABLES[options.table]
-            if options.table is not None
-            else ddl(
-                properties=options.properties, include_body=options.include_body, corrupt=options.on_corrupt == "column"
-            )
-        )
-        if not self._is_of_table:
-            return columns
         with hints_in_text():
+            options = parse_loaded_options(self._given)
+            columns = (
+                TABLES[options.table]
+                if options.table is not None
+                else ddl(
+                    properties=options.properties,
+                    include_body=options.include_body,
+                    corrupt=options.on_corrupt == "column",
+                )
+            )
+            if not self._is_of_table:
+                return columns
             first, comma, rest = columns.partition(",")
             return f"{first} COMMENT '{as_comment(self._given)}'{comma}{rest}"
 

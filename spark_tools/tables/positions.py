@@ -11,6 +11,7 @@ from rmqproto.codes import NOBODY_THERE
 from rmqproto.errors import RefusedError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from rmqreplay.source.live import LiveCluster
+from rmqserver.store.checks.found_tables import GROUPS
 from rmqserver.store.checks.inventory import FoundQueue, inventory
 from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.disk import OsDisk
@@ -117,6 +118,32 @@ def _unread(
                     if (entry := unread_offset(offsets.get(queue.queue_id), ends)) is not None:
                         found[queue] = entry
     return found
+
+
+def live_groups(cluster: LiveCluster) -> set[str] | None:
+    """The groups that are known to any broker that answers; None if that may not be asked."""
+    found: set[str] = set()
+    try:
+        for broker in cluster.admin.cluster_info().broker_addr_table.values():
+            if broker.master_addr is not None:
+                found |= cluster.admin.all_groups(broker.master_addr).subscription_group_table.keys()
+                offsets = cluster.admin.all_consumer_offsets(broker.master_addr).offset_table
+                found |= {key.partition("@")[2] for key in offsets}
+    except RefusedError:
+        return None
+    return found | _groups_with_letters(cluster.topics())
+
+
+def store_groups(path: str) -> set[str]:
+    with inventory(survey(path, OsDisk())) as opened:
+        configured = opened.tables.used(GROUPS)
+        found = {key.partition("@")[2] for key in opened.tables.offsets()}
+        topics = [one.topic for one in opened.queues()]
+    return found | set(configured.entries if configured is not None else ()) | _groups_with_letters(topics)
+
+
+def _groups_with_letters(topics: list[str]) -> set[str]:
+    return {topic.removeprefix(DLQ_PREFIX) for topic in topics if topic.startswith(DLQ_PREFIX)}
 
 
 def _offset_values(group: str, queue: MessageQueue, offset: int, end: int, lag_count: int) -> Values:

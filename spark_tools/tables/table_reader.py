@@ -3,6 +3,7 @@ calls."""
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -24,7 +25,15 @@ from spark_tools.part_reader import read_any
 from spark_tools.partitions import cluster_of
 from spark_tools.source_options import ReadOptions
 from spark_tools.tables.found_messages import live_halves, live_timers, store_halves, store_timers
-from spark_tools.tables.positions import Values, live_offsets, live_queues, store_offsets, store_queues
+from spark_tools.tables.positions import (
+    Values,
+    live_groups,
+    live_offsets,
+    live_queues,
+    store_groups,
+    store_offsets,
+    store_queues,
+)
 from spark_tools.tables.table_columns import kinds_of
 from spark_tools.tables.traces_and_letters import in_ms, letter_rows, trace_rows
 
@@ -56,9 +65,27 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         paths: list[str | None] = [*self._options.paths] or [None]
+        with hints_in_text():
+            self._check_groups()
         if self._options.table != "deadletters":
             return [TablePart(path, None) for path in paths]
         return [TablePart(path, group) for path in paths for group in self._groups(path)]
+
+    def _check_groups(self) -> None:
+        """NotFoundError for a group that nobody knows: its name is probably wrong."""
+        wanted = self._options.groups
+        if not wanted:
+            return
+        known: set[str] | None
+        if self._options.paths:
+            known = set().union(*map(store_groups, self._options.paths))
+        else:
+            with cluster_of(self._options) as cluster:
+                known = live_groups(cluster)
+        unknown = sorted(set(wanted) - known) if known is not None else []
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], sorted(known or ()), 1)
+            raise NotFoundError(f"there is no group {unknown[0]}", hint=f"did you mean {near[0]}?" if near else None)
 
     def _groups(self, path: str | None) -> list[str]:
         """The groups with dead letters, or those that were asked for."""

@@ -26,7 +26,8 @@ def test_a_table_s_options_come_twice_and_count_once():
     assert parse_read_options(plain).topics == ["T"]
     with pytest.raises(UsageError, match="no option subscrib"):
         parse_read_options(plain_options({"nameServer": "h:1", "option.subscrib": "T"}))
-    assert plain_options({"owner": "me"}) == {"owner": "me"}, "an option, and not of a table"
+    assert plain_options({"owner": "me"}) == {}, "a table without options"
+    assert plain_options({"owner": "me", "subscribe": "T"}) == {"owner": "me", "subscribe": "T"}, "of no table"
 
 
 def test_a_table_keeps_its_options_in_a_comment():

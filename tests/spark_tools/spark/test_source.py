@@ -119,6 +119,8 @@ def test_usage_errors_are_one_line_if_the_session_says_so(spark, store) -> None:
 def test_a_typo_in_an_option_is_an_error_and_not_the_whole_topic(spark, store) -> None:
     with pytest.raises(Exception, match="did you mean endingOffsets"):
         spark.read.format("rocketmq").option("path", store).option("endingOffset", "x").load()
+    with pytest.raises(Exception, match="did you mean subscribe"):
+        spark.sql("CREATE TABLE typed_wrong USING rocketmq OPTIONS (nameServer 'h:1', subscrib 'orders')")
 
 
 def test_what_is_written_is_read_back(spark, server: Server, fresh) -> None:
