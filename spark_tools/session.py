@@ -209,7 +209,8 @@ def notebook_session(
         return running
     settings = {"spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true", **options.settings}
     stack = ExitStack()
-    session = stack.enter_context(spark_session(replace(options, settings=settings), say))
+    with _environment(SPARK_HIDE_TRACEBACK="true"):  # streams do not ask the session
+        session = stack.enter_context(spark_session(replace(options, settings=settings), say))
     atexit.register(stack.close)
     return session
 

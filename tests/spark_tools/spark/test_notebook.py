@@ -25,13 +25,18 @@ try:
     reader.option("endingOffset", "x").load()
 except Exception as error:
     print(str(error).strip())
+stream = spark.readStream.format("rocketmq").options(nameServer="127.0.0.1:1", subscribe="T", readTimeoutMs="0").load()
+try:
+    stream.writeStream.format("noop").option("checkpointLocation", sys.argv[2]).start().awaitTermination()
+except Exception as error:
+    print(str(error).strip())
 print(spark.conf.get("spark.driver.extraJavaOptions"))
 """
 
 
-def test_a_notebook_has_the_archive_of_classes_and_short_errors(store: str) -> None:
+def test_a_notebook_has_the_archive_of_classes_and_short_errors(store: str, tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", NOTEBOOK, store],
+        [sys.executable, "-c", NOTEBOOK, store, str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -42,5 +47,6 @@ def test_a_notebook_has_the_archive_of_classes_and_short_errors(store: str) -> N
     count, *error, java_options = ran.stdout.splitlines()
     assert count == "15"
     assert "did you mean endingOffsets" in "".join(error)
+    assert "cannot connect to 127.0.0.1:1" in "".join(error)
     assert "Traceback" not in "".join(error)
     assert "spark-classes" in java_options, "made at its end, or used"
