@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,11 +14,14 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.spark_tools.spark.streamed import Sender, drain, each_once, rows, settle
-from tests.support.servers import Server
+from tests.support import servers
+from tests.support.servers import Server, until
 
 pytestmark = pytest.mark.spark
 
@@ -92,6 +96,59 @@ def test_the_first_batch_after_a_crash_begins_where_it_began(spark, topic: Topic
     finally:
         query.stop()
     assert seen == Counter(str(number) for number in range(10, 30))
+
+
+def test_retention_overtakes_a_running_stream(spark, tmp_path) -> None:
+    """Files are deleted after a batch was planned and before it is read: an error, or what is left, each once."""
+    settings = ("--set", "mappedFileSizeCommitLog=65536", "--set", "fileReservedTime=0")
+    seen, is_overtaken = Counter[int](), Event()
+    with servers.standalone(tmp_path / "server", *settings) as server, AdminClient(server.namesrv_addr) as admin:
+        queue, address = MessageQueue("ShortKept", "broker-a", 0), server.broker_addr
+        admin.create_topic(address, TopicConfig(topic_name=queue.topic, read_queue_nums=1, write_queue_nums=1, perm=6))
+        wait_for_route(admin, queue.topic)
+
+        def send(first: int, last: int) -> None:
+            for number in range(first, last):
+                admin.send_message(address, queue, Message(queue.topic, b"%04000d" % number))
+
+        def first_kept() -> int:
+            admin.delete_expired_commit_log(address)
+            return admin.min_offset(address, queue.topic, 0)
+
+        def take(frame: Any, number: int) -> None:
+            assert is_overtaken.wait(60)
+            seen.update(row.number for row in frame.selectExpr("int(cast(body as string)) number").collect())
+
+        def start(**options: str) -> Any:
+            options |= {"nameServer": server.namesrv_addr, "subscribe": queue.topic, "startingOffsets": "earliest"}
+            writing = spark.readStream.format("rocketmq").options(**options).load().writeStream.foreachBatch(take)
+            return writing.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+
+        query = start()
+        try:
+            send(0, 40)  # a batch of some of them is planned, and waits
+            until(lambda: query.lastProgress is not None or query.status["isDataAvailable"])
+            until(lambda: first_kept() > 20)
+            is_overtaken.set()
+            with pytest.raises(Exception, match="is gone"):
+                settle(query)
+        finally:
+            query.stop()
+        assert not seen
+        kept = first_kept()
+        query = start(failOnDataLoss="false")
+        try:
+            settle(query)
+            assert seen == Counter(range(kept, 40))
+            is_overtaken.clear()
+            send(40, 80)
+            until(lambda: first_kept() > 60)
+            is_overtaken.set()
+            settle(query)
+        finally:
+            query.stop()
+    assert seen[79] == 1
+    assert set(seen.values()) == {1}
 
 
 @pytest.mark.parametrize(
