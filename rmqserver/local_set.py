@@ -254,12 +254,15 @@ class LocalSet:
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         port, store = self._plan.ports[number], f"{self._root}/{self._plan.store_names[number]}"
-        if not port and number in self.brokers:
-            port = int(self.brokers[number]["broker_addr"].rpartition(":")[2])
+        before = self.brokers.get(number, {})
+        if not port and before:
+            port = _port_in(before["broker_addr"])
         command = [
             "broker", "--namesrv", self._namesrv_addr, "--port", str(port), "--data", store, *self._plan.arguments,
             *self._plan.own_arguments[number],
         ]  # fmt: skip
+        if "grpc_addr" in before:
+            command.append(f"--set=grpcServerPort={_port_in(before['grpc_addr'])}")
         if self._controller_addr is not None:
             command += ["--set=enableControllerMode=true", f"--set=controllerAddr={self._controller_addr}"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RMQSERVER_")}
@@ -304,6 +307,10 @@ class LocalSet:
             assert process.stdout is not None
             process.stdout.close()
         return all(process.returncode <= 0 for process in self._processes.values())
+
+
+def _port_in(addr: str) -> int:
+    return int(addr.rpartition(":")[2])
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> int:

@@ -11,6 +11,8 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
+from rmqserver.doors.grpc.codes import Code
+from tests.support.grpc_client import GrpcClient
 from tests.support.processes import is_gone
 from tests.support.servers import SMALL, Server, until
 
@@ -78,18 +80,21 @@ def test_a_first_send_creates_the_topic_on_all_and_changes_none(brokers: Server,
 
 
 @pytest.mark.slow
-def test_one_that_is_killed_is_started_again_on_its_store_and_port(tmp_path: Path) -> None:
-    with started(tmp_path, "--data", tmp_path / "store") as server, AdminClient(server.namesrv_addr) as admin:
+def test_one_that_is_killed_is_started_again_on_its_store_and_ports(tmp_path: Path) -> None:
+    more = ("--data", tmp_path / "store", "--set", "grpcServerPort=0")
+    with started(tmp_path, *more) as server, AdminClient(server.namesrv_addr) as admin:
         first, second = server.ready["broker_addrs"]
         assert server.ready["store_dirs"] == [str(tmp_path / "store" / name) for name in NAMES]
-        assert send(admin, second, "T")
-        killed = server.ready["brokers"][1]["pid"]
+        assert send(admin, first, "T")
+        killed = server.ready["brokers"][0]["pid"]
         os.kill(killed, signal.SIGKILL)
         until(lambda: is_gone(killed))
-        assert send(admin, first, "T")
-        until(lambda: send(admin, second, "T"))
-        assert admin.max_offset(second, "T", 0) >= 2  # what was acknowledged before is there
-        assert "event=broker-ended name=broker-b how='SIGKILL'" in server.log_file.read_text()
+        assert send(admin, second, "T")
+        until(lambda: send(admin, first, "T"))
+        assert admin.max_offset(first, "T", 0) >= 2  # what was acknowledged before is there
+        assert "event=broker-ended name=broker-a how='SIGKILL'" in server.log_file.read_text()
+        with GrpcClient(server.ready["grpc_addr"]) as client:
+            assert client.call("QueryRoute", {"topic": {"name": "T"}}).status.code == Code.OK
         assert server.stop() == 0
     assert not list(tmp_path.rglob("abort"))
 
