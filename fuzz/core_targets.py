@@ -16,10 +16,12 @@ from rmqproto.wire.frames import frame
 from rmqserver.auth.signed_fields import SignedFields
 from rmqserver.core import (
     FrameCutter,
+    HeaderDecoder,
     PlainPulls,
     PlainSends,
     RoundBuffer,
     cut_signed,
+    header_blocks,
     plain_records,
     simple,
     take_wanted,
@@ -104,6 +106,25 @@ def core_frames(data: bytes) -> None:
             seen.append(cutter.held_bytes)
             at += size
         found.append(seen)
+    assert found[0] == found[1]
+
+
+def core_headers(data: bytes) -> None:
+    """The same headers, calls and refusals as in Python. The bytes themselves decide where to cut."""
+    found: list[list[Any]] = []
+    for make in (HeaderDecoder, header_blocks.HeaderDecoder):
+        decoder, at = make(), 0
+        seen: list[Any] = []
+        found.append(seen)
+        while at < len(data):
+            size = 1 + data[at]
+            try:
+                seen.append(decoder.take_call_untrusted(data, at, data[at] & 7))
+                seen.append(decoder.decode_untrusted(data[at + 1 : at + size]))
+            except ProtocolError as error:
+                seen.append(str(error))
+                break
+            at += size
     assert found[0] == found[1]
 
 

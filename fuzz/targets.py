@@ -8,7 +8,7 @@ from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
-from fuzz.core_targets import core_frames, core_pulls, core_records, core_sends, core_signed, core_wanted
+from fuzz.core_targets import core_frames, core_headers, core_pulls, core_records, core_sends, core_signed, core_wanted
 from fuzz.gate_target import gate
 from rmqadmin.core.messages.files import message_pack
 from rmqadmin.core.messages.files.json_lines import decode_line_untrusted
@@ -38,7 +38,7 @@ from rmqproto.wire.command import FrameReader, HeaderCodec, decode_frame_untrust
 from rmqserver.broker.tables import attributes
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
-from rmqserver.doors.grpc.http2 import STREAMS_MAX, Http2, StreamEnded
+from rmqserver.doors.grpc.http2 import STREAMS_MAX, Http2, StreamCalled, StreamEnded
 from rmqserver.namesrv import register_body
 from rmqserver.store.timers.timer_check import DeliveryNote
 
@@ -217,7 +217,7 @@ def http2(data: bytes) -> None:
         size = 1 + data[at] % 64
         assert not connection.has_more, "these are too few bytes for so many frames"
         for event in connection.received(data[at : at + size]):
-            if isinstance(event, StreamEnded):
+            if isinstance(event, StreamEnded | StreamCalled):
                 connection.begin(event.stream, b"\x88")
                 connection.send(event.stream, bytes(100))
                 connection.end(event.stream, b"\x88")
@@ -231,7 +231,8 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     for target in (
         frame, json_header, binary_header, record, batch, message_properties, json_body, expression,
         sql92, config, registration, trace, recall_handle, delivery_note, packed_messages, message_line, gate,
-        http2, core_frames, core_pulls, core_records, core_sends, core_signed, core_wanted,
+        http2, core_frames, core_headers, core_pulls, core_records, core_sends, core_signed,
+        core_wanted,
     )
 }  # fmt: skip
 

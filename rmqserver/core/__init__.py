@@ -20,6 +20,7 @@ from rmqserver.core.simple import (
 try:
     from rmqserver.core._core import (
         FrameCutter,
+        HeaderDecoder,
         PlainPulls,
         PlainSends,
         Puts,
@@ -32,6 +33,7 @@ try:
         take_wanted,
     )
 except ImportError:  # installed without a C compiler
+    from rmqserver.core.header_blocks import HeaderDecoder
     from rmqserver.core.round_buffer import RoundBuffer
     from rmqserver.core.simple import (
         FrameCutter,
@@ -62,6 +64,7 @@ __all__ = [
     "Appended",
     "CopiedRun",
     "FrameCutter",
+    "HeaderDecoder",
     "IndexItem",
     "PlainPulls",
     "PlainSends",

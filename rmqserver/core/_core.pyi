@@ -1,3 +1,4 @@
+from rmqserver.core.header_blocks import HeaderDecoder as HeaderDecoder
 from rmqserver.core.round_buffer import RoundBuffer as RoundBuffer
 from rmqserver.core.simple import FrameCutter as FrameCutter
 from rmqserver.core.simple import PlainPulls as PlainPulls

@@ -75,6 +75,10 @@ int add_plain_sends(PyObject *module);
 
 int add_plain_pulls(PyObject *module);
 
+// --- header_blocks.c
+
+int add_header_decoder(PyObject *module);
+
 // --- turn.c
 
 int prepare_turn(void);

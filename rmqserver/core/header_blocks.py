@@ -1,8 +1,9 @@
 """Header blocks of HTTP/2 (HPACK, RFC 7541): decodes those of a peer, and encodes ours, which use no table and so are
-the same on every connection."""
+the same on every connection. The decoder has a twin in C."""
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 
 from rmqproto.errors import ProtocolError
@@ -48,6 +49,13 @@ _STATIC += [
     for name, _, value in (each.strip().partition(" ") for each in _STATIC_TEXT.replace("\n", " ").split(" | "))
 ]
 _STATIC_MAX = len(_STATIC) - 1
+
+FRAME_SIZE_MAX_BYTES = 16_384
+# length u24, as u16 and u8 | type u8 | flags u8 | stream u32
+_FRAME_HEAD = struct.Struct(">HBBBI")
+_WHOLE_HEADERS, _LAST_DATA = (1, 4), (0, 1)
+"""Type and flags: HEADERS with END_HEADERS, DATA with END_STREAM."""
+_STREAM = 0x7FFF_FFFF
 
 _PEEK_BITS = 8
 _EOS = 256
@@ -104,7 +112,28 @@ class HeaderDecoder:
         try:
             return self._decode(block)
         except IndexError:
-            raise ProtocolError("HTTP/2: a header block ends too early, or names an entry that is not there") from None
+            raise ProtocolError("a header block ends too early, or names an entry that is not there") from None
+
+    def take_call_untrusted(self, data: bytes, at: int, last_stream: int) -> tuple[int, Headers, bytes, int] | None:
+        """A call that comes whole: two plain frames, its headers and its only data, on a stream that begins behind
+        ``last_stream``. Returns the stream, the headers, the data, and where the next frame begins. None, with nothing
+        done, if anything else begins there; ProtocolError as ``decode_untrusted``."""
+        block_at = at + _FRAME_HEAD.size
+        if len(data) < block_at + _FRAME_HEAD.size:
+            return None
+        high, low, kind, flags, stream = _FRAME_HEAD.unpack_from(data, at)
+        size, stream = high << 8 | low, stream & _STREAM
+        after = block_at + size
+        if (kind, flags) != _WHOLE_HEADERS or size > FRAME_SIZE_MAX_BYTES or len(data) < after + _FRAME_HEAD.size:
+            return None
+        high, low, kind, flags, of_stream = _FRAME_HEAD.unpack_from(data, after)
+        size, body_at = high << 8 | low, after + _FRAME_HEAD.size
+        if (kind, flags) != _LAST_DATA or size > FRAME_SIZE_MAX_BYTES or len(data) < body_at + size:
+            return None
+        if of_stream & _STREAM != stream or not stream & 1 or stream <= last_stream:
+            return None
+        headers = self.decode_untrusted(data[block_at:after])
+        return stream, headers, data[body_at : body_at + size], body_at + size
 
     def _decode(self, block: bytes) -> Headers:
         found: Headers = []
@@ -123,7 +152,7 @@ class HeaderDecoder:
             elif byte & 0xE0 == 0x20:
                 size, at = _integer(block, at, byte & 0x1F) if byte == 0x3F else (byte & 0x1F, at)
                 if found or size > TABLE_SIZE_BYTES:
-                    raise ProtocolError("HTTP/2: a header table cannot have this size, or not here")
+                    raise ProtocolError("a header table cannot have this size, or not here")
                 self._size_max_bytes = size
                 self._evict()
                 continue
@@ -145,7 +174,7 @@ class HeaderDecoder:
                         self._evict()
             size_bytes += len(header[0]) + len(header[1]) + ENTRY_SIZE_BYTES
             if size_bytes > LIST_SIZE_MAX_BYTES:
-                raise ProtocolError(f"HTTP/2: headers of more than {LIST_SIZE_MAX_BYTES} bytes are not taken")
+                raise ProtocolError(f"headers of more than {LIST_SIZE_MAX_BYTES} bytes are not taken")
             found.append(header)
         return found
 
@@ -163,7 +192,7 @@ def _integer(block: bytes, at: int, value: int) -> tuple[int, int]:
         value += (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
-    raise ProtocolError("HTTP/2: a number in a header block is too long")
+    raise ProtocolError("a number in a header block is too long")
 
 
 def _text(block: bytes, at: int) -> tuple[bytes, int]:
@@ -191,7 +220,7 @@ def _unpacked(packed: bytes) -> bytes:
         found.append(symbol)
         left -= size
     if left >= 8 or ~(bits >> _PEEK_BITS) & (1 << left) - 1:
-        raise ProtocolError("HTTP/2: a header ends amid a Huffman code")
+        raise ProtocolError("a header ends amid a Huffman code")
     return bytes(found)
 
 
@@ -202,5 +231,5 @@ def _long_code(bits: int, left: int) -> tuple[int, int]:
         if symbol is not None:
             break
     if size <= left and symbol in (None, _EOS):
-        raise ProtocolError("HTTP/2: a header is no Huffman code")
+        raise ProtocolError("a header is no Huffman code")
     return symbol or 0, size

@@ -11,10 +11,12 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import IntEnum
+from operator import itemgetter
 from typing import NamedTuple
 
 from rmqproto.errors import ProtocolError
-from rmqserver.core.header_blocks import SIZE_UPDATE_TO_0, TABLE_SIZE_BYTES, HeaderDecoder, Headers
+from rmqserver.core import HeaderDecoder
+from rmqserver.core.header_blocks import FRAME_SIZE_MAX_BYTES, SIZE_UPDATE_TO_0, TABLE_SIZE_BYTES, Headers
 
 STREAM_WINDOW_BYTES = 1 << 20
 CONNECTION_WINDOW_BYTES = 16 << 20
@@ -23,7 +25,6 @@ STREAMS_MAX = 1024
 """A push consumer has a poll open for every broker and topic, beside its telemetry and its sends."""
 HEADER_BLOCK_MAX_BYTES = 32 << 10
 """Of one request, with the heads of its frames: even empty ones come to an end."""
-FRAME_SIZE_MAX_BYTES = 16_384
 FRAMES_AT_ONCE_MIN, FRAMES_AT_ONCE_MAX = 16, 64
 """Frames that are taken in one turn. A client that sends without end holds up others for half a millisecond, and only
 if it asks something: otherwise it gets few frames, and rests after them (``asks_little``)."""
@@ -70,6 +71,14 @@ class StreamAsked(NamedTuple):
     headers: Headers
 
 
+class StreamCalled(NamedTuple):
+    """A request begins, and has come whole: the client sends no more on this stream."""
+
+    stream: int
+    headers: Headers
+    data: bytes
+
+
 class StreamData(NamedTuple):
     """Bytes of a request's body."""
 
@@ -89,15 +98,15 @@ class StreamGone(NamedTuple):
     stream: int
 
 
-StreamEvent = StreamAsked | StreamData | StreamEnded | StreamGone
+StreamEvent = StreamAsked | StreamCalled | StreamData | StreamEnded | StreamGone
 
 
 class _Broken(Exception):
     """The connection cannot go on."""
 
     def __init__(self, code: _Error, text: str):
-        super().__init__(code, text)
-        self.code, self.text = code, text
+        super().__init__(text)
+        self.code = code
 
 
 class _Stream:
@@ -170,10 +179,11 @@ class Http2:
         data = self._rest + data if self._rest else bytes(data)
         try:
             self._rest = data[self._take_frames(data) :]
-        except _Broken as broken:
+        except (_Broken, ProtocolError) as error:  # the latter from a header block
+            code = error.code if isinstance(error, _Broken) else _Error.COMPRESSION_ERROR
             self.is_over = True
-            self._out.append(_frame(_GOAWAY, 0, 0, _TWO_U32.pack(self._last_stream, broken.code)))
-            raise ProtocolError(f"HTTP/2: {broken.text}") from None
+            self._out.append(_frame(_GOAWAY, 0, 0, _TWO_U32.pack(self._last_stream, code)))
+            raise ProtocolError(f"HTTP/2: {error}") from None
         if self._has_more_room:  # once, however many windows the bytes open
             self._has_more_room = False
             for stream in list(self._queued):
@@ -187,16 +197,19 @@ class Http2:
 
     def _take_frames(self, data: bytes) -> int:
         """Takes whole frames, as many as one turn has; where the next one begins."""
-        at, end = 0, len(data)
         self.has_more = False
-        if not self._has_preface:
-            if not PREFACE.startswith(data[: len(PREFACE)]):
-                raise _Broken(_Error.PROTOCOL_ERROR, "the connection does not begin with its preface")
-            if end < len(PREFACE):
-                return 0
-            self._has_preface, at = True, len(PREFACE)
+        at, end = self._begin_of_frames(data), len(data)
         count = settings_count = asked_count = 0
-        while end - at >= _HEAD.size:
+        take_call, is_plain = self._decoder.take_call_untrusted, self._has_settings
+        while end - at >= _HEAD.size and self._has_preface:
+            if is_plain and count + 1 < self._frames_at_once and self._block is None:
+                call = take_call(data, at, self._last_stream)
+                if call is not None:
+                    count += 2
+                    asked_count += call[2] != b""
+                    at = call[3]
+                    self._take_call(*call)
+                    continue
             high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
             size = high << 8 | low
             if size > FRAME_SIZE_MAX_BYTES:
@@ -223,6 +236,14 @@ class Http2:
                 take(self, flags, stream, data[at + _HEAD.size : after])
             at = after
         return at
+
+    def _begin_of_frames(self, data: bytes) -> int:
+        if self._has_preface:
+            return 0
+        if not PREFACE.startswith(data[: len(PREFACE)]):
+            raise _Broken(_Error.PROTOCOL_ERROR, "the connection does not begin with its preface")
+        self._has_preface = len(data) >= len(PREFACE)
+        return len(PREFACE) if self._has_preface else 0
 
     def _end_turn(self, asked_count: int) -> None:
         """More is left. ``asked_count``: of the frames of this turn, those of data less those that cancel."""
@@ -255,10 +276,20 @@ class Http2:
             self._take_block(stream, is_last, bytes(block))
 
     def _take_block(self, stream: int, is_last: bool, block: bytes) -> None:
-        try:
-            headers = self._decoder.decode_untrusted(block)
-        except ProtocolError as error:
-            raise _Broken(_Error.COMPRESSION_ERROR, str(error)) from None
+        self._take_request(stream, is_last, self._decoder.decode_untrusted(block))
+
+    def _take_call(self, stream: int, headers: Headers, data: bytes, _after: int) -> None:
+        if len(self._streams) >= STREAMS_MAX or not _is_request(headers):
+            self._take_request(stream, False, headers)
+            self._take_data(_END_STREAM, stream, data)
+            return
+        self._last_stream = stream
+        self._streams[stream] = found = _Stream(self._first_room)
+        found.has_peer_ended = True
+        self._give_back(len(data))
+        self._events.append(StreamCalled(stream, headers, data))
+
+    def _take_request(self, stream: int, is_last: bool, headers: Headers) -> None:
         found = self._streams.get(stream)
         if found is not None:  # trailers
             if found.has_peer_ended or not is_last:
@@ -282,10 +313,7 @@ class Http2:
     def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
         """Windows open again as soon as data has come: the caller limits how much it keeps."""
         size = len(payload)
-        self._uncredited_bytes += size
-        if self._uncredited_bytes > CONNECTION_WINDOW_BYTES // 2:
-            self._out.append(_frame(_WINDOW_UPDATE, 0, 0, _U32.pack(self._uncredited_bytes)))
-            self._uncredited_bytes = 0
+        self._give_back(size)
         found = self._streams.get(stream)
         if found is None:
             self._check_known(stream)
@@ -305,6 +333,13 @@ class Http2:
         if found.uncredited_bytes > STREAM_WINDOW_BYTES // 2:
             self._out.append(_frame(_WINDOW_UPDATE, 0, stream, _U32.pack(found.uncredited_bytes)))
             found.uncredited_bytes = 0
+
+    def _give_back(self, size_bytes: int) -> None:
+        """To the window of the connection."""
+        self._uncredited_bytes += size_bytes
+        if self._uncredited_bytes > CONNECTION_WINDOW_BYTES // 2:
+            self._out.append(_frame(_WINDOW_UPDATE, 0, 0, _U32.pack(self._uncredited_bytes)))
+            self._uncredited_bytes = 0
 
     def _peer_ended(self, stream: int, found: _Stream) -> None:
         found.has_peer_ended = True
@@ -416,6 +451,25 @@ class Http2:
         elif stream in self._streams:
             self._put_headers(stream, block, is_last=True)
 
+    def answer(self, stream: int, head: bytes, data: bytes, trailers: bytes) -> None:
+        """Sends a whole answer, if nothing was sent on the stream before."""
+        found, size = self._streams.get(stream), len(data)
+        if found is None:
+            return
+        fits = size <= found.room and size <= self._room and size <= FRAME_SIZE_MAX_BYTES
+        if not fits or not found.has_peer_ended or self._before_block:
+            self.begin(stream, head)
+            self.send(stream, data)
+            self.end(stream, trailers)
+            return
+        self._room -= size
+        self._out += (
+            _frame(_HEADERS, _END_HEADERS, stream, head),
+            _frame(_DATA, 0, stream, data),
+            _frame(_HEADERS, _END_HEADERS | _END_STREAM, stream, trailers),
+        )
+        self._ended_well(stream)
+
     def is_waiting(self, stream: int) -> bool:
         """Whether a part of the answer waits for the peer's windows."""
         return stream in self._queued
@@ -447,8 +501,11 @@ class Http2:
         if is_last:
             if not self._streams[stream].has_peer_ended:  # it need not send the rest of its request
                 self._tell_reset(stream, _Error.NO_ERROR)
-            self._forget(stream)
-            self._cancelled_count -= self._cancelled_count > 0
+            self._ended_well(stream)
+
+    def _ended_well(self, stream: int) -> None:
+        self._forget(stream)
+        self._cancelled_count -= self._cancelled_count > 0
 
     def _put_data(self, stream: int, found: _Stream, data: bytes) -> None:
         self._out.append(_frame(_DATA, 0, stream, data))
@@ -479,7 +536,8 @@ class Http2:
 
     def _forget(self, stream: int) -> None:
         del self._streams[stream]
-        self.queued_bytes -= sum(len(part) for part, is_block in self._queued.pop(stream, ()) if not is_block)
+        if stream in self._queued:
+            self.queued_bytes -= sum(len(part) for part, is_block in self._queued.pop(stream) if not is_block)
 
 
 # Bound to each connection, they would keep it until the garbage collector comes.
@@ -503,14 +561,27 @@ def _unpadded(payload: bytes) -> bytes:
 
 def _is_request(headers: Headers) -> bool:
     """Whether they are a request's, by the rules that tell a mistake of the peer (RFC 9113, 8.2 and 8.3)."""
-    names = [name for name, _ in headers]
-    text = b"\n".join(names)
-    pseudo = dict(headers[: text.count(b":")])
-    return (
-        _PSEUDO_NEEDED <= pseudo.keys() <= _PSEUDO
-        and len(pseudo) == text.count(b":")
-        and pseudo[b":path"] != b""
-        and text == text.lower()
-        and b"" not in names
-        and b"connection" not in names
-    )
+    names = tuple(map(_NAME, headers))
+    if names not in _REQUESTS:
+        text = b"\n".join(names)
+        pseudo_count = text.count(b":")
+        pseudo = set(names[:pseudo_count])
+        if not (
+            _PSEUDO_NEEDED <= pseudo <= _PSEUDO
+            and len(pseudo) == pseudo_count
+            and text == text.lower()
+            and b"" not in names
+            and b"connection" not in names
+        ):
+            return False
+        if len(text) <= _REQUEST_NAMES_MAX_BYTES:
+            if len(_REQUESTS) >= _REQUESTS_MAX:
+                _REQUESTS.clear()
+            _REQUESTS.add(names)
+    return dict(headers)[b":path"] != b""
+
+
+_NAME = itemgetter(0)
+_REQUESTS: set[tuple[bytes, ...]] = set()
+"""Names of requests, in their order: those of one client's calls are the same each time."""
+_REQUESTS_MAX, _REQUEST_NAMES_MAX_BYTES = 256, 1024

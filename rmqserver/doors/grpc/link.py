@@ -14,9 +14,16 @@ from urllib.parse import quote
 
 from google.protobuf.message import DecodeError
 
-from rmqserver.core.header_blocks import encode_block
+from rmqserver.core.header_blocks import FRAME_SIZE_MAX_BYTES, Headers, encode_block
 from rmqserver.doors.grpc.codes import GrpcStatus
-from rmqserver.doors.grpc.http2 import FRAME_SIZE_MAX_BYTES, Http2, StreamAsked, StreamData, StreamEnded, StreamGone
+from rmqserver.doors.grpc.http2 import (
+    Http2,
+    StreamAsked,
+    StreamCalled,
+    StreamData,
+    StreamEnded,
+    StreamGone,
+)
 
 if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
@@ -100,6 +107,11 @@ class GrpcCall:
 
     # --- what the client sends ---------------------------------------------------------------------------------------
 
+    def came_whole(self, data: bytes) -> None:
+        self.received(data)
+        if not self.closed and (self._begun or self.kind.is_stream or not self.is_taken):
+            self.client_is_done()
+
     def received(self, data: bytes) -> None:
         if not self._begun and len(data) >= _FRAME.size:
             compressed, size = _FRAME.unpack_from(data)
@@ -172,8 +184,13 @@ class GrpcCall:
             self._end()
 
     def answer(self, message: Any) -> None:
-        self._put((message,))
-        self.finish()
+        if self._has_begun or self.closed or self.is_answer_lost:
+            self._put((message,))
+            self.finish()
+            return
+        raw = message.SerializeToString()
+        self.link.http2.answer(self._stream, _HEAD, _FRAME.pack(0, len(raw)) + raw, _DONE)
+        self._end()
 
     def fail(self, code: GrpcStatus, text: str) -> None:
         """Ends the call with a status of gRPC."""
@@ -254,17 +271,24 @@ class Link:
             for event in self.http2.received(data):
                 if self.connection.closed:
                     break
+                if isinstance(event, StreamCalled):
+                    called = self._asked(event.stream, event.headers)
+                    if called is not None:
+                        called.came_whole(event.data)
+                    continue
                 if isinstance(event, StreamAsked):
-                    self._asked(event)
-                elif (call := self._calls.get(event.stream)) is not None:
-                    if isinstance(event, StreamData):
-                        call.received(event.data)
-                    elif isinstance(event, StreamEnded):
-                        call.client_is_done()
-                    elif isinstance(event, StreamGone):
-                        call.cancelled()
-                elif isinstance(event, StreamGone) and event.stream in self._unread:
-                    self._unread.pop(event.stream)()
+                    self._asked(event.stream, event.headers)
+                    continue
+                call = self._calls.get(event.stream)
+                if call is None:
+                    if isinstance(event, StreamGone) and event.stream in self._unread:
+                        self._unread.pop(event.stream)()
+                elif isinstance(event, StreamData):
+                    call.received(event.data)
+                elif isinstance(event, StreamEnded):
+                    call.client_is_done()
+                else:
+                    call.cancelled()
         finally:
             self._is_feeding = False
             if self.http2.has_more:
@@ -273,18 +297,24 @@ class Link:
             if self.http2.is_over:  # the connection is closed next, and drops what has not left
                 self.connection.flush()
 
-    def _asked(self, event: StreamAsked) -> None:
+    def _asked(self, stream: int, headers: Headers) -> GrpcCall | None:
+        """The call that begins; None if there is none."""
         if self._is_left:
-            return
-        metadata = dict(event.headers)
+            return None
+        metadata = dict(headers)
         if not metadata.get(b"content-type", b"").startswith(b"application/grpc"):
-            self.http2.begin(event.stream, _NO_GRPC, is_all=True)
-            return
+            self.http2.begin(stream, _NO_GRPC, is_all=True)
+            return None
         found = self.service.kind_of(metadata.get(b":path", b""))
         if isinstance(found, str):
-            self.http2.begin(event.stream, _HEAD + _status_block(GrpcStatus.UNIMPLEMENTED, found), is_all=True)
-            return
-        self._calls[event.stream] = GrpcCall(self, event.stream, found, metadata)
+            self.http2.begin(stream, _HEAD + _status_block(GrpcStatus.UNIMPLEMENTED, found), is_all=True)
+            return None
+        self._calls[stream] = call = GrpcCall(self, stream, found, metadata)
+        return call
+
+    @property
+    def call_count(self) -> int:
+        return len(self._calls)
 
     def waiting_count(self) -> int:
         """How many calls wait for their answers."""
@@ -297,7 +327,8 @@ class Link:
         data = self.http2.to_send()
         if data:
             self.connection.put_out(data)
-        self.connection.keeps(self.http2.queued_bytes)
+        if self.http2.queued_bytes != self.connection.waiting_bytes:
+            self.connection.keeps(self.http2.queued_bytes)
 
     def ended(self, stream: int) -> None:
         call = self._calls.pop(stream)

@@ -20,6 +20,7 @@ from rmqserver.doors.grpc.http2 import (
     STREAMS_MAX,
     Http2,
     StreamAsked,
+    StreamCalled,
     StreamData,
     StreamEnded,
     StreamEvent,
@@ -53,8 +54,16 @@ def peer() -> Peer:
 
 def test_a_request_is_told_piece_by_piece(peer: Peer) -> None:
     peer.h2.send_headers(1, ASKED)
+    assert peer.pass_on() == [StreamAsked(1, ASKED)]
     peer.h2.send_data(1, b"abc", end_stream=True)
-    assert peer.pass_on() == [StreamAsked(1, ASKED), StreamData(1, b"abc"), StreamEnded(1)]
+    assert peer.pass_on() == [StreamData(1, b"abc"), StreamEnded(1)]
+
+
+def test_a_request_that_comes_whole_is_told_at_once(peer: Peer) -> None:
+    for stream in (1, 3):
+        peer.h2.send_headers(stream, ASKED)
+        peer.h2.send_data(stream, b"abc", end_stream=True)
+    assert peer.pass_on() == [StreamCalled(1, ASKED, b"abc"), StreamCalled(3, ASKED, b"abc")]
 
 
 def test_a_request_that_is_cancelled_with_the_same_bytes_is_not_begun(peer: Peer) -> None:
@@ -320,7 +329,7 @@ def test_a_turn_takes_more_frames_of_a_client_that_asks_much(http2: Http2) -> No
     while http2.has_more:
         assert not http2.asks_little
         counts.append(len(list(http2.received(b""))))
-    assert counts == [24, 96, 69]
+    assert counts == [8, 32, 23]
 
 
 def test_calls_that_end_well_make_up_for_cancelled_ones(http2: Http2) -> None:
