@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import UsageError
 from rmqproto.headers.sending import SendHeaderV2
 from rmqserver import core
 from rmqserver.command_line import Options, plan
 from rmqserver.process import entrance
+from rmqserver.process.ready_line import check_ready_file
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
 from tests.support import servers
@@ -363,3 +365,14 @@ def test_a_nameserver_that_was_restarted_learns_of_the_broker(tmp_path: Path) ->
         first.stop(signal.SIGKILL)
         with Server("namesrv", "--port", port, log_file=tmp_path / "again.log") as again:
             until(lambda: master_addr(again.namesrv_addr) == broker.broker_addr)
+
+
+def test_a_ready_file_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing" / "ready.json"):
+        with pytest.raises(UsageError, match=f"--ready-file {path}: "):
+            check_ready_file(str(path))
+
+
+def test_the_look_at_a_ready_file_leaves_nothing_behind(tmp_path: Path) -> None:
+    check_ready_file(str(tmp_path / "ready.json"))
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 """A running broker goes back to nothing, to its seed, or to a snapshot."""
 
+import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import OwnRequestCode, RequestCode, ResponseCode
-from rmqproto.errors import RefusedError
+from rmqproto.errors import RefusedError, UsageError
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import PullHeader
 from rmqproto.wire.command import Command, encode_frame
+from rmqserver.snapshots import SNAPSHOTS_MAX, StoreFiles
 from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
@@ -138,3 +140,74 @@ def test_a_kept_store_refuses(tmp_path: Path) -> None:
             with pytest.raises(RefusedError, match="--test-requests on"):
                 admin.call(server.broker_addr, code)
         assert bodies(admin, server, "T") == [b"first"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "config").mkdir()
+    with (tmp_path / "commitlog/0").open("wb") as file:
+        file.truncate(1 << 30)
+        file.seek(1 << 20)
+        file.write(b"a record")
+    (tmp_path / "checkpoint").write_bytes(b"point")
+    (tmp_path / "mine").write_bytes(b"not of the store")
+    return tmp_path
+
+
+def test_a_copy_has_the_holes_of_the_store(root: Path) -> None:
+    StoreFiles(str(root)).save("s")
+    copy = root / "snapshots/s/commitlog/0"
+    assert copy.stat().st_size == 1 << 30
+    assert copy.stat().st_blocks * 512 < 1 << 24
+    with copy.open("rb") as file:
+        file.seek(1 << 20)
+        assert file.read(9) == b"a record\0"
+
+
+def test_only_what_is_of_the_store_goes_and_comes_back(root: Path) -> None:
+    files = StoreFiles(str(root))
+    files.save("s")
+    files.clear()
+    assert sorted(path.name for path in root.iterdir()) == ["mine", "snapshots"]
+    (root / "index").mkdir()
+    files.restore("s")
+    assert sorted(path.name for path in root.iterdir()) == ["checkpoint", "commitlog", "config", "mine", "snapshots"]
+    assert files.names() == ["s"]
+
+
+@pytest.mark.parametrize("whole_count", range(6))
+def test_a_restore_that_fails_leaves_the_store_as_it_was(
+    root: Path, monkeypatch: pytest.MonkeyPatch, whole_count: int
+) -> None:
+    """Three parts go and three come; the file system breaks after each number of them."""
+    files = StoreFiles(str(root))
+    files.save("s")
+    (root / "checkpoint").write_bytes(b"later")
+    rename, left = Path.rename, [whole_count]
+
+    def breaking(path: Path, target: Path) -> Path:
+        if left[0] == 0:
+            left[0] = -1
+            raise OSError(errno.EIO, "broken")
+        left[0] -= 1
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", breaking)
+    with pytest.raises(OSError, match="broken"):
+        files.restore("s")
+    assert sorted(path.name for path in root.iterdir()) == ["checkpoint", "commitlog", "config", "mine", "snapshots"]
+    assert (root / "checkpoint").read_bytes() == b"later"
+    files.restore("s")
+    assert (root / "checkpoint").read_bytes() == b"point"
+
+
+def test_there_is_room_for_so_many(root: Path) -> None:
+    files = StoreFiles(str(root))
+    assert files.names() == []
+    for number in range(SNAPSHOTS_MAX):
+        files.check_room(str(number))
+        (root / "snapshots" / str(number)).mkdir(parents=True)
+    files.check_room("5")
+    with pytest.raises(UsageError, match="no more"):
+        files.check_room("new")

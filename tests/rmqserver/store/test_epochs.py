@@ -10,7 +10,7 @@ from rmqproto.errors import ProtocolError, StorageError
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.epochs import Epoch, EpochFile, EpochList
 
-GOLDEN = Path(__file__).parents[3] / "golden/ha/epoch"
+GOLDEN = Path(__file__).parents[2] / "golden/ha/epoch"
 
 steps = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 1 << 40)), max_size=20)
 
