@@ -14,6 +14,7 @@ from rmqserver.core.simple import (
     IndexItem,
     log_offsets_of,
     pack_entries,
+    packed,
     seconds_since,
 )
 
@@ -75,6 +76,7 @@ __all__ = [
     "index_units",
     "log_offsets_of",
     "pack_entries",
+    "packed",
     "plain_records",
     "seconds_since",
     "serve_ready",

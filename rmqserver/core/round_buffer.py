@@ -18,7 +18,7 @@ from rmqproto.java.java_hash import tag_code
 from rmqproto.message.properties import PROPERTIES_SIZE_MAX_BYTES, MessageKeys, find_bytes, message_keys
 from rmqproto.message.record import RECORD_V4, BatchPart, batch_parts_untrusted
 from rmqproto.message.sys_flag import HOST_V4_SIZE, HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, with_host_bits
-from rmqserver.core.simple import IndexItem, pack_entries
+from rmqserver.core.simple import IndexItem
 
 BATCH_COUNT_MAX = 250_000
 """Messages in one batch. The header of the answer has their ids, of 33 or 57 characters, and can have 16 MiB."""
@@ -277,10 +277,11 @@ class RoundBuffer:
         self._parts.clear()
         return data
 
-    def take_entries(self) -> bytes:
-        """The index entries that came since the last call, as ``pack_entries`` has them."""
+    def take_entries(self) -> bytes | list[IndexItem]:
+        """The index entries that came since the last call; here, what ``packed`` makes them of: nobody waits for them,
+        and answers do."""
         items, self._index_items = self._index_items, []
-        return pack_entries(items)
+        return items
 
     def take_touched(self) -> list[Any]:
         """The queues that have new units since the last call. They are not ``is_touched`` anymore."""

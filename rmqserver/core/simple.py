@@ -97,6 +97,11 @@ def pack_entries(items: list[IndexItem]) -> bytes:
     return b"".join(packed)
 
 
+def packed(entries: bytes | list[IndexItem]) -> bytes:
+    """What ``RoundBuffer.take_entries`` gave, as entries."""
+    return entries if isinstance(entries, bytes) else pack_entries(entries)
+
+
 def log_offsets_of(entries: bytes) -> memoryview:
     """The log offset of each entry."""
     return memoryview(entries).cast("q")[1::3]

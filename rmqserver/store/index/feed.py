@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from rmqserver.core import ENTRY, IndexItem, log_offsets_of, pack_entries
+from rmqserver.core import ENTRY, IndexItem, log_offsets_of, pack_entries, packed
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.fate import FATE_MASK, INDEXED
@@ -18,8 +18,11 @@ from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.queues.round import Round, Sync
 from rmqserver.store.running_flags import INDEX_ERROR, RunningFlags
 
-BACKLOG_MAX_BYTES = 12_288 * ENTRY.size
-"""Entries that may wait for the index, nearly always three a message. If more wait, a round indexes some of them before
+ITEM_BYTES = 3 * ENTRY.size
+"""Entries of a message, nearly always."""
+
+BACKLOG_MAX_BYTES = 4096 * ITEM_BYTES
+"""Entries that may wait for the index. If more wait, a round indexes some of them before
 it ends."""
 
 PORTION_BYTES = 384 * ENTRY.size
@@ -42,7 +45,7 @@ class IndexFeed:
         self._queues = queues
         self._disk = disk
         self._flags = flags
-        self._backlog: deque[bytes] = deque()
+        self._backlog: deque[bytes | list[IndexItem]] = deque()
         self._backlog_bytes = 0
         self._was_cut = False
         self._read_offset: int | None = None
@@ -87,7 +90,7 @@ class IndexFeed:
         if not entries or self._read_offset is not None:
             return  # reading the log will get there
         self._backlog.append(entries)
-        self._backlog_bytes += len(entries)
+        self._backlog_bytes += _size_of(entries)
         while self._backlog_bytes > BACKLOG_MAX_BYTES:
             self.put_some(PORTION_BYTES)
 
@@ -109,7 +112,10 @@ class IndexFeed:
         """Log bytes between the end of what is visible and the oldest message that the index lacks."""
         if self._read_offset is not None:
             return self._log.confirmed_offset - self._read_offset
-        return self._log.confirmed_offset - log_offsets_of(self._backlog[0])[0] if self._backlog else 0
+        if not self._backlog:
+            return 0
+        oldest = self._backlog[0]
+        return self._log.confirmed_offset - (log_offsets_of(oldest)[0] if isinstance(oldest, bytes) else oldest[0][1])
 
     def put_few(self) -> None:
         """Indexes a few messages, if that many wait; none while the log is still being read."""
@@ -137,9 +143,10 @@ class IndexFeed:
     def _take_some(self, portion_bytes: int) -> bytes:
         taken: list[bytes] = []
         taken_bytes = 0
-        while self._backlog and (not taken or taken_bytes + len(self._backlog[0]) <= portion_bytes):
-            taken.append(self._backlog.popleft())
-            taken_bytes += len(taken[-1])
+        while self._backlog and (not taken or taken_bytes + _size_of(self._backlog[0]) <= portion_bytes):
+            entries = self._backlog.popleft()
+            taken_bytes += _size_of(entries)
+            taken.append(packed(entries))
         self._backlog_bytes -= taken_bytes
         return b"".join(taken)
 
@@ -192,3 +199,7 @@ class IndexFeed:
     def delete_below(self, log_offset: int) -> Iterator[None]:
         self._index.delete_below(log_offset)
         yield
+
+
+def _size_of(entries: bytes | list[IndexItem]) -> int:
+    return len(entries) if isinstance(entries, bytes) else ITEM_BYTES * len(entries)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from rmqserver.core import IndexItem
     from rmqserver.store.disk.checkpoint import Checkpoint
     from rmqserver.store.queues.consume_queue import ConsumeQueue
 
@@ -31,8 +32,8 @@ class Round(msgspec.Struct, gc=False):
     end_offset: int
     last_record_offset: int
     marks: list[Mark]
-    index_entries: bytes
-    """As ``core.pack_entries`` has them."""
+    index_entries: bytes | list[IndexItem]
+    """``core.packed`` makes entries of them."""
     arrivals: list[Arrival] = []
     """What readers now see of the round; the consume queues fill it in."""
 

@@ -115,7 +115,7 @@ class Sending:
         offsets = [each.log_offset for each in records]
         assert queue.next_offset == len(offsets) == len(queue.tail) // 20
         assert self.round.take_touched() == ([queue] if records else [])
-        assert {*core.log_offsets_of(self.round.take_entries())} == {*offsets}
+        assert {*core.log_offsets_of(core.packed(self.round.take_entries()))} == {*offsets}
         for puts in (self.sends.take_written(), self.sends.take_safe()):
             if puts is not None:
                 assert {put[4] for put in puts.all()} <= {*offsets}
@@ -218,7 +218,7 @@ def test_what_the_store_has_made() -> None:
     sending = Sending()
     sending.cutter.feed_untrusted(SENDS["batch"][0])
     data, tail = sending.round.take(), bytes(sending.queue.tail)
-    entries = sending.round.take_entries()
+    entries = core.packed(sending.round.take_entries())
     fates, marks, odd = bytes([QUEUED | INDEXED]) * 256, (b"DELAY\x01",), b"odd"
     same_or_none(
         core.plain_records, data, FIRST, fates, QUEUED, INDEXED, marks, odd, seen=[data, fates, marks, marks[0], odd]

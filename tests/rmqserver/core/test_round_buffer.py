@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rmqproto.message.properties import PROPERTIES_SIZE_MAX_BYTES
 from rmqproto.message.record import BatchItem, decode_records_untrusted, encode_batch, host_bytes
-from rmqserver.core import ENTRY, RoundBuffer, round_buffer
+from rmqserver.core import ENTRY, RoundBuffer, packed, round_buffer
 from rmqserver.store import fate
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
@@ -80,7 +80,7 @@ class Room:
     def does(self, step: str, topic: str, queue_id: int, given: tuple[Any, ...]) -> Any:
         if step == "take":
             touched = [(queue.topic, queue.queue_id) for queue in self.round.take_touched()]
-            return self.round.take(), self.round.take_entries(), touched, self.round.is_empty
+            return self.round.take(), packed(self.round.take_entries()), touched, self.round.is_empty
         queue = self.topics[topic].queues[queue_id]
         if step == "dispatch":
             return self.round.dispatch(queue, *given)
@@ -130,7 +130,7 @@ def test_it_appends_a_record_its_unit_and_its_entries(room: Room) -> None:
         {"KEYS": "a b", "TAGS": "t"},
         NOW_MS,
     )
-    entries = list(ENTRY.iter_unpack(room.round.take_entries()))
+    entries = list(ENTRY.iter_unpack(packed(room.round.take_entries())))
     assert [entry[1:] for entry in entries] == [(0, 1000, NOW_MS), (0, 1000, NOW_MS), (2, 1000, NOW_MS)]
 
 
