@@ -132,12 +132,8 @@ def acl_revoke(
 def acl_can(
     call: Call,
     user: UserName,
-    action: Annotated[
-        AskedAction, Value.ACTION, typer.Argument(metavar="ACTION", case_sensitive=False, help="One action.")
-    ],
-    resource: Annotated[
-        str, Value.RESOURCE, typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name.")
-    ],
+    action: Annotated[AskedAction, Value.ACTION, typer.Argument(case_sensitive=False, help="One action.")],
+    resource: Annotated[str, Value.RESOURCE, typer.Argument(help="Topic:, Group: or Cluster: and a name.")],
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     source: Annotated[

@@ -58,21 +58,13 @@ class Audited(ResultOf[AuditRow], frozen=True):
 def audit(
     call: Call,
     begin: Annotated[
-        str | None,
-        Value.NUMBER,
-        typer.Option("--from", "--since", metavar="TIME", help="At or after (1d: a day ago); or a range A..B."),
+        str | None, Value.TIME, typer.Option("--from", "--since", help="At or after (1d: a day ago); or a range A..B.")
     ] = None,
-    end: Annotated[
-        str | None, Value.NUMBER, typer.Option("--to", "--until", metavar="TIME", help="Before this time.")
-    ] = None,
+    end: Annotated[str | None, Value.TIME, typer.Option("--to", "--until", help="Before this time.")] = None,
     context: Annotated[
-        str | None,
-        Value.CONTEXT,
-        typer.Option("--context", metavar="CONTEXT", help="Changes in this context; none: in no context."),
+        str | None, Value.CONTEXT, typer.Option("--context", help="Changes in this context; none: in no context.")
     ] = None,
-    command: Annotated[
-        str | None, Value.NAME, typer.Option("--command", metavar="NAME", help="Changes by this command.")
-    ] = None,
+    command: Annotated[str | None, Value.NAME, typer.Option("--command", help="Changes by this command.")] = None,
     limit: Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="The last N commands.")] = None,
 ) -> Audited:
     """Covers this user on this machine; `rmqadmin` keeps the log in the state directory (docs/changes.md). It holds no

@@ -371,12 +371,10 @@ def check_dlq(
     group: Groups = None,
     since: Annotated[
         str | None,
-        Value.NUMBER,
-        typer.Option("--since", metavar="TIME", help="Count only those stored since then, e.g. 1h; or a range A..B."),
+        Value.TIME,
+        typer.Option("--since", help="Count only those stored since then, e.g. 1h; or a range A..B."),
     ] = None,
-    until: Annotated[
-        str | None, Value.NUMBER, typer.Option("--until", metavar="TIME", help="Count only those before.")
-    ] = None,
+    until: Annotated[str | None, Value.TIME, typer.Option("--until", help="Count only those before.")] = None,
     warning: Warning = None,
     critical: Critical = None,
     ledger: Ledger = None,

@@ -39,21 +39,17 @@ from rmqadmin.core.results import FoundRows, Notice, ResultOf, Row, doc
 from rmqadmin.core.user_files import program_words, read_text
 from rmqproto.errors import NotFoundError, UsageError
 
-OneContext = Annotated[str, Value.CONTEXT, typer.Argument(metavar="CONTEXT", help="Name of the context.")]
+OneContext = Annotated[str, Value.CONTEXT, typer.Argument(help="Name of the context.")]
 
 
 class ContextOptions(OptionGroup, frozen=True):
     """The settings of a context, by key. None means not given."""
 
     namesrv_addr: Annotated[
-        str | None,
-        Value.ADDRESSES,
-        typer.Option("-n", "--namesrvAddr", metavar="HOST:PORT[;...]", help="Its name servers."),
+        str | None, Value.ADDRESSES, typer.Option("-n", "--namesrvAddr", help="Its name servers.")
     ] = None
     cluster: Annotated[
-        str | None,
-        Value.CLUSTER,
-        typer.Option("-c", "--cluster", metavar="CLUSTER", help="Cluster for commands that need -b or -c."),
+        str | None, Value.CLUSTER, typer.Option("-c", "--cluster", help="Cluster for commands that need -b or -c.")
     ] = None
     read_only: Annotated[
         bool | None, typer.Option("--read-only/--no-read-only", help="Refuse every change without --unlock.")
@@ -65,15 +61,9 @@ class ContextOptions(OptionGroup, frozen=True):
         ContextColor | None, typer.Option("--color", help="Color of its name, in questions and in the dashboard.")
     ] = None
     tls: Annotated[bool | None, typer.Option("--tls/--no-tls", help="Connect to its servers over TLS.")] = None
-    tls_ca: Annotated[
-        str | None, Value.FILE, typer.Option("--tls-ca", metavar="FILE", help="CA certificate of the servers.")
-    ] = None
-    tls_cert: Annotated[
-        str | None, Value.FILE, typer.Option("--tls-cert", metavar="FILE", help="Client certificate.")
-    ] = None
-    tls_key: Annotated[
-        str | None, Value.FILE, typer.Option("--tls-key", metavar="FILE", help="Key of the client certificate.")
-    ] = None
+    tls_ca: Annotated[str | None, Value.FILE, typer.Option("--tls-ca", help="CA certificate of the servers.")] = None
+    tls_cert: Annotated[str | None, Value.FILE, typer.Option("--tls-cert", help="Client certificate.")] = None
+    tls_key: Annotated[str | None, Value.FILE, typer.Option("--tls-key", help="Key of the client certificate.")] = None
     tls_insecure: Annotated[
         bool | None, typer.Option("--tls-insecure/--no-tls-insecure", help="Accept any server certificate.")
     ] = None
@@ -200,7 +190,7 @@ def context_use(
 
 def context_add(
     call: Call,
-    name: Annotated[str, Value.NAME, typer.Argument(metavar="NAME", help="Letters, digits, _ . and -.")],
+    name: Annotated[str, Value.NAME, typer.Argument(help="Letters, digits, _ . and -.")],
     options: ContextOptions,
     use: Annotated[bool, typer.Option("--use", help="Use it at once.")] = False,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Keep a context of that name.")] = False,

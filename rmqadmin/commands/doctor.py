@@ -29,11 +29,7 @@ def doctor(
     controllers: Annotated[
         str | None,
         Value.ADDRESSES,
-        typer.Option(
-            "--controllers",
-            metavar="HOST:PORT[;...]",
-            help="Also ask these controllers: they know sets without any registered broker.",
-        ),
+        typer.Option("--controllers", help="Also ask these controllers: they know sets without any registered broker."),
     ] = None,
 ) -> Diagnosis:
     """Asks every name server, and every broker at its registered address. Checks whether each can be reached from here,

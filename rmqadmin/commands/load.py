@@ -68,10 +68,7 @@ class TopicOptions(OptionGroup, frozen=True):
         int, typer.Option("--queues", metavar="N", min=1, help="Queues on each broker if it is created.")
     ] = 8
     cluster: Annotated[
-        str | None,
-        OF_CONTEXT,
-        Value.CLUSTER,
-        typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Create it in this cluster."),
+        str | None, OF_CONTEXT, Value.CLUSTER, typer.Option("-c", "--clusterName", help="Create it in this cluster.")
     ] = None
 
     def check(self) -> None:

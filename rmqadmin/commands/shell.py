@@ -15,8 +15,7 @@ from rmqproto.errors import UsageError
 def shell(
     call: Call,
     lines: Annotated[
-        list[str] | None,
-        typer.Option("-c", "--command", metavar="LINE", help="Run this line and end. Repeatable."),
+        list[str] | None, typer.Option("-c", "--command", metavar="LINE", help="Run this line and end. Repeatable.")
     ] = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Without a prompt: go on after a line that fails.")

@@ -44,13 +44,13 @@ def tui(
     alerts: Annotated[
         Path | None,
         Value.FILE,
-        typer.Option("--alerts", metavar="FILE", help="File of alert rules. [default: alerts.toml beside config.toml]"),
+        typer.Option("--alerts", help="File of alert rules. [default: alerts.toml beside config.toml]"),
     ] = None,
     record: Annotated[
-        Path | None, Value.FILE, typer.Option("--record", metavar="FILE", help="Record all that is seen to a new file.")
+        Path | None, Value.FILE, typer.Option("--record", help="Record all that is seen to a new file.")
     ] = None,
     replay: Annotated[
-        Path | None, Value.FILE, typer.Option("--replay", metavar="FILE", help="Show such a recording, step by step.")
+        Path | None, Value.FILE, typer.Option("--replay", help="Show such a recording, step by step.")
     ] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve it to browsers, without changes; needs rmqadmin[serve].")

@@ -16,11 +16,9 @@ EveryReplica = Annotated[
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option(
-        "-c", "--clusterName", metavar="CLUSTER", help="Every master and slave of this cluster; default: the only one."
-    ),
+    typer.Option("-c", "--clusterName", help="Every master and slave of this cluster; default: the only one."),
 ]
-Username = Annotated[str, Value.USER, typer.Option("-u", "--username", metavar="USER", help="Name of the user.")]
+Username = Annotated[str, Value.USER, typer.Option("-u", "--username", help="Name of the user.")]
 UserKind = Annotated[
     UserType | None,
     typer.Option("-t", "--userType", case_sensitive=False, help="Super users may do everything. New: Normal."),
@@ -28,7 +26,7 @@ UserKind = Annotated[
 PasswordStdin = Annotated[
     bool, typer.Option("--password-stdin", help="The password is the first line of standard input.")
 ]
-Subject = Annotated[str, Value.SUBJECT, typer.Option("-s", "--subject", metavar="User:NAME", help="Whose ACL.")]
+Subject = Annotated[str, Value.SUBJECT, typer.Option("-s", "--subject", help="Whose ACL.")]
 Resources = Annotated[
     str,
     Value.NAME,
@@ -50,27 +48,17 @@ SourceIps = Annotated[
     typer.Option("-i", "--sourceIp", metavar="IP,...", help="From these addresses or networks only."),
 ]
 FromBroker = Annotated[
-    str,
-    A_BROKER,
-    Value.BROKER_ADDR,
-    typer.Option("-f", "--fromBroker", metavar="HOST:PORT", help="The broker that has them."),
+    str, A_BROKER, Value.BROKER_ADDR, typer.Option("-f", "--fromBroker", help="The broker that has them.")
 ]
 ToBroker = Annotated[
-    str,
-    A_BROKER,
-    Value.BROKER_ADDR,
-    typer.Option("-t", "--toBroker", metavar="HOST:PORT", help="The broker that gets them."),
+    str, A_BROKER, Value.BROKER_ADDR, typer.Option("-t", "--toBroker", help="The broker that gets them.")
 ]
-UserName = Annotated[str, Value.USER, typer.Argument(metavar="USER", help="Name of the user.")]
+UserName = Annotated[str, Value.USER, typer.Argument(help="Name of the user.")]
 WhatActions = Annotated[
-    str,
-    Value.ACTION,
-    typer.Argument(metavar="ACTION", help="Pub, Sub, Create, Update, Delete, Get, List or All; several: Pub,Sub."),
+    str, Value.ACTION, typer.Argument(help="Pub, Sub, Create, Update, Delete, Get, List or All; several: Pub,Sub.")
 ]
 WhatResource = Annotated[
-    str,
-    Value.RESOURCE,
-    typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name; name* is a prefix."),
+    str, Value.RESOURCE, typer.Argument(help="Topic:, Group: or Cluster: and a name; name* is a prefix.")
 ]
 IsSuper = Annotated[bool, typer.Option("--super", help="Make it a super user, which may do everything.")]
 IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not fail if there is nothing to remove.")]

@@ -69,102 +69,77 @@ def as_bool(value: TrueFalse | None) -> bool | None:
 
 
 BrokerAddr = Annotated[
-    str | None,
-    A_BROKER,
-    Value.BROKER_ADDR,
-    typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="This broker only; or its name."),
+    str | None, A_BROKER, Value.BROKER_ADDR, typer.Option("-b", "--brokerAddr", help="This broker only; or its name.")
 ]
 NamedCluster = Annotated[
-    str | None,
-    OF_CONTEXT,
-    Value.CLUSTER,
-    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster."),
+    str | None, OF_CONTEXT, Value.CLUSTER, typer.Option("-c", "--clusterName", help="Every master of this cluster.")
 ]
 ClusterName = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster; default: the only one."),
+    typer.Option("-c", "--clusterName", help="Every master of this cluster; default: the only one."),
 ]
 EveryMaster = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster; default: the only one."),
+    typer.Option("-c", "--cluster", help="Every master of this cluster; default: the only one."),
 ]
 EveryReplicaToo = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option(
-        "-c",
-        "--clusterName",
-        metavar="CLUSTER",
-        help="Every broker of this cluster, slaves too. Default: the only one.",
-    ),
+    typer.Option("-c", "--clusterName", help="Every broker of this cluster, slaves too. Default: the only one."),
 ]
 AnyCluster = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every broker of this cluster; default: the only one."),
+    typer.Option("-c", "--cluster", help="Every broker of this cluster; default: the only one."),
 ]
 ClusterOnly = Annotated[
     str | None,
     OF_CONTEXT,
     Value.CLUSTER,
-    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster only; default: all, or the context's."),
+    typer.Option("-c", "--clusterName", help="This cluster only; default: all, or the context's."),
 ]
 AllClusters = Annotated[bool, typer.Option("--all-clusters", help="Every broker that the name server knows.")]
 AskedBroker = Annotated[
-    str | None,
-    A_BROKER,
-    Value.BROKER_ADDR,
-    typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only."),
+    str | None, A_BROKER, Value.BROKER_ADDR, typer.Option("-b", "--brokerAddr", help="Ask this broker only.")
 ]
-BrokerName = Annotated[
-    str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-b", "--brokerName", metavar="BROKER", help="Broker name.")
-]
-Topic = Annotated[str, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")]
+BrokerName = Annotated[str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-b", "--brokerName", help="Broker name.")]
+Topic = Annotated[str, Value.TOPIC, typer.Option("-t", "--topic", help="Topic name.")]
 Topics = Annotated[
-    str,
-    SEVERAL_NAMES,
-    Value.TOPIC,
-    typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name, or several joined by commas."),
+    str, SEVERAL_NAMES, Value.TOPIC, typer.Option("-t", "--topic", help="Topic name, or several joined by commas.")
 ]
-TopicOnly = Annotated[str | None, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")]
+TopicOnly = Annotated[str | None, Value.TOPIC, typer.Option("-t", "--topic", help="This topic only.")]
 LmqParent = Annotated[
     str | None,
     Value.TOPIC,
-    typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up the route of this topic instead (LMQ parent)."),
+    typer.Option("-c", "--cluster", help="Look up the route of this topic instead (LMQ parent)."),
 ]
-ConsumerGroup = Annotated[
-    str, Value.GROUP, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Consumer group.")
-]
+ConsumerGroup = Annotated[str, Value.GROUP, typer.Option("-g", "--consumerGroup", help="Consumer group.")]
 Jstack = Annotated[bool, typer.Option("-s", "--jstack", help="Also show the stacks of the clients' threads.")]
-GroupName = Annotated[str, Value.GROUP, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")]
-Group = Annotated[str, Value.GROUP, typer.Option("-g", "--group", metavar="GROUP", help="Consumer group.")]
+GroupName = Annotated[str, Value.GROUP, typer.Option("-g", "--groupName", help="Consumer group.")]
+Group = Annotated[str, Value.GROUP, typer.Option("-g", "--group", help="Consumer group.")]
 ProbeCount = Annotated[int, typer.Option("-a", "--amount", min=1, help="How many messages to send to each.")]
 ProbeSize = Annotated[
     int,
     typer.Option("-s", "--size", metavar="BYTES", min=1, max=FRAME_SIZE_MAX_BYTES, help="Size of each message's body."),
 ]
 ContainerAddr = Annotated[
-    str,
-    Value.BROKER_ADDR,
-    typer.Option("-c", "--brokerContainerAddr", metavar="HOST:PORT", help="The container's address."),
+    str, Value.BROKER_ADDR, typer.Option("-c", "--brokerContainerAddr", help="The container's address.")
 ]
 PERM_METAVAR = "R|W|RW|NUMBER"
-ListFile = Annotated[
-    str, Value.FILE, typer.Option("-f", "--filename", metavar="FILE", help="JSON file with a list of objects.")
-]
-Namespace = Annotated[str, Value.NAME, typer.Option("-s", "--namespace", metavar="NAME", help="Namespace of the key.")]
-Key = Annotated[str, Value.KV_KEY, typer.Option("-k", "--key", metavar="KV_KEY", help="The key.")]
-Property = Annotated[str, Value.PROPERTY, typer.Option("-k", "--key", metavar="PROPERTY", help="Name of the property.")]
+ListFile = Annotated[str, Value.FILE, typer.Option("-f", "--filename", help="JSON file with a list of objects.")]
+Namespace = Annotated[str, Value.NAME, typer.Option("-s", "--namespace", help="Namespace of the key.")]
+Key = Annotated[str, Value.KV_KEY, typer.Option("-k", "--key", help="The key.")]
+Property = Annotated[str, Value.PROPERTY, typer.Option("-k", "--key", help="Name of the property.")]
 PropertyValue = Annotated[str, typer.Option("-v", "--value", metavar="TEXT", help="Its new value.")]
 Replace = Annotated[
     bool, typer.Option("--replace", help="Reset whatever is not given to its default, as mqadmin does.")
@@ -298,7 +273,7 @@ def topic_names(words: Sequence[str]) -> list[str]:
 
 
 ParentTopic = Annotated[
-    str, Value.TOPIC, typer.Option("-p", "--parentTopic", metavar="TOPIC", help="The topic that holds the lite topics.")
+    str, Value.TOPIC, typer.Option("-p", "--parentTopic", help="The topic that holds the lite topics.")
 ]
 
 
@@ -306,32 +281,25 @@ ControllerAddr = Annotated[
     str,
     Value.ADDRESSES,
     typer.Option(
-        "-a",
-        "--controllerAddress",
-        metavar="HOST:PORT[;...]",
-        help="Any controller of the group; of several, the first that knows the leader.",
+        "-a", "--controllerAddress", help="Any controller of the group; of several, the first that knows the leader."
     ),
 ]
-ControllerAddrs = Annotated[
-    str, Value.ADDRESSES, typer.Option("-a", "--controllerAddress", metavar="HOST:PORT[;...]", help="The controllers.")
-]
+ControllerAddrs = Annotated[str, Value.ADDRESSES, typer.Option("-a", "--controllerAddress", help="The controllers.")]
 ReplicatedBroker = Annotated[
-    str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-bn", "--brokerName", metavar="BROKER", help="Broker name.")
+    str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-bn", "--brokerName", help="Broker name.")
 ]
 OneBrokerName = Annotated[
     str | None,
     A_BROKER_NAME,
     Value.BROKER_NAME,
-    typer.Option("-b", "--brokerName", metavar="BROKER", help="The replicas of this broker name only."),
+    typer.Option("-b", "--brokerName", help="The replicas of this broker name only."),
 ]
 EveryBrokerName = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option(
-        "-c", "--clusterName", metavar="CLUSTER", help="Every broker name of this cluster; default: the only one."
-    ),
+    typer.Option("-c", "--clusterName", help="Every broker name of this cluster; default: the only one."),
 ]
 
 

@@ -57,7 +57,6 @@ class CommonOptions(OptionGroup, frozen=True):
         typer.Option(
             "-n",
             "--namesrvAddr",
-            metavar="HOST:PORT[;...]",
             help="Name servers. Environment: RMQADMIN_NAMESRV, NAMESRV_ADDR; then the context."
             f" Default: {NAMESRV_DEFAULT}.",
         ),
@@ -78,17 +77,15 @@ class CommonOptions(OptionGroup, frozen=True):
     tls_ca: Annotated[
         str | None,
         Value.FILE,
-        typer.Option("--tls-ca", metavar="FILE", help="CA certificate of the servers. Environment: RMQADMIN_TLS_CA."),
+        typer.Option("--tls-ca", help="CA certificate of the servers. Environment: RMQADMIN_TLS_CA."),
     ] = None
     tls_cert: Annotated[
-        str | None,
-        Value.FILE,
-        typer.Option("--tls-cert", metavar="FILE", help="Client certificate. Environment: RMQADMIN_TLS_CERT."),
+        str | None, Value.FILE, typer.Option("--tls-cert", help="Client certificate. Environment: RMQADMIN_TLS_CERT.")
     ] = None
     tls_key: Annotated[
         str | None,
         Value.FILE,
-        typer.Option("--tls-key", metavar="FILE", help="Key of the client certificate. Environment: RMQADMIN_TLS_KEY."),
+        typer.Option("--tls-key", help="Key of the client certificate. Environment: RMQADMIN_TLS_KEY."),
     ] = None
     tls_insecure: Annotated[
         bool | None,
@@ -124,14 +121,10 @@ class CommonOptions(OptionGroup, frozen=True):
         ),
     ] = None
     output: Annotated[
-        str | None,
-        Value.FORMAT,
-        typer.Option("--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
+        str | None, Value.FORMAT, typer.Option("--output", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT.")
     ] = None
     json_fields: Annotated[
-        str | None,
-        Value.FIELDS,
-        typer.Option("--json", metavar="FIELDS", help="Show items as a JSON array with only these fields: a,b."),
+        str | None, Value.FIELDS, typer.Option("--json", help="Show items as a JSON array with only these fields: a,b.")
     ] = None
     jq: Annotated[
         str | None, typer.Option("--jq", metavar="EXPR", help="With --json: filter the array with this jq program.")

@@ -61,20 +61,18 @@ Critical = Annotated[
     str | None, typer.Option("-c", "--critical", metavar="THRESHOLD[,...]", help=f"Status 2 {_THRESHOLD}")
 ]
 Groups = Annotated[
-    list[str] | None,
-    Value.GROUP,
-    typer.Option("-g", "--group", metavar="GROUP", help="This group. Repeatable. Default: all."),
+    list[str] | None, Value.GROUP, typer.Option("-g", "--group", help="This group. Repeatable. Default: all.")
 ]
 BrokerNames = Annotated[
     list[str] | None,
     Value.NAME,
-    typer.Option("-b", "--broker", metavar="NAME", help="This broker, by name or address. Repeatable. Default: all."),
+    typer.Option("-b", "--broker", help="This broker, by name or address. Repeatable. Default: all."),
 ]
 LongCluster = Annotated[
     str | None,
     OF_CONTEXT,
     Value.CLUSTER,
-    typer.Option("--cluster", metavar="CLUSTER", help="This cluster only; default: all, or the context's."),
+    typer.Option("--cluster", help="This cluster only; default: all, or the context's."),
 ]
 
 

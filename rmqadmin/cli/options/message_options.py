@@ -21,46 +21,32 @@ from rmqproto.times import Tell, TimeRange, time_range
 
 Begin = Annotated[
     str | None,
-    Value.NUMBER,
-    typer.Option(
-        "-b",
-        "--since",
-        "--beginTimestamp",
-        metavar="TIME",
-        help="Stored at or after (1h: an hour ago); or a range A..B.",
-    ),
+    Value.TIME,
+    typer.Option("-b", "--since", "--beginTimestamp", help="Stored at or after (1h: an hour ago); or a range A..B."),
 ]
-EndBefore = Annotated[
-    str | None, Value.NUMBER, typer.Option("-e", "--until", "--endTimestamp", metavar="TIME", help="Stored before.")
-]
+EndBefore = Annotated[str | None, Value.TIME, typer.Option("-e", "--until", "--endTimestamp", help="Stored before.")]
 StoredSince = Annotated[
     str | None,
-    Value.NUMBER,
-    typer.Option("--from", "--since", metavar="TIME", help="Stored at or after (1h: an hour ago); or a range A..B."),
+    Value.TIME,
+    typer.Option("--from", "--since", help="Stored at or after (1h: an hour ago); or a range A..B."),
 ]
 EndAtOrBefore = Annotated[
-    str | None,
-    Value.NUMBER,
-    typer.Option("-e", "--until", "--endTimestamp", metavar="TIME", help="Stored at or before."),
+    str | None, Value.TIME, typer.Option("-e", "--until", "--endTimestamp", help="Stored at or before.")
 ]
-QueueId = Annotated[int, Value.QUEUE, typer.Option("-i", "--queueId", min=0, metavar="QUEUE", help="Queue id.")]
+QueueId = Annotated[int, Value.QUEUE, typer.Option("-i", "--queueId", min=0, help="Queue id.")]
 IndexCluster = Annotated[
     str | None,
     Value.NAME,
-    typer.Option("-c", "--cluster", metavar="NAME", help="Brokers of this cluster only, or an LMQ parent topic."),
+    typer.Option("-c", "--cluster", help="Brokers of this cluster only, or an LMQ parent topic."),
 ]
 PrintBody = Annotated[TrueFalse, typer.Option("-d", "--printBody", case_sensitive=False, help="Show the bodies too.")]
 BodyFormat = Annotated[
     str | None, Value.CHOICE, typer.Option("-f", "--bodyFormat", metavar="CHARSET", help="Charset of the body.")
 ]
 PushGroup = Annotated[
-    str | None,
-    Value.GROUP,
-    typer.Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: push it to a consumer."),
+    str | None, Value.GROUP, typer.Option("-g", "--consumerGroup", help="With -d: push it to a consumer.")
 ]
-PushClient = Annotated[
-    str | None, Value.CLIENT, typer.Option("-d", "--clientId", metavar="CLIENT", help="With -g: the consumer.")
-]
+PushClient = Annotated[str | None, Value.CLIENT, typer.Option("-d", "--clientId", help="With -g: the consumer.")]
 
 
 MessageKeys = Annotated[str | None, typer.Option("-k", "--key", metavar="KEYS", help="Keys, separated by spaces.")]
@@ -139,9 +125,7 @@ class WindowOptions(OptionGroup, frozen=True):
     """Which part of a topic."""
 
     start: StoredSince = None
-    end: Annotated[str | None, Value.NUMBER, typer.Option("--to", "--until", metavar="TIME", help="Stored before.")] = (
-        None
-    )
+    end: Annotated[str | None, Value.TIME, typer.Option("--to", "--until", help="Stored before.")] = None
     queues: Annotated[
         Texts,
         Value.NAME,

@@ -14,9 +14,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages.redriving import REDRIVES_MAX
 from rmqproto.times import Tell, TimeRange, time_range
 
-Before = Annotated[
-    str | None, Value.NUMBER, typer.Option("--to-time", "--until", metavar="TIME", help="Stored before.")
-]
+Before = Annotated[str | None, Value.TIME, typer.Option("--to-time", "--until", help="Stored before.")]
 Ledger = Annotated[
     str | None, Value.FILE, typer.Option("--ledger", metavar="DIR", help="Directory of all jobs' plans and ledgers.")
 ]
@@ -30,12 +28,8 @@ class SourceOptions(OptionGroup, frozen=True):
     """Where messages come from (topics or a group's dead letters, on a broker or in a store directory), and which part
     of them."""
 
-    topics: Annotated[
-        Texts, Value.TOPIC, typer.Option("--topic", metavar="TOPIC", help="Messages of this topic. Repeatable.")
-    ] = None
-    dlq: Annotated[
-        str | None, Value.GROUP, typer.Option("--dlq", metavar="GROUP", help="The group's dead letters.")
-    ] = None
+    topics: Annotated[Texts, Value.TOPIC, typer.Option("--topic", help="Messages of this topic. Repeatable.")] = None
+    dlq: Annotated[str | None, Value.GROUP, typer.Option("--dlq", help="The group's dead letters.")] = None
     open_dlq: OpenDlq = False
     store: Annotated[
         str | None,
@@ -52,7 +46,7 @@ class SourceOptions(OptionGroup, frozen=True):
     broker_name: Annotated[
         str | None,
         Value.NAME,
-        typer.Option("--broker-name", metavar="NAME", help="With --store: broker name, if the store does not say."),
+        typer.Option("--broker-name", help="With --store: broker name, if the store does not say."),
     ] = None
     queues: Annotated[
         Texts, Value.NAME, typer.Option("--queue", metavar="BROKER:QUEUE", help="These queues only. Repeatable.")
@@ -64,9 +58,7 @@ class SourceOptions(OptionGroup, frozen=True):
         typer.Option("--offsets", metavar="JSON", help='{"topic":{"broker":{"0":[start,end]}}}, end not included.'),
     ] = None
     from_group: Annotated[
-        str | None,
-        Value.GROUP,
-        typer.Option("--from-group", metavar="GROUP", help="Start at this group's committed offsets."),
+        str | None, Value.GROUP, typer.Option("--from-group", help="Start at this group's committed offsets.")
     ] = None
     limit: Limit = None
 
@@ -82,17 +74,13 @@ class SelectionOptions(ConditionOptions, frozen=True):
         str | None, typer.Option("--where", metavar="SQL", help="Spark SQL over the columns of the rocketmq source.")
     ] = None
     reconsume_min: Annotated[int, typer.Option("--min-reconsume", min=0, help="Consumed at least this often.")] = 0
-    ids: Annotated[
-        str | None, Value.FILE, typer.Option("--ids", metavar="FILE", help="File of message ids, one a line.")
-    ] = None
+    ids: Annotated[str | None, Value.FILE, typer.Option("--ids", help="File of message ids, one a line.")] = None
 
 
 class LetterOptions(ConditionOptions, frozen=True):
     """Which of a group's dead letters to take. All conditions must hold."""
 
-    ids: Annotated[
-        Texts, Value.ID, typer.Option("--id", metavar="ID", help="With this id. Repeatable: any of them.")
-    ] = None
+    ids: Annotated[Texts, Value.ID, typer.Option("--id", help="With this id. Repeatable: any of them.")] = None
     start: StoredSince = None
     end: Before = None
 
@@ -129,9 +117,7 @@ class DeliveryOptions(OptionGroup, frozen=True):
         ),
     ] = None
     target_namesrv: Annotated[
-        str | None,
-        Value.BROKER_ADDR,
-        typer.Option("--target-name-server", metavar="HOST:PORT", help="Send to another cluster."),
+        str | None, Value.BROKER_ADDR, typer.Option("--target-name-server", help="Send to another cluster.")
     ] = None
     order: Annotated[
         str | None,
@@ -167,9 +153,7 @@ class JobOptions(OptionGroup, frozen=True):
     )
     ledger: Ledger = None
     job: Annotated[
-        str | None,
-        Value.NAME,
-        typer.Option("--job", metavar="NAME", help="Name of the job; alone: a job already planned."),
+        str | None, Value.NAME, typer.Option("--job", help="Name of the job; alone: a job already planned.")
     ] = None
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted job.")] = False
 
@@ -211,7 +195,7 @@ class GuardOptions(OptionGroup, frozen=True):
     park_topic: Annotated[
         str | None,
         Value.TOPIC,
-        typer.Option("--park-topic", metavar="TOPIC", help="Send those to this topic instead of rejecting them."),
+        typer.Option("--park-topic", help="Send those to this topic instead of rejecting them."),
     ] = None
     failures_max: Annotated[
         str | None,
@@ -241,8 +225,7 @@ class SparkOptions(OptionGroup, frozen=True):
 
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark master.")] = "local[*]"
     cores: Annotated[
-        int | None,
-        typer.Option("--cores", metavar="N", min=1, help="Cores to use, of this machine or of the cluster."),
+        int | None, typer.Option("--cores", metavar="N", min=1, help="Cores to use, of this machine or of the cluster.")
     ] = None
     driver_memory: Annotated[
         str, Value.NUMBER, typer.Option("--driver-memory", metavar="SIZE", help="Memory of Spark's driver.")
@@ -253,6 +236,4 @@ class SparkOptions(OptionGroup, frozen=True):
     spark_conf: Annotated[
         Texts, typer.Option("--spark-conf", metavar="K=V", help="A setting of Spark. Repeatable.")
     ] = None
-    spark_log: Annotated[
-        str | None, Value.FILE, typer.Option("--spark-log", metavar="FILE", help="File for Spark's log.")
-    ] = None
+    spark_log: Annotated[str | None, Value.FILE, typer.Option("--spark-log", help="File for Spark's log.")] = None

@@ -1,6 +1,6 @@
 """What the value of an option or a word is. The marker stands beside its ``typer.Option`` or ``typer.Argument``. From
 it follow what is completed, what the log of changes holds, what the palette fills in, and which near name an error
-suggests. The metavar is only the word in the help. A text without a marker may be anything, and is written down
+suggests, and the word in the help. A text without a marker may be anything, and is written down
 nowhere."""
 
 from __future__ import annotations
@@ -35,11 +35,17 @@ class Value(StrEnum):
     FIELDS = "FIELDS"
     FORMAT = "FORMAT"
     FILE = "FILE"
-    NAME = "the name of something else at the servers or on this machine"
-    NUMBER = "a number, a size or a point in time"
+    NAME = "NAME"  # of something else at the servers or on this machine
+    TIME = "TIME"
+    NUMBER = "a number or a size"
     CHOICE = "one of the words that the help lists"
     TEXT = "whatever the user likes: bodies, keys, conditions, expressions"
     SECRET = "a secret, which is written down nowhere"
+
+    @property
+    def metavar(self) -> str | None:
+        """The word in the help of an option that has no other."""
+        return None if " " in self.value else self.value
 
     @property
     def is_told(self) -> bool:

@@ -65,9 +65,7 @@ Files = Annotated[
 Prune = Annotated[
     str | None,
     Value.CLUSTER,
-    typer.Option(
-        "--prune", metavar="CLUSTER", help="Also delete what the file's sections do not name. Type the cluster's name."
-    ),
+    typer.Option("--prune", help="Also delete what the file's sections do not name. Type the cluster's name."),
 ]
 
 

@@ -153,11 +153,9 @@ class QueueChecks(ResultOf[QueueCheckRow], frozen=True):
 def check_rocksdb_cq_write_progress(
     call: Call,
     cluster: EveryMaster = None,
-    topic: Annotated[str, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")] = "",
+    topic: Annotated[str, Value.TOPIC, typer.Option("-t", "--topic", help="This topic only.")] = "",
     check_from: Annotated[
-        str,
-        Value.NUMBER,
-        typer.Option("-cf", "--checkFrom", metavar="TIME", help="Messages stored at or after this time."),
+        str, Value.TIME, typer.Option("-cf", "--checkFrom", help="Messages stored at or after this time.")
     ] = _MONTH,
 ) -> QueueChecks:
     """The brokers write the result to their logs. mqadmin asks the brokers of all clusters.
@@ -188,9 +186,7 @@ def rocks_dbconfig_to_json(
     ] = None,
     broker_addr: BrokerAddr = None,
     cluster: Annotated[
-        str | None,
-        Value.CLUSTER,
-        typer.Option("-c", "--cluster", metavar="CLUSTER", help="All masters of this cluster."),
+        str | None, Value.CLUSTER, typer.Option("-c", "--cluster", help="All masters of this cluster.")
     ] = None,
     config_path: Annotated[
         str | None,
@@ -198,9 +194,7 @@ def rocks_dbconfig_to_json(
         typer.Option("-p", "--configPath", metavar="DIR", help="Read the tables in this folder instead."),
     ] = None,
     export_file: Annotated[
-        str | None,
-        Value.FILE,
-        typer.Option("-e", "--exportFile", metavar="FILE", help="With -p: write them to this file."),
+        str | None, Value.FILE, typer.Option("-e", "--exportFile", help="With -p: write them to this file.")
     ] = None,
     json_enable: Annotated[
         TrueFalse,

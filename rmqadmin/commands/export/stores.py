@@ -150,16 +150,12 @@ def store_dump(
     ] = None,
     limit: Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="Stop after N rows.")] = None,
     topic: Annotated[
-        str | None, Value.TOPIC, typer.Option("--topic", metavar="TOPIC", help="With log and queue: this topic only.")
+        str | None, Value.TOPIC, typer.Option("--topic", help="With log and queue: this topic only.")
     ] = None,
     queue_id: Annotated[
-        int | None,
-        Value.QUEUE,
-        typer.Option("--queue", metavar="QUEUE", min=0, help="With log and queue: this queue only."),
+        int | None, Value.QUEUE, typer.Option("--queue", min=0, help="With log and queue: this queue only.")
     ] = None,
-    table: Annotated[
-        str | None, Value.FILE, typer.Option("--table", metavar="FILE", help="With tables: this file only.")
-    ] = None,
+    table: Annotated[str | None, Value.FILE, typer.Option("--table", help="With tables: this file only.")] = None,
 ) -> DumpedLog | DumpedQueues | DumpedIndex | DumpedTimers | DumpedWheel | DumpedCheckpoints | DumpedTables:
     """PART is log (records of the commit log), queue (units of consume queues), index (its entries), timers (units of
     the timer log), wheel (slots of the timer wheel), checkpoint (fields of both checkpoints), or tables (entries below

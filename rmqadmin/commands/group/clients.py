@@ -105,7 +105,7 @@ def consumer_status(
     call: Call,
     consumer_group: ConsumerGroup,
     client_id: Annotated[
-        str | None, Value.CLIENT, typer.Option("-i", "--clientId", metavar="CLIENT", help="Show this client in detail.")
+        str | None, Value.CLIENT, typer.Option("-i", "--clientId", help="Show this client in detail.")
     ] = None,
     broker_addr: AskedBroker = None,
     jstack: Jstack = False,
@@ -175,9 +175,7 @@ class ProducerClients(ResultOf[ProducerClientRow], frozen=True):
 
 def producer_connection(
     call: Call,
-    producer_group: Annotated[
-        str, Value.GROUP, typer.Option("-g", "--producerGroup", metavar="GROUP", help="Producer group.")
-    ],
+    producer_group: Annotated[str, Value.GROUP, typer.Option("-g", "--producerGroup", help="Producer group.")],
     topic: Topic,
 ) -> ProducerClients:
     """Asks every broker of the topic and joins the answers; mqadmin asks one at random.
@@ -260,12 +258,7 @@ class Producers(ResultOf[ProducerRow], frozen=True):
 
 def producer(
     call: Call,
-    broker: Annotated[
-        str,
-        A_BROKER,
-        Value.BROKER_ADDR,
-        typer.Option("-b", "--broker", metavar="HOST:PORT", help="The broker's address."),
-    ],
+    broker: Annotated[str, A_BROKER, Value.BROKER_ADDR, typer.Option("-b", "--broker", help="The broker's address.")],
 ) -> Producers:
     """One row a client. Every client, consumers included, has an inner producer of the group CLIENT_INNER_PRODUCER.
 

@@ -150,7 +150,7 @@ class GroupLagResult(ResultOf[QueueLagRow], frozen=True):
 
 def group_lag(
     call: Call,
-    group: Annotated[str, Value.GROUP, typer.Argument(metavar="GROUP", help="The group.")],
+    group: Annotated[str, Value.GROUP, typer.Argument(help="The group.")],
     topic: TopicOnly = None,
     sample_s: Sample = SAMPLE_DEFAULT_S,
     peak_tps: Annotated[

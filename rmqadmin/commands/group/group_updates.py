@@ -171,7 +171,7 @@ class ConsumeMode(StrEnum):
 
 def set_consume_mode(
     call: Call,
-    topic_name: Annotated[str, Value.TOPIC, typer.Option("-t", "--topicName", metavar="TOPIC", help="Topic name.")],
+    topic_name: Annotated[str, Value.TOPIC, typer.Option("-t", "--topicName", help="Topic name.")],
     group_name: GroupName,
     mode: Annotated[ConsumeMode, typer.Option("-m", "--mode", help="How the group gets the topic's messages.")],
     pop_share_queue_num: Annotated[

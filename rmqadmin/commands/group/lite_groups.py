@@ -82,9 +82,7 @@ def get_lite_client_info(
     call: Call,
     parent_topic: ParentTopic,
     group: Group,
-    client_id: Annotated[
-        str, Value.CLIENT, typer.Option("-c", "--clientId", metavar="CLIENT", help="Id of the client.")
-    ],
+    client_id: Annotated[str, Value.CLIENT, typer.Option("-c", "--clientId", help="Id of the client.")],
     show_detail: Annotated[
         bool, typer.Option("-s", "--showDetail", help="For --output mqadmin: name the light queues.")
     ] = False,
@@ -244,9 +242,7 @@ def get_lite_group_info(
     parent_topic: ParentTopic,
     group: Group,
     lite_topic: Annotated[
-        str | None,
-        Value.NAME,
-        typer.Option("-l", "--liteTopic", metavar="NAME", help="The offsets in this lite topic."),
+        str | None, Value.NAME, typer.Option("-l", "--liteTopic", help="The offsets in this lite topic.")
     ] = None,
     top_k: Annotated[
         int, typer.Option("-k", "--topK", min=1, help="How many lite topics of each broker.")
@@ -275,15 +271,10 @@ def trigger_lite_dispatch(
     parent_topic: ParentTopic,
     group: Group,
     client_id: Annotated[
-        str | None,
-        Value.CLIENT,
-        typer.Option("-c", "--clientId", metavar="CLIENT", help="Offer them to this client only."),
+        str | None, Value.CLIENT, typer.Option("-c", "--clientId", help="Offer them to this client only.")
     ] = None,
     broker_name: Annotated[
-        str | None,
-        A_BROKER_NAME,
-        Value.BROKER_NAME,
-        typer.Option("-b", "--brokerName", metavar="BROKER", help="Ask this broker only."),
+        str | None, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-b", "--brokerName", help="Ask this broker only.")
     ] = None,
 ) -> Changes:
     """Helps a group that waits although it is behind. Consumes nothing and moves no offset.

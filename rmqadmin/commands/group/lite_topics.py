@@ -248,9 +248,7 @@ def _topic_row(answer: BrokerAnswer[LiteTopicInfo]) -> LiteTopicRow:
 def get_lite_topic_info(
     call: Call,
     parent_topic: ParentTopic,
-    lite_topic: Annotated[
-        str, Value.NAME, typer.Option("-l", "--liteTopic", metavar="NAME", help="Name of the lite topic.")
-    ],
+    lite_topic: Annotated[str, Value.NAME, typer.Option("-l", "--liteTopic", help="Name of the lite topic.")],
     show_client_id: Annotated[
         bool, typer.Option("-s", "--showClientId", help="For --output mqadmin: name the clients.")
     ] = False,

@@ -31,12 +31,8 @@ from rmqproto.wording import counted
 
 def reset_offset(
     call: Call,
-    group: Annotated[
-        str | None, Value.GROUP, typer.Option("-g", "--group", metavar="GROUP", help="Consumer group.")
-    ] = None,
-    topic: Annotated[
-        str | None, Value.TOPIC, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")
-    ] = None,
+    group: Annotated[str | None, Value.GROUP, typer.Option("-g", "--group", help="Consumer group.")] = None,
+    topic: Annotated[str | None, Value.TOPIC, typer.Option("-t", "--topic", help="Topic name.")] = None,
     to: Annotated[
         str | None,
         Value.NUMBER,
@@ -52,7 +48,7 @@ def reset_offset(
         typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: all of them."),
     ] = None,
     undo_file: Annotated[
-        Path | None, Value.FILE, typer.Option("--undo", metavar="FILE", help="Undo the reset that wrote this file.")
+        Path | None, Value.FILE, typer.Option("--undo", help="Undo the reset that wrote this file.")
     ] = None,
 ) -> Resets:
     """The group may be online or offline. Past a queue's limits, OFFSET, +N and -N mean the nearest limit. -10 is ten
@@ -142,7 +138,7 @@ def reset_offset_by_time(
         str | None,
         A_BROKER,
         Value.BROKER_ADDR,
-        typer.Option("-b", "--broker", metavar="HOST:PORT", help="With -q: one queue of this broker."),
+        typer.Option("-b", "--broker", help="With -q: one queue of this broker."),
     ] = None,
     queue: Annotated[int | None, typer.Option("-q", "--queue", help="With -b: queue id.")] = None,
     offset: Annotated[
@@ -228,12 +224,8 @@ class Cloned(Resets, frozen=True):
 
 def clone_group_offset(
     call: Call,
-    src_group: Annotated[
-        str, Value.GROUP, typer.Option("-s", "--srcGroup", metavar="GROUP", help="The group whose offsets are taken.")
-    ],
-    dest_group: Annotated[
-        str, Value.GROUP, typer.Option("-d", "--destGroup", metavar="GROUP", help="The group that is moved.")
-    ],
+    src_group: Annotated[str, Value.GROUP, typer.Option("-s", "--srcGroup", help="The group whose offsets are taken.")],
+    dest_group: Annotated[str, Value.GROUP, typer.Option("-d", "--destGroup", help="The group that is moved.")],
     topic: Topic,
     offline: Annotated[str | None, typer.Option("-o", "--offline", help="Has no effect, as in mqadmin.")] = None,
 ) -> Cloned:

@@ -295,10 +295,10 @@ class GroupProgress(ResultOf[ProgressRow], frozen=True):
 def consumer_progress(
     call: Call,
     group_name: Annotated[
-        str | None, Value.GROUP, typer.Option("-g", "--groupName", metavar="GROUP", help="One group, queue by queue.")
+        str | None, Value.GROUP, typer.Option("-g", "--groupName", help="One group, queue by queue.")
     ] = None,
     topic_name: Annotated[
-        str | None, Value.TOPIC, typer.Option("-t", "--topicName", metavar="TOPIC", help="With -g: this topic only.")
+        str | None, Value.TOPIC, typer.Option("-t", "--topicName", help="With -g: this topic only.")
     ] = None,
     show_client_ip: Annotated[
         TrueFalse | None,
@@ -307,7 +307,7 @@ def consumer_progress(
     cluster: Annotated[
         str | None,
         Value.TOPIC,
-        typer.Option("-c", "--cluster", metavar="TOPIC", help="With -t: look up this topic's route (LMQ parent)."),
+        typer.Option("-c", "--cluster", help="With -t: look up this topic's route (LMQ parent)."),
     ] = None,
     show_all: ShowAll = False,
 ) -> GroupsProgress | GroupProgress:

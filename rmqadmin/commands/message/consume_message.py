@@ -71,24 +71,20 @@ def consume_message(
         str | None,
         A_BROKER_NAME,
         Value.BROKER_NAME,
-        typer.Option("-b", "--brokerName", metavar="BROKER", help="This broker's queues only."),
+        typer.Option("-b", "--brokerName", help="This broker's queues only."),
     ] = None,
     queue_id: Annotated[int | None, typer.Option("-i", "--queueId", min=0, help="With -b: this queue only.")] = None,
     offset: Annotated[
         int | None, LONG, typer.Option("-o", "--offset", min=0, help="With -i: from this offset on.")
     ] = None,
     consumer_group: Annotated[
-        str, Value.GROUP, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Read in the name of this group.")
+        str, Value.GROUP, typer.Option("-g", "--consumerGroup", help="Read in the name of this group.")
     ] = TOOLS_CONSUMER_GROUP,
     begin_timestamp: Annotated[
         str | None,
-        Value.NUMBER,
+        Value.TIME,
         typer.Option(
-            "-s",
-            "--since",
-            "--beginTimestamp",
-            metavar="TIME",
-            help="Stored at or after (1h: an hour ago); or a range A..B.",
+            "-s", "--since", "--beginTimestamp", help="Stored at or after (1h: an hour ago); or a range A..B."
         ),
     ] = None,
     end_timestamp: EndBefore = None,

@@ -157,7 +157,7 @@ class ShownLetters(ResultOf[DeadLetterRow], frozen=True):
 
 def dlq_show(
     call: Call,
-    group: Annotated[str, Value.GROUP, typer.Argument(metavar="GROUP", help="Whose dead letters.")],
+    group: Annotated[str, Value.GROUP, typer.Argument(help="Whose dead letters.")],
     letters: LetterOptions,
     limit: Annotated[
         int, LONG, typer.Option("--limit", metavar="N", min=1, help="Show at most this many.")

@@ -69,11 +69,9 @@ def msg_cat(
     call: Call,
     window: WindowOptions,
     conditions: ConditionOptions,
-    topic: Annotated[str, Value.TOPIC, typer.Argument(metavar="TOPIC", help="Topic name.")],
+    topic: Annotated[str, Value.TOPIC, typer.Argument(help="Topic name.")],
     written: Annotated[
-        str | None,
-        Value.FORMAT,
-        typer.Option("-f", "--format", metavar="FORMAT", help=r"Format of each message: '%T{iso} %k %s\n'."),
+        str | None, Value.FORMAT, typer.Option("-f", "--format", help=r"Format of each message: '%T{iso} %k %s\n'.")
     ] = None,
     limit: StopAfter = None,
     tail: Tail = None,

@@ -57,7 +57,7 @@ def msg_export(
     call: Call,
     window: WindowOptions,
     conditions: ConditionOptions,
-    topic: Annotated[str, Value.TOPIC, typer.Argument(metavar="TOPIC", help="Topic name.")],
+    topic: Annotated[str, Value.TOPIC, typer.Argument(help="Topic name.")],
     file: Annotated[
         str,
         Value.FILE,

@@ -129,9 +129,7 @@ def msg_get(
     topic: Annotated[
         str | None,
         Value.TOPIC,
-        typer.Option(
-            "-t", "--topic", metavar="TOPIC", help="Look for keys in this topic only. Default: all but system topics."
-        ),
+        typer.Option("-t", "--topic", help="Look for keys in this topic only. Default: all but system topics."),
     ] = None,
     body_only: Annotated[bool, typer.Option("--body-only", help="Write the body of one message as it is.")] = False,
     limit: Annotated[

@@ -82,9 +82,7 @@ def msg_import(
         str, Value.FILE, typer.Argument(metavar="FILE|-", help="What `msg export` wrote; - is standard input.")
     ],
     to: Annotated[
-        str | None,
-        Value.TOPIC,
-        typer.Option("--to", metavar="TOPIC", help="Send to this topic. Default: where each came from."),
+        str | None, Value.TOPIC, typer.Option("--to", help="Send to this topic. Default: where each came from.")
     ] = None,
     format: Annotated[
         FileFormat | None, typer.Option("--format", case_sensitive=False, help="Default: by the beginning of FILE.")
@@ -97,8 +95,7 @@ def msg_import(
         bool, typer.Option("--resume", help="Continue where an import of the same file stopped.")
     ] = False,
     restart: Annotated[
-        bool,
-        typer.Option("--restart", help="Start over, after the end too: messages already sent are sent twice."),
+        bool, typer.Option("--restart", help="Start over, after the end too: messages already sent are sent twice.")
     ] = False,
 ) -> ImportedMessages:
     """The whole file is read before the first message is sent. A copy keeps the body, properties, key, tag, unique key,

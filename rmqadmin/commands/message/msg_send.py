@@ -68,7 +68,7 @@ class SentMessages(ResultOf[SentRow], frozen=True):
 
 def msg_send(
     call: Call,
-    topic: Annotated[str, Value.TOPIC, typer.Argument(metavar="TOPIC", help="Topic name.")],
+    topic: Annotated[str, Value.TOPIC, typer.Argument(help="Topic name.")],
     sources: Annotated[
         list[str] | None, TEXTS, typer.Argument(metavar="[BODY|@FILE|-]...", help="Default: -, standard input.")
     ] = None,
@@ -98,7 +98,7 @@ def msg_send(
         typer.Option("--delay", metavar="DURATION", help="Deliver them after this time: 10s, 1h30m."),
     ] = None,
     deliver_at: Annotated[
-        str | None, Value.NUMBER, typer.Option("--deliver-at", metavar="TIME", help="Deliver them at this time.")
+        str | None, Value.TIME, typer.Option("--deliver-at", help="Deliver them at this time.")
     ] = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Leave out messages that cannot be sent, and count them.")

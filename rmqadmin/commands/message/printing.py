@@ -52,9 +52,7 @@ def print_msg(
     end_timestamp: EndBefore = None,
     print_body: PrintBody = TrueFalse.TRUE,
     lmq_parent_topic: Annotated[
-        str | None,
-        Value.TOPIC,
-        typer.Option("-l", "--lmqParentTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent)."),
+        str | None, Value.TOPIC, typer.Option("-l", "--lmqParentTopic", help="Look up this topic's route (LMQ parent).")
     ] = None,
     sql92: Sql92 = None,
 ) -> ReadMessages:
@@ -127,7 +125,7 @@ def print_msg_by_queue(
     call: Call,
     topic: Topic,
     broker_name: Annotated[
-        str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-a", "--brokerName", metavar="BROKER", help="Broker name.")
+        str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-a", "--brokerName", help="Broker name.")
     ],
     queue_id: QueueId,
     extent: ReadExtent,
@@ -136,8 +134,7 @@ def print_msg_by_queue(
     begin_timestamp: Begin = None,
     end_timestamp: EndBefore = None,
     print_messages: Annotated[
-        TrueFalse,
-        typer.Option("-p", "--printMsg", case_sensitive=False, help="With --output mqadmin: show messages."),
+        TrueFalse, typer.Option("-p", "--printMsg", case_sensitive=False, help="With --output mqadmin: show messages.")
     ] = TrueFalse.FALSE,
     print_body: PrintBody = TrueFalse.FALSE,
     calculate: Annotated[
@@ -206,9 +203,7 @@ class LoggedMessages(ResultOf[StoredMessageRow], frozen=True):
 def dump_compaction_log(
     call: Call,
     file: Annotated[
-        str | None,
-        Value.FILE,
-        typer.Option("-f", "--file", metavar="FILE", help="A file of store/compaction/compactionLog."),
+        str | None, Value.FILE, typer.Option("-f", "--file", help="A file of store/compaction/compactionLog.")
     ] = None,
 ) -> LoggedMessages:
     """Asks no server. Only reads the file; mqadmin maps it for writing. Any file of whole records will do, such as one

@@ -56,10 +56,7 @@ def send_message(
     key: MessageKeys = None,
     tags: MessageTag = None,
     broker: Annotated[
-        str | None,
-        A_BROKER_NAME,
-        Value.BROKER_NAME,
-        typer.Option("-b", "--broker", metavar="BROKER", help="Broker name."),
+        str | None, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-b", "--broker", help="Broker name.")
     ] = None,
     queue_id: Annotated[int | None, typer.Option("-i", "--qid", min=0, help="With -b: queue id.")] = None,
     msg_trace_enable: Annotated[
@@ -253,17 +250,13 @@ def cluster_rt(
     call: Call,
     amount: ProbeCount = COUNT,
     size: ProbeSize = SIZE_BYTES,
-    cluster: Annotated[
-        str | None, Value.CLUSTER, typer.Option("-c", "--cluster", metavar="CLUSTER", help="This cluster only.")
-    ] = None,
+    cluster: Annotated[str | None, Value.CLUSTER, typer.Option("-c", "--cluster", help="This cluster only.")] = None,
     print_log: Annotated[
         TrueFalse,
         typer.Option("-p", "--printLog", case_sensitive=False, help="With --output mqadmin: lines for a log."),
     ] = TrueFalse.FALSE,
     machine_room: Annotated[
-        str,
-        Value.NAME,
-        typer.Option("-m", "--machineRoom", metavar="NAME", help="With -p: the place to name in the lines."),
+        str, Value.NAME, typer.Option("-m", "--machineRoom", help="With -p: the place to name in the lines.")
     ] = "noname",
 ) -> BrokerTimes:
     """The messages go to the topic that has the broker's name. Runs one round, or more with -i or --watch; mqadmin

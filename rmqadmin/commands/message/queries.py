@@ -275,9 +275,7 @@ class UniqueMessages(Messages, frozen=True):
 def query_msg_by_unique_key(
     call: Call,
     topic: Topic,
-    msg_id: Annotated[
-        str, Value.ID, typer.Option("-i", "--msgId", metavar="ID", help="Unique key, made by the producer.")
-    ],
+    msg_id: Annotated[str, Value.ID, typer.Option("-i", "--msgId", help="Unique key, made by the producer.")],
     consumer_group: PushGroup = None,
     client_id: PushClient = None,
     show_all: Annotated[
@@ -286,19 +284,11 @@ def query_msg_by_unique_key(
     cluster: IndexCluster = None,
     start_time: Annotated[
         str | None,
-        Value.NUMBER,
-        typer.Option(
-            "-s",
-            "--since",
-            "--startTime",
-            metavar="TIME",
-            help="Stored at or after (1h: an hour ago); or a range A..B.",
-        ),
+        Value.TIME,
+        typer.Option("-s", "--since", "--startTime", help="Stored at or after (1h: an hour ago); or a range A..B."),
     ] = None,
     end_time: Annotated[
-        str | None,
-        Value.NUMBER,
-        typer.Option("-e", "--until", "--endTime", metavar="TIME", help="Stored at or before."),
+        str | None, Value.TIME, typer.Option("-e", "--until", "--endTime", help="Stored at or before.")
     ] = None,
 ) -> UniqueMessages | Pushed:
     """Shows the oldest message with the key, or all of them with -a.
@@ -340,9 +330,7 @@ def query_msg_by_offset(
     offset: Annotated[int, LONG, typer.Option("-o", "--offset", min=0, help="Queue offset.")],
     body_format: BodyFormat = None,
     route_topic: Annotated[
-        str | None,
-        Value.TOPIC,
-        typer.Option("-r", "--routeTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent)."),
+        str | None, Value.TOPIC, typer.Option("-r", "--routeTopic", help="Look up this topic's route (LMQ parent).")
     ] = None,
 ) -> Messages:
     """If there is no message, shows where the queue begins and ends; mqadmin shows nothing.

@@ -79,9 +79,9 @@ def _line(*cells: str) -> str:
 
 def query_msg_trace_by_id(
     call: Call,
-    msg_id: Annotated[str, Value.ID, typer.Option("-i", "--msgId", metavar="ID", help="Unique key of the message.")],
+    msg_id: Annotated[str, Value.ID, typer.Option("-i", "--msgId", help="Unique key of the message.")],
     trace_topic: Annotated[
-        str, Value.TOPIC, typer.Option("-t", "--traceTopic", metavar="TOPIC", help="Topic of the clients' traces.")
+        str, Value.TOPIC, typer.Option("-t", "--traceTopic", help="Topic of the clients' traces.")
     ] = TRACE_TOPIC,
     begin_timestamp: Begin = None,
     end_timestamp: EndBefore = None,

@@ -170,9 +170,7 @@ def spark_archive(
     directory: Annotated[
         str, Value.FILE, typer.Option("--archive", metavar="DIR", help="The archive, new or to be continued.")
     ],
-    topics: Annotated[
-        Texts, Value.TOPIC, typer.Option("--topic", metavar="TOPIC", help="This topic. Repeatable. Default: all.")
-    ] = None,
+    topics: Annotated[Texts, Value.TOPIC, typer.Option("--topic", help="This topic. Repeatable. Default: all.")] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on with what comes, every minute, until Ctrl-C.")
     ] = False,

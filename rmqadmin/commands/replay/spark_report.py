@@ -158,11 +158,9 @@ def spark_report(
     store: Annotated[
         str | None, Value.FILE, typer.Option("--store", metavar="DIR", help="A store directory, not a cluster.")
     ] = None,
-    topics: Annotated[
-        Texts, Value.TOPIC, typer.Option("--topic", metavar="TOPIC", help="This topic only. Repeatable.")
-    ] = None,
+    topics: Annotated[Texts, Value.TOPIC, typer.Option("--topic", help="This topic only. Repeatable.")] = None,
     groups: Annotated[
-        Texts, Value.GROUP, typer.Option("--group", metavar="GROUP", help="With deadletters: this group. Repeatable.")
+        Texts, Value.GROUP, typer.Option("--group", help="With deadletters: this group. Repeatable.")
     ] = None,
     start: StoredSince = None,
     end: Before = None,
@@ -170,16 +168,14 @@ def spark_report(
         str, Value.NAME, typer.Option("--by", metavar="id|key", help="With verify: what duplicates have in common.")
     ] = "id",
     checks: Annotated[
-        Texts,
-        Value.NAME,
-        typer.Option("--check", metavar="NAME", help="With verify: duplicates, gaps or order only. Repeatable."),
+        Texts, Value.NAME, typer.Option("--check", help="With verify: duplicates, gaps or order only. Repeatable.")
     ] = None,
     ledger: Ledger = None,
     parquet: Annotated[
-        str | None, Value.FILE, typer.Option("--parquet", metavar="FILE", help="Also write the rows as Parquet.")
+        str | None, Value.FILE, typer.Option("--parquet", help="Also write the rows as Parquet.")
     ] = None,
     picture: Annotated[
-        str | None, Value.FILE, typer.Option("--picture", metavar="FILE", help="Also draw it: .png, .svg or .pdf.")
+        str | None, Value.FILE, typer.Option("--picture", help="Also draw it: .png, .svg or .pdf.")
     ] = None,
 ) -> TopicsReport | TraceReport | LettersReport | VerifyReport:
     """topics: rates, sizes, tags, keys, skew by hour and queue. trace: latency, retries, what was sent and not

@@ -159,10 +159,7 @@ def _line(*cells: object) -> str:
 def broker_consume_stats(
     call: Call,
     broker_addr: Annotated[
-        str,
-        A_BROKER,
-        Value.BROKER_ADDR,
-        typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The broker's address."),
+        str, A_BROKER, Value.BROKER_ADDR, typer.Option("-b", "--brokerAddr", help="The broker's address.")
     ],
     timeout_ms: Annotated[
         int, typer.Option("-t", "--timeoutMillis", metavar="MS", min=1, help="Longest wait for the answer.")

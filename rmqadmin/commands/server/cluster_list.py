@@ -132,7 +132,7 @@ def cluster_list(
         bool, typer.Option("-m", "--moreStats", help="Show message counts of yesterday and today.")
     ] = False,
     cluster_name: Annotated[
-        str | None, Value.CLUSTER, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster only.")
+        str | None, Value.CLUSTER, typer.Option("-c", "--clusterName", help="This cluster only.")
     ] = None,
 ) -> Brokers | DayCounts:
     """One row a broker, slaves too. A broker that does not answer has a row that says why.

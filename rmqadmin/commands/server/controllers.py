@@ -115,9 +115,7 @@ def elect_master(
         int, LONG, typer.Option("-b", "--brokerId", min=0, help="The replica's id at the controller.")
     ],
     broker_name: ReplicatedBroker,
-    cluster_name: Annotated[
-        str, Value.CLUSTER, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name.")
-    ],
+    cluster_name: Annotated[str, Value.CLUSTER, typer.Option("-c", "--clusterName", help="Cluster name.")],
 ) -> Election:
     """The controller refuses a replica that is the master already, and one that may not lead. mqadmin 5.5.0 cannot read
     the answer of a 5.5.0 controller: it shows an error although the election was done.
@@ -174,9 +172,7 @@ def clean_broker_metadata(
         typer.Option("-b", "--brokerControllerIdsToClean", metavar="ID;...", help="These replicas only. Default: all."),
     ] = None,
     cluster_name: Annotated[
-        str | None,
-        Value.CLUSTER,
-        typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name; needed without -l."),
+        str | None, Value.CLUSTER, typer.Option("-c", "--clusterName", help="Cluster name; needed without -l.")
     ] = None,
     clean_living_broker: Annotated[
         bool,

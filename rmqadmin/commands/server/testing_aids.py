@@ -85,7 +85,7 @@ def set_faults(admin: AdminClient, addrs: Sequence[str], rules: Sequence[str], *
     return Changes(carry_out(steps, dry_run=dry_run))
 
 
-SnapshotName = Annotated[str, Value.NAME, typer.Argument(metavar="NAME", help="Letters, digits, - and _, up to 64.")]
+SnapshotName = Annotated[str, Value.NAME, typer.Argument(help="Letters, digits, - and _, up to 64.")]
 
 
 def take_back(call: Call, addrs: Sequence[str], action: str, to: str, act: Callable[[str], None]) -> Changes:

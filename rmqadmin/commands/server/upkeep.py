@@ -171,10 +171,7 @@ def set_commit_log_read_ahead_mode(
 def reset_master_flush_offset(
     call: Call,
     broker_addr: Annotated[
-        str,
-        A_BROKER,
-        Value.BROKER_ADDR,
-        typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The slave's address."),
+        str, A_BROKER, Value.BROKER_ADDR, typer.Option("-b", "--brokerAddr", help="The slave's address.")
     ],
     offset: Annotated[int, LONG, typer.Option("-o", "--offset", min=0, help="Commit log offset.")],
 ) -> Changes:
@@ -197,9 +194,7 @@ def add_broker(
     call: Call,
     container_addr: ContainerAddr,
     config_path: Annotated[
-        str,
-        Value.FILE,
-        typer.Option("-b", "--brokerConfigPath", metavar="FILE", help="Its configuration, on the container's machine."),
+        str, Value.FILE, typer.Option("-b", "--brokerConfigPath", help="Its configuration, on the container's machine.")
     ],
 ) -> Changes:
     """Containers are Apache's processes that hold several brokers. Waits up to 20 s for the broker to start.

@@ -164,19 +164,19 @@ def _unit_text(unit: ConsumeQueueItem) -> str:
 def query_cq(
     call: Call,
     topic: Topic,
-    queue: Annotated[int, Value.QUEUE, typer.Option("-q", "--queue", metavar="QUEUE", help="Queue id.")],
+    queue: Annotated[int, Value.QUEUE, typer.Option("-q", "--queue", help="Queue id.")],
     index: Annotated[int, LONG, typer.Option("-i", "--index", metavar="OFFSET", help="Queue offset to begin at.")],
     count: Annotated[int, typer.Option("-c", "--count", min=1, help="How many units.")] = COUNT_DEFAULT,
     broker: Annotated[
         str | None,
         A_BROKER,
         Value.BROKER_ADDR,
-        typer.Option("-b", "--broker", metavar="HOST:PORT", help="Default: the topic's first broker."),
+        typer.Option("-b", "--broker", help="Default: the topic's first broker."),
     ] = None,
     consumer: Annotated[
         str | None,
         Value.GROUP,
-        typer.Option("-g", "--consumer", metavar="GROUP", help="Say whether this group's filter takes each message."),
+        typer.Option("-g", "--consumer", help="Say whether this group's filter takes each message."),
     ] = None,
 ) -> Units:
     """Each unit says where a message lies in the commit log. An offset outside the queue is an error.

@@ -24,15 +24,13 @@ class MappingOptions(OptionGroup, frozen=True):
     """Which brokers, and where the mapping comes from."""
 
     clusters: Annotated[
-        str | None,
-        Value.CLUSTERS,
-        typer.Option("-c", "--clusters", metavar="CLUSTERS", help="The brokers of these clusters: a,b."),
+        str | None, Value.CLUSTERS, typer.Option("-c", "--clusters", help="The brokers of these clusters: a,b.")
     ] = None
     brokers: Annotated[
         str | None, Value.NAME, typer.Option("-b", "--brokers", metavar="NAMES", help="These brokers: a,b.")
     ] = None
     map_file: Annotated[
-        str | None, Value.FILE, typer.Option("-mf", "--mapFile", metavar="FILE", help="Apply the mapping of this file.")
+        str | None, Value.FILE, typer.Option("-mf", "--mapFile", help="Apply the mapping of this file.")
     ] = None
     force_replace: Annotated[
         TrueFalse | None,

@@ -64,7 +64,7 @@ def delete_topic(
         OF_CONTEXT,
         OR_THE_ONLY,
         Value.CLUSTER,
-        typer.Option("-c", "--clusterName", metavar="CLUSTER", help="From this cluster; default: the only one."),
+        typer.Option("-c", "--clusterName", help="From this cluster; default: the only one."),
     ] = None,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the topic does not exist.")] = False,
 ) -> Changes:
