@@ -20,7 +20,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.parsing.command_tree import all_commands, describe
 from rmqadmin.cli.prompt.candidates import offer_line, remembered_names
 from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
-from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
 from rmqproto.codes import ResponseCode, response_name
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.java.whole_numbers import whole_number
@@ -103,16 +103,11 @@ class OfferedWord(Row, frozen=True):
     help: Annotated[str, doc("what it means")]
 
 
-class OfferedWords(ResultOf[OfferedWord], frozen=True):
+class OfferedWords(FoundRows[OfferedWord], frozen=True):
     """What can stand at the end of a line."""
 
-    words: list[OfferedWord]
-
-    def rows(self) -> Sequence[OfferedWord]:
-        return self.words
-
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
-        return (f"{word.text}\t{word.help}\n" for word in self.words)
+        return (f"{word.text}\t{word.help}\n" for word in self.found)
 
 
 def completion(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group, ParentTop
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.mqadmin_text import time_or
-from rmqadmin.core.results import TIME, Result, ResultOf, Row, doc
+from rmqadmin.core.results import TIME, R, ResultOf, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqproto.bodies.lite import LiteClientInfo, LiteGroupInfo, LiteLag
@@ -109,7 +109,7 @@ class LiteLagTotals(Row, frozen=True):
     earliest_unconsumed_ms: Annotated[int | None, TIME, doc("when the oldest of them was stored; unknown if none")]
 
 
-class _LiteGroup(Result, frozen=True):
+class _LiteGroup(ResultOf[R], frozen=True):
     """What both answers have: the brokers' own, totals, and mqadmin's first and middle lines."""
 
     title: str
@@ -150,10 +150,8 @@ class LiteOffsetRow(Row, frozen=True):
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
 
 
-class LiteOffsets(_LiteGroup, frozen=True):
+class LiteOffsets(_LiteGroup[LiteOffsetRow], frozen=True):
     """With -l: the group's offsets in one lite topic, one row a broker."""
-
-    row_type: ClassVar[type[Row]] = LiteOffsetRow
 
     def rows(self) -> Sequence[LiteOffsetRow]:
         return [_offset_row(answer) for answer in self.found]
@@ -191,10 +189,8 @@ class LiteLagRow(Row, frozen=True):
     earliest_unconsumed_ms: Annotated[int | None, TIME, doc("when the oldest of them was stored")]
 
 
-class LiteLags(_LiteGroup, frozen=True):
+class LiteLags(_LiteGroup[LiteLagRow], frozen=True):
     """Without -l: the lite topics where the group is furthest behind, in messages or in time."""
-
-    row_type: ClassVar[type[Row]] = LiteLagRow
 
     def rows(self) -> Sequence[LiteLagRow]:
         lags = {

@@ -19,7 +19,7 @@ from rmqadmin.core.messages import bodies_in
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, BodySource, Piece
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, queues_for
 from rmqadmin.core.messages.sending import SentRow, say_if_new, sent_row
-from rmqadmin.core.results import ResultOf
+from rmqadmin.core.results import FoundRows
 from rmqadmin.core.topics.routes import chosen_queues, queues_to_send_to
 from rmqadmin.core.user_files import has_mark
 from rmqclient.message import Message
@@ -53,14 +53,10 @@ class LeftOut:
             self.first, self.hint = f"{place}: {error}", error.hint
 
 
-class SentMessages(ResultOf[SentRow], frozen=True):
+class SentMessages(FoundRows[SentRow], frozen=True):
     """Where each message went."""
 
-    sent: list[SentRow]
     failure: str | None = None
-
-    def rows(self) -> Sequence[SentRow]:
-        return self.sent
 
     def problem(self) -> str | None:
         return self.failure

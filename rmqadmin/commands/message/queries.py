@@ -25,7 +25,7 @@ from rmqadmin.core.messages.direct_push import Pushed, push
 from rmqadmin.core.messages.lookup import FoundMessage, KeyType
 from rmqadmin.core.messages.message_rows import Messages, checked_charset, mqadmin_block, show
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls, sql92_filter
-from rmqadmin.core.results import TIME, ResultOf, Row, doc
+from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc
 from rmqadmin.core.topics.routes import broker_addr_of, topic_brokers, writable_queues
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
@@ -49,19 +49,15 @@ class ResentRow(Row, frozen=True):
     status: Annotated[str | None, doc("SEND_OK, or what the broker could not promise; none under --dry-run")]
 
 
-class Resent(ResultOf[ResentRow], frozen=True):
+class Resent(FoundRows[ResentRow], frozen=True):
     """With -s true: messages sent once more."""
 
-    sent: list[ResentRow]
     results: list[SendResult]
-
-    def rows(self) -> Sequence[ResentRow]:
-        return self.sent
 
     def mqadmin_text(self) -> str:
         return "".join(
             f"prepare resend msg. originalMsgId={row.original_message_id}{send_result_text(result)}"
-            for row, result in zip(self.sent, self.results, strict=True)
+            for row, result in zip(self.found, self.results, strict=True)
         )
 
 

@@ -3,11 +3,10 @@ the options, the columns and the files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -20,7 +19,7 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.replay_run import session_options
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.own_files import state_dir
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, FoundRows, R, Row, doc
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.times import time_range
 from rmqproto.wording import counted
@@ -100,41 +99,29 @@ class ReportTotals(Row, frozen=True):
     order: Annotated[int | None, doc("keys whose messages are not in order", sparse=True)] = None
 
 
-class _Reported(Result, frozen=True):
+class _Reported(FoundRows[R], frozen=True):
     """The rows of one report, and its totals."""
 
-    found: list[Any]
     told: ReportTotals
-
-    def rows(self) -> Sequence[Any]:
-        return self.found
 
     def summary(self) -> ReportTotals:
         return self.told
 
 
-class TopicsReport(_Reported, frozen=True):
+class TopicsReport(_Reported[TopicReportRow], frozen=True):
     """``topics``: topics, the largest first."""
 
-    row_type: ClassVar[type[Row]] = TopicReportRow
 
-
-class TraceReport(_Reported, frozen=True):
+class TraceReport(_Reported[TraceReportRow], frozen=True):
     """``trace``: topics and groups, those with most missing first."""
 
-    row_type: ClassVar[type[Row]] = TraceReportRow
 
-
-class LettersReport(_Reported, frozen=True):
+class LettersReport(_Reported[LetterReportRow], frozen=True):
     """``deadletters``: causes, the most frequent first."""
 
-    row_type: ClassVar[type[Row]] = LetterReportRow
 
-
-class VerifyReport(_Reported, frozen=True):
+class VerifyReport(_Reported[VerifyRow], frozen=True):
     """``verify``: what was found; nothing if all is well."""
-
-    row_type: ClassVar[type[Row]] = VerifyRow
 
     def problem(self) -> str | None:
         told = self.told
@@ -146,7 +133,7 @@ class VerifyReport(_Reported, frozen=True):
         return f"verify found {', '.join(found)}" if found else None
 
 
-_KINDS: dict[str, type[_Reported]] = {
+_KINDS: dict[str, type[_Reported[Any]]] = {
     "topics": TopicsReport, "trace": TraceReport, "deadletters": LettersReport, "verify": VerifyReport,
 }  # fmt: skip
 

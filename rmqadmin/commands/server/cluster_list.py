@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool
-from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
+from rmqadmin.core.results import R, ResultOf, Row, doc, first_if_all, some_failed
 from rmqadmin.core.servers.broker_state import BrokerRow, Replica, ask_replica, broker_row, replicas_of
 from rmqproto.errors import RocketMQError
 from rmqproto.perm import PERM_READ_WRITE
@@ -26,7 +26,7 @@ _MQADMIN_HEAD = "{:22}  {:22}  {:4}  {:22} {:16}  {:>16}  {:>30}  {:22}  {:11}  
 _MQADMIN_LINE = "{:22}  {:22}  {:<4}  {:22} {:16}  {:>16}  {:>30}  {:22}  {:>11}  {:12}  {:8}  {:>10}\n"
 
 
-class _Brokers(Result, frozen=True):
+class _Brokers(ResultOf[R], frozen=True):
     replicas: list[Replica]
 
     def problem(self) -> str | None:
@@ -36,10 +36,9 @@ class _Brokers(Result, frozen=True):
         return first_if_all([replica.failure for replica in self.replicas])
 
 
-class Brokers(_Brokers, frozen=True):
+class Brokers(_Brokers[BrokerRow], frozen=True):
     """Without -m: state and load of every broker."""
 
-    row_type: ClassVar[type[Row]] = BrokerRow
     now_ms: int = 0
     perms: Mapping[str, int] = {}
     """What the name server lets clients do with the topics of brokers, by name, if that is less than read and write."""
@@ -97,10 +96,8 @@ class DayCountRow(Row, frozen=True):
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)]
 
 
-class DayCounts(_Brokers, frozen=True):
+class DayCounts(_Brokers[DayCountRow], frozen=True):
     """With -m: messages of yesterday and today."""
-
-    row_type: ClassVar[type[Row]] = DayCountRow
 
     def rows(self) -> Sequence[DayCountRow]:
         return [

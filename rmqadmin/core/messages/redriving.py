@@ -11,7 +11,7 @@ import msgspec
 
 from rmqadmin.core.messages.dead_letters import Place, place_of
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.results import TIME, ResultOf, Row, doc
+from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
@@ -160,16 +160,12 @@ class RedrivenLetter(Row, frozen=True):
     outcome: Annotated[str, doc("what would become of it, or did", vital=True)]
 
 
-class RedrivenLetters(ResultOf[RedrivenLetter], frozen=True):
+class RedrivenLetters(FoundRows[RedrivenLetter], frozen=True):
     """The chosen dead letters, each with what becomes of it. ``stopped``: why the redrive stopped on the way; None if
     it did not."""
 
-    letters: list[RedrivenLetter]
     replayed: Replayed
     stopped: str | None = None
-
-    def rows(self) -> Sequence[RedrivenLetter]:
-        return self.letters
 
     def summary(self) -> ReplayTotals:
         return self.replayed.summary()
@@ -180,7 +176,7 @@ class RedrivenLetters(ResultOf[RedrivenLetter], frozen=True):
     @property
     def sent_count(self) -> int:
         """How many have been sent, by the ledger."""
-        return sum(letter.outcome == SENT for letter in self.letters)
+        return sum(letter.outcome == SENT for letter in self.found)
 
 
 def chosen_letters(
@@ -300,7 +296,7 @@ def _outcomes(
     """What became of each letter. ``not_sent`` says it for one that is not delivered."""
     return [
         _row(letter, before.target, SENT) if place_of(letter) in delivered else not_sent(letter, before)
-        for letter, before in zip(letters, planned.letters, strict=True)
+        for letter, before in zip(letters, planned.found, strict=True)
     ]
 
 

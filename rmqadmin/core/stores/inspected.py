@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-from rmqadmin.core.results import DUE, TIME, ResultOf, Row, doc
+from rmqadmin.core.results import DUE, TIME, FoundRows, R, Row, doc
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
@@ -79,30 +79,19 @@ class StoreSummary(Row, frozen=True):
     disk_ratio: Annotated[float, doc("how full the file system is")]
 
 
-class InspectedTopics(ResultOf[StoredTopicRow], frozen=True):
+class _Inspected(FoundRows[R], frozen=True):
+    told: StoreSummary
+
+    def summary(self) -> StoreSummary:
+        return self.told
+
+
+class InspectedTopics(_Inspected[StoredTopicRow], frozen=True):
     """Topics by name, with the light queues behind them."""
 
-    topics: Sequence[StoredTopicRow]
-    told: StoreSummary
 
-    def rows(self) -> Sequence[StoredTopicRow]:
-        return self.topics
-
-    def summary(self) -> StoreSummary:
-        return self.told
-
-
-class InspectedQueues(ResultOf[StoredQueueRow], frozen=True):
+class InspectedQueues(_Inspected[StoredQueueRow], frozen=True):
     """With --queues: consume queues by topic and number."""
-
-    queues: Sequence[StoredQueueRow]
-    told: StoreSummary
-
-    def rows(self) -> Sequence[StoredQueueRow]:
-        return self.queues
-
-    def summary(self) -> StoreSummary:
-        return self.told
 
 
 def queue_rows(queues: Sequence[FoundQueue]) -> list[StoredQueueRow]:
@@ -215,7 +204,7 @@ def inspected_topics(found: Survey, chosen: Callable[[Sequence[str]], list[str]]
     """``chosen`` tells which topics are shown."""
     whole = inspected_queues(found)
     by_topic: dict[str, list[StoredQueueRow]] = {}
-    for row in whole.queues:
+    for row in whole.found:
         by_topic.setdefault(row.topic, []).append(row)
     return InspectedTopics([_topic_row(name, by_topic[name]) for name in chosen(list(by_topic))], whole.told)
 
@@ -246,17 +235,8 @@ class StoredFileRow(Row, frozen=True):
     changed_ms: Annotated[int, TIME, doc("when the file was last written", minor=True)]
 
 
-class InspectedFiles(ResultOf[StoredFileRow], frozen=True):
+class InspectedFiles(_Inspected[StoredFileRow], frozen=True):
     """With --files: files by path."""
-
-    files: Sequence[StoredFileRow]
-    told: StoreSummary
-
-    def rows(self) -> Sequence[StoredFileRow]:
-        return self.files
-
-    def summary(self) -> StoreSummary:
-        return self.told
 
 
 def inspected_files(found: Survey) -> InspectedFiles:
@@ -320,17 +300,8 @@ class StoredGroupRow(Row, frozen=True):
     offsets: Annotated[dict[str, int], doc("committed queue offsets by queue id", wide=True)]
 
 
-class InspectedGroups(ResultOf[StoredGroupRow], frozen=True):
+class InspectedGroups(_Inspected[StoredGroupRow], frozen=True):
     """With --groups: groups by name, with each topic of theirs."""
-
-    groups: Sequence[StoredGroupRow]
-    told: StoreSummary
-
-    def rows(self) -> Sequence[StoredGroupRow]:
-        return self.groups
-
-    def summary(self) -> StoreSummary:
-        return self.told
 
 
 def inspected_groups(found: Survey) -> InspectedGroups:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
-from rmqadmin.core.results import TIME, ResultOf, Row, doc
+from rmqadmin.core.results import TIME, FoundRows, Row, doc
 from rmqproto.errors import StorageError
 from rmqproto.wording import counted
 
@@ -42,15 +42,11 @@ class StartSummary(Row, frozen=True):
     said: Annotated[list[str] | None, doc("warnings about damage that the server would log", sparse=True)]
 
 
-class StartPlan(ResultOf[PlannedChangeRow], frozen=True):
+class StartPlan(FoundRows[PlannedChangeRow], frozen=True):
     """The changes in the order of the parts."""
 
-    changes: Sequence[PlannedChangeRow]
     told: StartSummary
     refusal: str | None
-
-    def rows(self) -> Sequence[PlannedChangeRow]:
-        return self.changes
 
     def summary(self) -> StartSummary:
         return self.told

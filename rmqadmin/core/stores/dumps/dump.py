@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from rmqadmin.core.results import Result, Row
+from rmqadmin.core.results import R, ResultOf, Row
 from rmqproto.errors import UsageError
 
 _FIRST_BATCH_ROWS, _BATCH_ROWS = 20, 500
@@ -63,7 +63,7 @@ class DumpedRows:
             raise storage_error(error, "cannot read", error.filename or "the store") from error
 
 
-class Dump(Result, frozen=True):
+class Dump(ResultOf[R], frozen=True):
     """The base of the dumps. ``rows`` may be called once."""
 
     found: DumpedRows

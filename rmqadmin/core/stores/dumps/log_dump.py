@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rmqadmin.core.messages.lookup import found_message
 from rmqadmin.core.messages.message_rows import message_values, unpacked
@@ -55,10 +55,8 @@ _OF_MESSAGES = frozenset(LogRow.__struct_fields__)
 _RAW_MAX_BYTES = 256
 
 
-class DumpedLog(Dump, frozen=True):
+class DumpedLog(Dump[LogRow], frozen=True):
     """Of ``log``: records of the commit log in order, and stretches that hold none."""
-
-    row_type: ClassVar[type[Row]] = LogRow
 
 
 def log_rows(found: Survey, window: DumpWindow, notice: Notice) -> Iterator[LogRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.core.results import TIME, Row, doc
 from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
@@ -35,10 +35,8 @@ class QueueUnitRow(Row, frozen=True):
     at_byte: Annotated[int, doc("where in the file", wide=True)]
 
 
-class DumpedQueues(Dump, frozen=True):
+class DumpedQueues(Dump[QueueUnitRow], frozen=True):
     """Of ``queue``: units of consume queues, by topic, queue and offset."""
-
-    row_type: ClassVar[type[Row]] = QueueUnitRow
 
 
 def queue_rows(found: Survey, window: DumpWindow) -> Iterator[QueueUnitRow]:
@@ -127,10 +125,8 @@ class IndexEntryRow(Row, frozen=True):
     problem: Annotated[str | None, doc("what is wrong with it", sparse=True)]
 
 
-class DumpedIndex(Dump, frozen=True):
+class DumpedIndex(Dump[IndexEntryRow], frozen=True):
     """Of ``index``: entries of its files, the oldest first."""
-
-    row_type: ClassVar[type[Row]] = IndexEntryRow
 
 
 def index_rows(found: Survey, window: DumpWindow) -> Iterator[IndexEntryRow]:

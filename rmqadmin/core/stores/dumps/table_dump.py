@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -28,10 +28,8 @@ class StoredEntryRow(Row, frozen=True):
     problem: Annotated[str | None, doc("why a broker cannot use the table, or what is unusual in it", sparse=True)]
 
 
-class DumpedTables(Dump, frozen=True):
+class DumpedTables(Dump[StoredEntryRow], frozen=True):
     """Of ``tables``: entries of the tables that a broker would take, by file."""
-
-    row_type: ClassVar[type[Row]] = StoredEntryRow
 
 
 class CheckpointRow(Row, frozen=True):
@@ -42,10 +40,8 @@ class CheckpointRow(Row, frozen=True):
     what: Annotated[str, doc("what it means")]
 
 
-class DumpedCheckpoints(Dump, frozen=True):
+class DumpedCheckpoints(Dump[CheckpointRow], frozen=True):
     """Of ``checkpoint``: fields of the checkpoint of the store, and of that of its timers."""
-
-    row_type: ClassVar[type[Row]] = CheckpointRow
 
 
 def table_rows(found: Survey, window: DumpWindow) -> Iterator[StoredEntryRow]:
@@ -131,10 +127,8 @@ class TimerUnitRow(Row, frozen=True):
     problem: Annotated[str | None, doc("what is wrong with it", sparse=True)]
 
 
-class DumpedTimers(Dump, frozen=True):
+class DumpedTimers(Dump[TimerUnitRow], frozen=True):
     """Of ``timers``: units of the timer log in order."""
-
-    row_type: ClassVar[type[Row]] = TimerUnitRow
 
 
 class WheelSlotRow(Row, frozen=True):
@@ -145,10 +139,8 @@ class WheelSlotRow(Row, frozen=True):
     delivered: Annotated[bool, doc("whether it has been delivered, as the checkpoint says")]
 
 
-class DumpedWheel(Dump, frozen=True):
+class DumpedWheel(Dump[WheelSlotRow], frozen=True):
     """Of ``wheel``: slots of the timer wheel that hold something, by time."""
-
-    row_type: ClassVar[type[Row]] = WheelSlotRow
 
 
 def timer_rows(found: Survey, window: DumpWindow) -> Iterator[TimerUnitRow]:
