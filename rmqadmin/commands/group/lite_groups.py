@@ -12,8 +12,8 @@ from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group, ParentTop
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.mqadmin_text import time_or
-from rmqadmin.core.results import TIME, R, ResultOf, Row, doc
-from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
+from rmqadmin.core.results import TIME, R, Row, doc
+from rmqadmin.core.servers.broker_answers import BrokerRows, ask_brokers
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqproto.bodies.lite import LiteClientInfo, LiteGroupInfo, LiteLag
 
@@ -32,46 +32,32 @@ class LiteClientRow(Row, frozen=True):
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
 
 
-class LiteClientInfos(ResultOf[LiteClientRow], frozen=True):
+class LiteClientInfos(BrokerRows[LiteClientRow], frozen=True):
     """A client's lite topics, one row a broker."""
 
     title: str
-    found: list[BrokerAnswer[LiteClientInfo]]
     show_detail: bool
-
-    def rows(self) -> Sequence[LiteClientRow]:
-        return [_row(answer) for answer in self.found]
-
-    def problem(self) -> str | None:
-        return problem_of(self.found)
 
     def mqadmin_text(self) -> str:
         head = _CLIENT_LINE.format("#Broker", "#LiteTopicCount", "#LastAccessTime", "#LastConsumeTime")
-        return f"Lite Client Info: {self.title}\n" + head + "".join(self._mqadmin_lines(one) for one in self.found)
+        return f"Lite Client Info: {self.title}\n{head}{self.mqadmin_lines()}"
 
-    def _mqadmin_lines(self, answer: BrokerAnswer[LiteClientInfo]) -> str:
-        info = answer.body
-        if info is None:
-            return mqadmin_error(answer)
+    def line(self, name: str, info: LiteClientInfo) -> str:
         count = info.lite_topic_count if info.lite_topic_count > 0 else _UNKNOWN
         times = (time_or(_UNKNOWN, info.last_access_time), time_or(_UNKNOWN, info.last_consume_time))
-        line = _CLIENT_LINE.format(answer.name, count, *times)
+        line = _CLIENT_LINE.format(name, count, *times)
         if not self.show_detail or info.lite_topic_set is None:
             return line
         return f"{line}Lite Topics: [{', '.join(sorted(info.lite_topic_set))}]\n\n"
 
-
-def _row(answer: BrokerAnswer[LiteClientInfo]) -> LiteClientRow:
-    info = answer.body
-    if info is None:
-        return LiteClientRow(broker_name=answer.name, error=answer.error_text)
-    return LiteClientRow(
-        broker_name=answer.name,
-        lite_topic_count=info.lite_topic_count if info.lite_topic_count >= 0 else None,
-        last_access_ms=_known(info.last_access_time),
-        last_consume_ms=_known(info.last_consume_time),
-        light_queues=info.lite_topic_set,
-    )
+    def row(self, name: str, info: LiteClientInfo) -> LiteClientRow:
+        return LiteClientRow(
+            broker_name=name,
+            lite_topic_count=info.lite_topic_count if info.lite_topic_count >= 0 else None,
+            last_access_ms=_known(info.last_access_time),
+            last_consume_ms=_known(info.last_consume_time),
+            light_queues=info.lite_topic_set,
+        )
 
 
 def _known(time_ms: int) -> int | None:
@@ -96,7 +82,7 @@ def get_lite_client_info(
     topic, name, client = parent_topic.strip(), group.strip(), client_id.strip()
     brokers = call.admin.topic_route(topic).broker_datas
     found = ask_brokers(brokers, lambda addr: call.admin.lite_client_info(addr, topic, name, client))
-    return LiteClientInfos(f"[{topic}] [{name}] [{client}]", found, show_detail)
+    return LiteClientInfos(found, f"[{topic}] [{name}] [{client}]", show_detail)
 
 
 TOP_COUNT_DEFAULT = 20
@@ -109,11 +95,10 @@ class LiteLagTotals(Row, frozen=True):
     earliest_unconsumed_ms: Annotated[int | None, TIME, doc("when the oldest of them was stored; unknown if none")]
 
 
-class _LiteGroup(ResultOf[R], frozen=True):
+class _LiteGroup(BrokerRows[R], frozen=True):
     """What both answers have: the brokers' own, totals, and mqadmin's first and middle lines."""
 
     title: str
-    found: list[BrokerAnswer[LiteGroupInfo]]
     now_ms: int
 
     def summary(self) -> LiteLagTotals:
@@ -124,14 +109,8 @@ class _LiteGroup(ResultOf[R], frozen=True):
             earliest_unconsumed_ms=min(times_ms, default=None),
         )
 
-    def problem(self) -> str | None:
-        return problem_of(self.found)
-
     def mqadmin_head(self) -> str:
         return f"Lite Group Info: {self.title}\n"
-
-    def mqadmin_errors(self) -> str:
-        return "".join(mqadmin_error(answer) for answer in self.found if answer.body is None)
 
     def mqadmin_totals(self) -> str:
         """mqadmin's totals. If no message waits, mqadmin shows the current time as the earliest."""
@@ -153,33 +132,27 @@ class LiteOffsetRow(Row, frozen=True):
 class LiteOffsets(_LiteGroup[LiteOffsetRow], frozen=True):
     """With -l: the group's offsets in one lite topic, one row a broker."""
 
-    def rows(self) -> Sequence[LiteOffsetRow]:
-        return [_offset_row(answer) for answer in self.found]
-
     def mqadmin_text(self) -> str:
         heads = ("#Broker Name", "#BrokerOffset", "#ConsumeOffset", "#LagCount", "#LastUpdate")
-        lines = [mqadmin_error(answer) if answer.body is None else _offset_line(answer) for answer in self.found]
-        return self.mqadmin_head() + _OFFSETS_LINE.format(*heads) + "".join(lines) + self.mqadmin_totals()
+        return self.mqadmin_head() + _OFFSETS_LINE.format(*heads) + self.mqadmin_lines() + self.mqadmin_totals()
 
+    def row(self, name: str, info: LiteGroupInfo) -> LiteOffsetRow:
+        offsets = info.lite_topic_offset_wrapper
+        if offsets is None:
+            return LiteOffsetRow(broker_name=name)
+        return LiteOffsetRow(
+            broker_name=name,
+            broker_offset=offsets.broker_offset,
+            consumer_offset=offsets.consumer_offset,
+            lag_count=offsets.broker_offset - offsets.consumer_offset,
+            last_consumed_ms=offsets.last_timestamp or None,
+        )
 
-def _offset_row(answer: BrokerAnswer[LiteGroupInfo]) -> LiteOffsetRow:
-    offsets = None if answer.body is None else answer.body.lite_topic_offset_wrapper
-    if offsets is None:
-        return LiteOffsetRow(broker_name=answer.name, error=answer.error_text)
-    return LiteOffsetRow(
-        broker_name=answer.name,
-        broker_offset=offsets.broker_offset,
-        consumer_offset=offsets.consumer_offset,
-        lag_count=offsets.broker_offset - offsets.consumer_offset,
-        last_consumed_ms=offsets.last_timestamp or None,
-    )
-
-
-def _offset_line(answer: BrokerAnswer[LiteGroupInfo]) -> str:
-    row = _offset_row(answer)
-    cells = (row.broker_offset, row.consumer_offset, row.lag_count)
-    texts = ("-" if cell is None else cell for cell in cells)
-    return _OFFSETS_LINE.format(row.broker_name, *texts, time_or("-", row.last_consumed_ms))
+    def line(self, name: str, info: LiteGroupInfo) -> str:
+        row = self.row(name, info)
+        cells = (row.broker_offset, row.consumer_offset, row.lag_count)
+        texts = ("-" if cell is None else cell for cell in cells)
+        return _OFFSETS_LINE.format(name, *texts, time_or("-", row.last_consumed_ms))
 
 
 class LiteLagRow(Row, frozen=True):
@@ -212,13 +185,16 @@ class LiteLags(_LiteGroup[LiteLagRow], frozen=True):
         ]
         return sorted(rows, key=lambda row: -row.lag_count)
 
+    def line(self, name: str, info: LiteGroupInfo) -> str:
+        return ""  # the lines below are not of one broker each
+
     def mqadmin_text(self) -> str:
         infos = [answer.body for answer in self.found if answer.body is not None]
         by_count = [lag for info in infos for lag in info.lag_count_top_k or ()]
         by_time = [lag for info in infos for lag in info.lag_timestamp_top_k or ()]
         by_count.sort(key=lambda lag: -lag.lag_count)
         by_time.sort(key=lambda lag: lag.earliest_unconsumed_timestamp)
-        totals = self.mqadmin_head() + self.mqadmin_errors() + self.mqadmin_totals()
+        totals = self.mqadmin_head() + self.mqadmin_lines() + self.mqadmin_totals()
         return (
             f"{totals}------TopK by lag count-----\n{_lag_lines(by_count)}"
             f"\n------TopK by lag time------\n{_lag_lines(by_time)}"
@@ -256,7 +232,7 @@ def get_lite_group_info(
     brokers = call.admin.topic_route(topic).broker_datas
     found = ask_brokers(brokers, lambda addr: call.admin.lite_group_info(addr, name, lite, top_count=top_k))
     title = f"[{name}] [{topic}]"
-    return LiteOffsets(title, found, call.now_ms()) if lite else LiteLags(title, found, call.now_ms())
+    return LiteOffsets(found, title, call.now_ms()) if lite else LiteLags(found, title, call.now_ms())
 
 
 _DISPATCH_LINE = "{:<30} {:<12}\n"

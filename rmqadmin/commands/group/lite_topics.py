@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -13,8 +12,8 @@ from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster, Parent
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, java_bool, time_or
-from rmqadmin.core.results import TIME, ResultOf, Row, doc
-from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, ask_brokers, mqadmin_error, problem_of
+from rmqadmin.core.results import TIME, Row, doc
+from rmqadmin.core.servers.broker_answers import BrokerRows, ask_addrs, ask_brokers
 from rmqproto.bodies.lite import BrokerLiteInfo, LiteTopicInfo, ParentTopicInfo
 from rmqproto.names import lite_queue_name
 
@@ -41,57 +40,42 @@ class BrokerLiteRow(Row, frozen=True):
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
 
 
-class BrokerLiteInfos(ResultOf[BrokerLiteRow], frozen=True):
+class BrokerLiteInfos(BrokerRows[BrokerLiteRow], frozen=True):
     """Light queues and lite subscriptions, one row a broker."""
 
-    found: list[BrokerAnswer[BrokerLiteInfo]]
     show_detail: bool
-
-    def rows(self) -> Sequence[BrokerLiteRow]:
-        return [_broker_row(answer) for answer in self.found]
-
-    def problem(self) -> str | None:
-        return problem_of(self.found)
 
     def mqadmin_text(self) -> str:
         heads = ("#Broker", "#Store Type", "#Max LMQ", "#Current LMQ", "#SubscriptionCount", "#OrderInfoCount")
-        head = _BROKER_LINE.format(*heads, "#CQTableSize", "#OffsetTableSize", "#eventMapSize")
-        return head + "".join(self._mqadmin_lines(answer) for answer in self.found)
+        return _BROKER_LINE.format(*heads, "#CQTableSize", "#OffsetTableSize", "#eventMapSize") + self.mqadmin_lines()
 
-    def _mqadmin_lines(self, answer: BrokerAnswer[BrokerLiteInfo]) -> str:
-        info = answer.body
-        if info is None:
-            return mqadmin_error(answer)
+    def line(self, name: str, info: BrokerLiteInfo) -> str:
         line = _BROKER_LINE.format(
-            answer.name, info.store_type, info.max_lmq_num, info.current_lmq_num, info.lite_subscription_count,
+            name, info.store_type, info.max_lmq_num, info.current_lmq_num, info.lite_subscription_count,
             info.order_info_count, info.cq_table_size, info.offset_table_size, info.event_map_size,
         )  # fmt: skip
         if not self.show_detail:
             return line
         return f"{line}Topic Meta: {_json(info.topic_meta)}\nGroup Meta: {_json(info.group_meta)}\n\n"
 
+    def row(self, name: str, info: BrokerLiteInfo) -> BrokerLiteRow:
+        return BrokerLiteRow(
+            broker_addr=name,
+            store_type=info.store_type,
+            light_queue_count=info.current_lmq_num,
+            light_queue_count_max=info.max_lmq_num,
+            subscription_count=info.lite_subscription_count,
+            order_info_count=info.order_info_count,
+            consume_queue_count=info.cq_table_size,
+            offset_table_count=info.offset_table_size,
+            waiting_client_count=info.event_map_size,
+            expiry_by_topic=info.topic_meta,
+            groups_by_topic=info.group_meta,
+        )
+
 
 def _json(meta: dict[str, Any]) -> str:
     return msgspec.json.encode({name: meta[name] for name in sorted(meta) if meta[name] is not None}).decode()
-
-
-def _broker_row(answer: BrokerAnswer[BrokerLiteInfo]) -> BrokerLiteRow:
-    info = answer.body
-    if info is None:
-        return BrokerLiteRow(broker_addr=answer.name, error=answer.error_text)
-    return BrokerLiteRow(
-        broker_addr=answer.name,
-        store_type=info.store_type,
-        light_queue_count=info.current_lmq_num,
-        light_queue_count_max=info.max_lmq_num,
-        subscription_count=info.lite_subscription_count,
-        order_info_count=info.order_info_count,
-        consume_queue_count=info.cq_table_size,
-        offset_table_count=info.offset_table_size,
-        waiting_client_count=info.event_map_size,
-        expiry_by_topic=info.topic_meta,
-        groups_by_topic=info.group_meta,
-    )
 
 
 def get_broker_lite_info(
@@ -125,44 +109,27 @@ class ParentTopicRow(Row, frozen=True):
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
 
 
-class ParentTopicInfos(ResultOf[ParentTopicRow], frozen=True):
+class ParentTopicInfos(BrokerRows[ParentTopicRow], frozen=True):
     """A topic's lite topics, one row a broker."""
 
     parent_topic: str
-    found: list[BrokerAnswer[ParentTopicInfo]]
-
-    def rows(self) -> Sequence[ParentTopicRow]:
-        return [_parent_row(answer) for answer in self.found]
-
-    def problem(self) -> str | None:
-        return problem_of(self.found)
 
     def mqadmin_text(self) -> str:
         head = _PARENT_LINE.format("#Broker Name", "#TTL", "#Lite Count", "#LMQ NUM", "#GROUPS")
-        lines = [_mqadmin_line(answer) for answer in self.found]
-        return f"Parent Topic Info: [{self.parent_topic}]\n" + head + "".join(lines)
+        return f"Parent Topic Info: [{self.parent_topic}]\n{head}{self.mqadmin_lines()}"
 
+    def line(self, name: str, info: ParentTopicInfo) -> str:
+        groups = "null" if info.groups is None else f"[{', '.join(sorted(info.groups))}]"
+        return _PARENT_LINE.format(cut(name, _NAME_WIDTH), info.ttl, info.lite_topic_count, info.lmq_num, groups)
 
-def _parent_row(answer: BrokerAnswer[ParentTopicInfo]) -> ParentTopicRow:
-    info = answer.body
-    if info is None:
-        return ParentTopicRow(broker_name=answer.name, error=answer.error_text)
-    return ParentTopicRow(
-        broker_name=answer.name,
-        lite_topic_count=info.lite_topic_count,
-        light_queue_count=info.lmq_num,
-        expiry_minutes=info.ttl,
-        groups=info.groups or [],
-    )
-
-
-def _mqadmin_line(answer: BrokerAnswer[ParentTopicInfo]) -> str:
-    info = answer.body
-    if info is None:
-        return mqadmin_error(answer)
-    groups = "null" if info.groups is None else f"[{', '.join(sorted(info.groups))}]"
-    name = cut(answer.name, _NAME_WIDTH)
-    return _PARENT_LINE.format(name, info.ttl, info.lite_topic_count, info.lmq_num, groups)
+    def row(self, name: str, info: ParentTopicInfo) -> ParentTopicRow:
+        return ParentTopicRow(
+            broker_name=name,
+            lite_topic_count=info.lite_topic_count,
+            light_queue_count=info.lmq_num,
+            expiry_minutes=info.ttl,
+            groups=info.groups or [],
+        )
 
 
 def get_parent_topic_info(call: Call, parent_topic: ParentTopic) -> ParentTopicInfos:
@@ -174,7 +141,7 @@ def get_parent_topic_info(call: Call, parent_topic: ParentTopic) -> ParentTopicI
     """
     topic = parent_topic.strip()
     brokers = call.admin.topic_route(topic).broker_datas
-    return ParentTopicInfos(topic, ask_brokers(brokers, lambda addr: call.admin.parent_topic_info(addr, topic)))
+    return ParentTopicInfos(ask_brokers(brokers, lambda addr: call.admin.parent_topic_info(addr, topic)), topic)
 
 
 _TOPIC_LINE = "{:<50} {:<14} {:<14} {:<30} {:<12} {:<18} \n"
@@ -190,59 +157,39 @@ class LiteTopicRow(Row, frozen=True):
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
 
 
-class LiteTopicInfos(ResultOf[LiteTopicRow], frozen=True):
+class LiteTopicInfos(BrokerRows[LiteTopicRow], frozen=True):
     """A lite topic, one row a broker."""
 
     parent_topic: str
     lite_topic: str
-    found: list[BrokerAnswer[LiteTopicInfo]]
     show_client_id: bool
-
-    def rows(self) -> Sequence[LiteTopicRow]:
-        return [_topic_row(answer) for answer in self.found]
-
-    def problem(self) -> str | None:
-        return problem_of(self.found)
 
     def mqadmin_text(self) -> str:
         queue = lite_queue_name(self.parent_topic, self.lite_topic)
         heads = ("#Broker Name", "#MinOffset", "#MaxOffset", "#LastUpdate", "#Sharding", "#SubClientCount")
-        lines = [self._mqadmin_lines(answer) for answer in self.found]
         title = f"Lite Topic Info: [{self.parent_topic}] [{self.lite_topic}] [{queue}]\n"
-        return title + _TOPIC_LINE.format(*heads) + "".join(lines)
+        return title + _TOPIC_LINE.format(*heads) + self.mqadmin_lines()
 
-    def _mqadmin_lines(self, answer: BrokerAnswer[LiteTopicInfo]) -> str:
-        info = answer.body
-        if info is None:
-            return mqadmin_error(answer)
-        ends, clients = info.topic_offset, _subscribers(info)
-        line = _TOPIC_LINE.format(
-            cut(answer.name, _NAME_WIDTH),
-            ends.min_offset,
-            ends.max_offset,
-            time_or("-", ends.last_update_timestamp),
-            java_bool(info.sharding_to_broker),
-            len(clients),
-        )
+    def line(self, name: str, info: LiteTopicInfo) -> str:
+        ends, clients, is_here = info.topic_offset, _subscribers(info), java_bool(info.sharding_to_broker)
+        last = time_or("-", ends.last_update_timestamp)
+        name = cut(name, _NAME_WIDTH)
+        line = _TOPIC_LINE.format(name, ends.min_offset, ends.max_offset, last, is_here, len(clients))
         return line + (f"[{', '.join(clients)}]\n" if self.show_client_id else "")
+
+    def row(self, name: str, info: LiteTopicInfo) -> LiteTopicRow:
+        return LiteTopicRow(
+            broker_name=name,
+            min_offset=info.topic_offset.min_offset,
+            max_offset=info.topic_offset.max_offset,
+            last_updated_ms=info.topic_offset.last_update_timestamp or None,
+            is_kept_here=info.sharding_to_broker,
+            subscribers=_subscribers(info),
+        )
 
 
 def _subscribers(info: LiteTopicInfo) -> list[str]:
     return [f"{one.client_id}@{one.group}" for one in info.subscriber or []]
-
-
-def _topic_row(answer: BrokerAnswer[LiteTopicInfo]) -> LiteTopicRow:
-    info = answer.body
-    if info is None:
-        return LiteTopicRow(broker_name=answer.name, error=answer.error_text)
-    return LiteTopicRow(
-        broker_name=answer.name,
-        min_offset=info.topic_offset.min_offset,
-        max_offset=info.topic_offset.max_offset,
-        last_updated_ms=info.topic_offset.last_update_timestamp or None,
-        is_kept_here=info.sharding_to_broker,
-        subscribers=_subscribers(info),
-    )
 
 
 def get_lite_topic_info(
@@ -262,4 +209,4 @@ def get_lite_topic_info(
     topic, name = parent_topic.strip(), lite_topic.strip()
     brokers = call.admin.topic_route(topic).broker_datas
     found = ask_brokers(brokers, lambda addr: call.admin.lite_topic_info(addr, topic, name))
-    return LiteTopicInfos(topic, name, found, show_client_id)
+    return LiteTopicInfos(found, topic, name, show_client_id)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.results import R, ResultOf
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
 from rmqproto.wording import counted
@@ -122,6 +123,33 @@ def answers_of(question: Callable[[str], T], addrs: Iterable[str], answers: Answ
         return answers.of(question, addrs)
     asked = list(addrs)
     return dict(zip(asked, targets.ask_each(question, asked), strict=True))
+
+
+class BrokerRows(ResultOf[R], frozen=True):
+    """One row a broker, in mqadmin's text one line. A broker that did not answer has a row with its name and its
+    error, so the other fields need defaults."""
+
+    found: list[BrokerAnswer[Any]]
+
+    def row(self, name: str, body: Any) -> R:
+        raise NotImplementedError
+
+    def line(self, name: str, body: Any) -> str:
+        """mqadmin's line, or lines."""
+        raise NotImplementedError
+
+    def rows(self) -> Sequence[R]:
+        return [self._failed(one) if one.body is None else self.row(one.name, one.body) for one in self.found]
+
+    def _failed(self, answer: BrokerAnswer[Any]) -> R:
+        name = self.row_type.__struct_fields__[0]
+        return cast(R, self.row_type(**{name: answer.name, "error": answer.error_text}))
+
+    def problem(self) -> str | None:
+        return problem_of(self.found)
+
+    def mqadmin_lines(self) -> str:
+        return "".join(mqadmin_error(one) if one.body is None else self.line(one.name, one.body) for one in self.found)
 
 
 def mqadmin_error(answer: BrokerAnswer[Any]) -> str:

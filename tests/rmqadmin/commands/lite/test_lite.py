@@ -27,7 +27,7 @@ def group(**fields: object) -> BrokerAnswer[LiteGroupInfo]:
 
 def test_the_clients_of_a_lite_topic_are_named_with_their_groups() -> None:
     info = LiteTopicInfo(lite_topic="a", parent_topic="T", subscriber=[ClientGroup(client_id="c1", group="g")])
-    result = LiteTopicInfos("T", "a", [BrokerAnswer("broker-a", info)], show_client_id=True)
+    result = LiteTopicInfos([BrokerAnswer("broker-a", info)], "T", "a", show_client_id=True)
     assert result.rows()[0].subscribers == ["c1@g"]
     assert result.mqadmin_text().endswith(" 1                  \n[c1@g]\n")
 
@@ -35,7 +35,7 @@ def test_the_clients_of_a_lite_topic_are_named_with_their_groups() -> None:
 def test_a_topic_that_no_group_reads_has_null_where_mqadmin_prints_it() -> None:
     """The broker leaves the groups out in that case. The text used to be []."""
     without, of_one = ParentTopicInfo(topic="T"), ParentTopicInfo(topic="T", groups=["g"])
-    result = ParentTopicInfos("T", [BrokerAnswer("a", without), BrokerAnswer("b", of_one)])
+    result = ParentTopicInfos([BrokerAnswer("a", without), BrokerAnswer("b", of_one)], "T")
     assert [row.groups for row in result.rows()] == [[], ["g"]]
     assert [line.split()[-1] for line in result.mqadmin_text().splitlines()[2:4]] == ["null", "[g]"]
 
@@ -50,7 +50,7 @@ def test_an_unknown_client_has_no_count_and_a_known_one_its_light_queues() -> No
         last_access_time=NOW_MS,
         lite_topic_set=["%LMQ%$T$a"],
     )
-    result = LiteClientInfos("", [BrokerAnswer("a", unknown), BrokerAnswer("b", known)], show_detail=True)
+    result = LiteClientInfos([BrokerAnswer("a", unknown), BrokerAnswer("b", known)], "", show_detail=True)
     assert [row.lite_topic_count for row in result.rows()] == [None, 1]
     assert [row.last_access_ms for row in result.rows()] == [None, NOW_MS]
     assert "Lite Topics: [%LMQ%$T$a]\n\n" in result.mqadmin_text()
@@ -65,7 +65,7 @@ def test_lags_are_merged_and_the_worst_comes_first() -> None:
         total_lag_count=6,
         earliest_unconsumed_timestamp=NOW_MS - 60_000,
     )
-    result = LiteLags("[g] [T]", [info, REFUSED], NOW_MS)
+    result = LiteLags([info, REFUSED], "[g] [T]", NOW_MS)
     assert [(row.lite_topic, row.lag_count) for row in result.rows()] == [("b", 5), ("a", 1)]
     assert (result.summary().lag_count, result.summary().earliest_unconsumed_ms) == (6, NOW_MS - 60_000)
     assert result.problem() == f"1 of 2 brokers: {REFUSED.error}"
@@ -76,7 +76,7 @@ def test_lags_are_merged_and_the_worst_comes_first() -> None:
 
 def test_the_offsets_in_one_lite_topic() -> None:
     offsets = ConsumeOffset(broker_offset=7, consumer_offset=4, last_timestamp=0)
-    result = LiteOffsets("[g] [T]", [group(lite_topic_offset_wrapper=offsets, total_lag_count=3), group()], NOW_MS)
+    result = LiteOffsets([group(lite_topic_offset_wrapper=offsets, total_lag_count=3), group()], "[g] [T]", NOW_MS)
     assert [(row.broker_offset, row.lag_count) for row in result.rows()] == [(7, 3), (None, None)]
     first, second = result.mqadmin_text().splitlines()[2:4]
     assert first.split() == ["broker-a", "7", "4", "3", "-"]
