@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.tui.sources.found import Found
 from rmqproto.bodies.acl import AclEntry, UserInfo
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 _USER = "User:"
 _SWITCHES = {"authenticationEnabled": "authentication", "authorizationEnabled": "authorization", "aclEnable": "ACL 1.0"}

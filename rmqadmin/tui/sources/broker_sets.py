@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.finding import Finding, Grade, in_order
 from rmqadmin.core.health.ha_checks import ha_findings
 from rmqadmin.core.servers.ha_reading import read_ha
@@ -14,9 +13,6 @@ from rmqadmin.core.servers.ha_sets import HaMember, HaSet, KnownBroker
 from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
 from rmqadmin.tui.sources.found import read_cluster
 from rmqproto.errors import RocketMQError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 _CONFIG = "config of"
 """With a broker's address, the key of its remembered configuration, which names the controllers of a broker that does

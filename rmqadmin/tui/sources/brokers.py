@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.broker_checks import DiskLimits, disk_limits
 from rmqadmin.core.results import ResultColumn, columns
 from rmqadmin.core.servers.broker_state import (
@@ -21,9 +21,6 @@ from rmqadmin.core.servers.broker_state import (
 from rmqadmin.core.servers.server_configs import MEANINGS
 from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
 from rmqadmin.tui.sources.found import Found, read_cluster
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class BrokerState(msgspec.Struct, frozen=True):

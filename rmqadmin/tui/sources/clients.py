@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_status import ask_client
 from rmqadmin.core.units import count, moment, rate
@@ -16,9 +17,6 @@ from rmqadmin.tui.sources.groups import GroupFacts, read_clients_of, read_offset
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import STARTED_MS, ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo, lag_of
 from rmqproto.errors import NotFoundError, RocketMQError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 class ClientFact(msgspec.Struct, frozen=True):

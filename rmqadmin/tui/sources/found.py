@@ -4,17 +4,15 @@ error if nobody answers."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory, Lacks
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import NotFoundError, RocketMQError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups import consumption
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.groups.lag_trend import first_waiting_ms, oldest_waiting
@@ -22,9 +22,6 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import RETRY_PREFIX, is_system_group
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 CLIENTS_YOUNG_MS = 10_000
 """How often the clients of a group in a list are read, whatever the interval: that was half of the list's requests."""

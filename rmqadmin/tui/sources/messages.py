@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, joined, read_dead_letters_of
 from rmqadmin.core.messages.lookup import FoundMessage
@@ -18,9 +18,6 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.times import TIMESTAMP_MAX_MS, TimeRange
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 WINDOW_COUNT = 200
 """Messages shown at once, all queues together."""

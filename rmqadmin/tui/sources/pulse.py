@@ -4,11 +4,11 @@ broker, the lag time of those furthest behind, dead letters and members."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.lag_trend import oldest_waiting
 from rmqadmin.core.health.facts import BrokerFacts, NamesrvFacts, read_routes
@@ -31,9 +31,6 @@ from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList, lag_of
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX, is_system_group
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 WORST_LOOKED_AT = 16
 """For how many groups each round reads the first waiting messages: those that may have the longest lag time."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull, all_queues, compiled_sql92, places_of, pulls
 from rmqadmin.tui.filters import parse_filter
@@ -20,9 +20,6 @@ from rmqproto.errors import ProtocolError, RocketMQError, UsageError
 from rmqproto.filters.json_path import Path, document_of, parse_path, text_at
 from rmqproto.message import properties as props
 from rmqproto.times import TimeRange
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 SCAN_WINDOW = "-1h..now"
 """The time range searched by default."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.names import topics_of_servers
 from rmqadmin.core.topics.described import QueueRow, TopicStatus
 from rmqadmin.core.topics.stored_queues import add_unread, stored_queues
@@ -21,9 +21,6 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from rmqproto.topic_message_type import MESSAGE_TYPE
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 _ROWS = "rows of topics"
 """The key in the memory."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.traces import find_traces
 from rmqproto.bodies.routes import BrokerData
@@ -14,9 +13,6 @@ from rmqproto.errors import RefusedError
 from rmqproto.message import properties as props
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.trace_steps import TraceStep, trace_steps
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 OFF, NO_TOPIC, NONE = (
     "Tracing is off: the broker that stored the message told its producer so (TRACE_ON is false).",
