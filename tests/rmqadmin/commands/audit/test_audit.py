@@ -4,7 +4,6 @@ import inspect
 import os
 import re
 import stat
-import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -148,11 +147,14 @@ def test_options_are_written_down_by_their_marker_and_not_by_the_word_in_the_hel
 @pytest.mark.parametrize("metavar", ["USER", "ACTION", "RESOURCE", "ADDRESS"])
 def test_whose_rights_were_changed_is_written_down(metavar: str) -> None:
     """`user add` and `acl grant` were written down without the user, the action and the resource."""
+    commands = [
+        build_command(entry) for name in ("user add", "acl grant") if (entry := registry.find(name)) is not None
+    ]
     named = {
-        getattr(typing.get_args(each.annotation)[-1], "metavar", None): value_of(each).is_told
-        for name in ("user add", "acl grant")
-        if (entry := registry.find(name)) is not None
-        for each in declared_parameters(load_function(entry))
+        param.metavar: command.values[param.name].is_told
+        for command in commands
+        for param in command.params
+        if param.name in command.values
     }
     assert named[metavar]
 
