@@ -20,7 +20,7 @@ from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from rmqadmin.cli.session import Session
+    from rmqadmin.cli.invocation import Session
     from rmqadmin.core.audit_trail import Arguments
     from rmqadmin.core.servers.broker_answers import Answers
     from rmqclient.blocking import BlockingClient
@@ -152,7 +152,7 @@ class Call(CallConfirmation):
     def shell_session(self) -> Iterator[Session]:
         """A session for command lines that this call runs. The call's options apply to them, and they stay in its
         context. NotFoundError and UsageError for a context that cannot be used."""
-        from rmqadmin.cli.session import Session
+        from rmqadmin.cli.invocation import Session
         from rmqadmin.core.contexts.context import NO_CONTEXT
 
         context = self.settings.context

@@ -15,7 +15,7 @@ from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.asked_columns import AS_USUAL, AskedColumns, Look, ask_columns
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.writing import write
-from rmqadmin.cli.parsing.command_functions import result_types
+from rmqadmin.cli.parsing.registry_command import result_types
 from rmqadmin.cli.registry import CHANGING, Effect, Entry
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.results import Result

@@ -14,8 +14,7 @@ import typer
 
 from rmqadmin.cli import registry
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.manual.man_page import ManPage
-from rmqadmin.cli.manual.pages import command_page, program_page
+from rmqadmin.cli.manual.pages import ManPage, command_page, program_page
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.parsing.command_tree import all_commands, describe
 from rmqadmin.cli.prompt.candidates import offer_line, remembered_names

@@ -11,7 +11,7 @@ import pytest
 
 from rmqadmin.cli import registry
 from rmqadmin.cli.manual.__main__ import write
-from rmqadmin.cli.manual.man_page import ManPage, Prose, section, terms
+from rmqadmin.cli.manual.pages import ManPage, Prose, section, terms
 from rmqadmin.cli.shells import names_cache
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path

@@ -28,8 +28,7 @@ from rmqadmin.cli.options.command_options import (
 )
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.options.value_markers import Value, value_of
-from rmqadmin.cli.parsing.command_functions import declared_parameters, help_text, load_function
-from rmqadmin.cli.parsing.registry_command import RegistryCommand
+from rmqadmin.cli.parsing.registry_command import RegistryCommand, declared_parameters, help_text, load_function
 from rmqadmin.cli.registry import Entry
 from rmqproto.errors import UsageError
 

@@ -14,7 +14,7 @@ from rmqadmin.cli import program, registry
 from rmqadmin.cli.options.value_markers import Value, value_of
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.parsing.command_building import build_command
-from rmqadmin.cli.parsing.command_functions import EXAMPLES, load_function, result_types
+from rmqadmin.cli.parsing.registry_command import EXAMPLES, load_function, result_types
 from rmqadmin.cli.registry import Entry
 from rmqadmin.core.results import Result
 

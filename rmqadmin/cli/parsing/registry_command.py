@@ -3,9 +3,12 @@ is checked and filled in."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
-from collections.abc import Collection, Mapping, Sequence
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import UnionType
 from typing import Any, NoReturn
 
 import msgspec
@@ -25,7 +28,6 @@ from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import JSON_FORMATS, Format
-from rmqadmin.cli.parsing.command_functions import result_types
 from rmqadmin.cli.parsing.mqadmin_argv import (
     MissingValueError,
     Normalised,
@@ -37,9 +39,40 @@ from rmqadmin.cli.parsing.mqadmin_argv import (
     pasted_hint,
 )
 from rmqadmin.cli.registry import CHANGING, Effect, Entry
+from rmqadmin.core.results import Result
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.java.whole_numbers import check_range, decimal_number, is_whole
+
+EXAMPLES = "Examples:"
+
+
+def load_function(entry: Entry) -> Callable[..., Result]:
+    """Imports the command's module and returns its function."""
+    from importlib import import_module
+
+    function: Callable[..., Result] = getattr(import_module(entry.module), entry.function)
+    return function
+
+
+def result_types(entry: Entry) -> list[type[Result]]:
+    """The result types of a command, from its return annotation. Empty for a command that takes over the terminal."""
+    annotation = typing.get_type_hints(load_function(entry))["return"]
+    if entry.effect is Effect.SCREEN:
+        return []
+    return list(typing.get_args(annotation)) if isinstance(annotation, UnionType) else [annotation]
+
+
+def declared_parameters(function: Callable[..., Result]) -> list[inspect.Parameter]:
+    """The parameters of a command's function, without the Call."""
+    return list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+
+
+def help_text(entry: Entry, function: Callable[..., Any]) -> str:
+    """The summary and the function's docstring; ``\\b`` keeps Typer from joining the lines of the examples."""
+    body = inspect.getdoc(function) or ""
+    return f"{entry.summary}\n\n{body}".replace(EXAMPLES, f"\b\n{EXAMPLES}").strip()
+
 
 ALIASES = {"--namesrvAddr": ("nameserverAddr",)}
 """Other long names of an option, without dashes: mqadmin's RocksDB commands have a name of their own for the name

@@ -17,6 +17,7 @@ from prompt_toolkit.history import History
 from prompt_toolkit.output import ColorDepth
 
 from rmqadmin.cli import registry
+from rmqadmin.cli.invocation import Session
 from rmqadmin.cli.options.common_options import CommonOptions, color_of
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import wants_color
@@ -28,7 +29,6 @@ from rmqadmin.cli.prompt.candidates import offer, read_words
 from rmqadmin.cli.prompt.command_lines import PROGRAM_MARK, CommandLines, ShellEnd, command_words
 from rmqadmin.cli.prompt.line import parse_line
 from rmqadmin.cli.prompt.live_names import LiveNames
-from rmqadmin.cli.session import Session
 from rmqadmin.core.audit_trail import SECRET_NAME
 from rmqadmin.core.contexts.context import badge
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, Level

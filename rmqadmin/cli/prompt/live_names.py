@@ -8,9 +8,9 @@ from contextlib import suppress
 from threading import Lock
 from time import monotonic
 
+from rmqadmin.cli.invocation import Session
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.prompt.candidates import CONTEXT_NAMES, KV_KEYS, PROPERTY_NAMES, LineSoFar
-from rmqadmin.cli.session import Session
 from rmqadmin.cli.shells.names_cache import KINDS, remember, remembered
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import EffectiveSettings

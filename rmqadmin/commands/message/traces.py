@@ -10,7 +10,7 @@ import typer
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.message_options import Begin, EndBefore
 from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.core.messages.traces import TRACE_COUNT, find_traces
+from rmqadmin.core.messages.message_history import TRACE_COUNT, find_traces
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.targets import find_route

@@ -24,7 +24,7 @@ from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.body_text import hex_line, hex_line_count, text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
-from rmqadmin.core.messages.retry_history import StoredCopy, read_copies
+from rmqadmin.core.messages.message_history import StoredCopy, read_copies
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable, shortened_in_middle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.retry_history import StoredCopy, failure_facts
+from rmqadmin.core.messages.message_history import StoredCopy, failure_facts
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import elapsed
 from rmqproto.times import iso_local

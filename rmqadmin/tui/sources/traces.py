@@ -6,7 +6,7 @@ import msgspec
 
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.traces import find_traces
+from rmqadmin.core.messages.message_history import find_traces
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from rmqadmin.core.messages.body_text import lines_by_kind
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.retry_history import failure_facts
+from rmqadmin.core.messages.message_history import failure_facts
 from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.texts.lines import Lines

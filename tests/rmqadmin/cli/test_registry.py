@@ -9,10 +9,9 @@ import pytest
 from rmqadmin.cli import registry
 from rmqadmin.cli.parsing import meant_names
 from rmqadmin.cli.parsing.command_building import build_command
-from rmqadmin.cli.parsing.command_functions import result_types
 from rmqadmin.cli.parsing.command_tree import describe
 from rmqadmin.cli.parsing.mqadmin_argv import normalise
-from rmqadmin.cli.parsing.registry_command import option_specs
+from rmqadmin.cli.parsing.registry_command import option_specs, result_types
 from rmqadmin.cli.registry import ENTRIES, Effect, Entry
 from rmqadmin.core.results import columns
 from tests.interop.tools import calls

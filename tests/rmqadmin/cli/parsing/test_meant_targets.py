@@ -151,7 +151,7 @@ def test_every_option_for_an_address_takes_a_name() -> None:
 
 def _is_marked(command: str, name: str) -> bool:
     from rmqadmin.cli.options.command_options import A_BROKER, A_BROKER_NAME
-    from rmqadmin.cli.parsing.command_functions import declared_parameters, load_function
+    from rmqadmin.cli.parsing.registry_command import declared_parameters, load_function
 
     entry = find(command)
     assert entry is not None

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.invocation import Invocation
+from rmqadmin.cli.invocation import Invocation, Session
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.prompt.command_lines import CommandLines
-from rmqadmin.cli.session import Session
 from rmqadmin.commands.tui import _settings
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqclient.admin import AdminClient

@@ -18,7 +18,7 @@ from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.options.value_markers import Value, value_of
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.parsing.command_building import build_command
-from rmqadmin.cli.parsing.command_functions import declared_parameters, load_function
+from rmqadmin.cli.parsing.registry_command import declared_parameters, load_function
 from rmqadmin.core import audit_trail
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path

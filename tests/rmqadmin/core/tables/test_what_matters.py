@@ -7,7 +7,7 @@ import pytest
 
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import render
-from rmqadmin.cli.parsing.command_functions import result_types
+from rmqadmin.cli.parsing.registry_command import result_types
 from rmqadmin.cli.registry import ENTRIES, Effect
 from rmqadmin.core.messages.message_rows import StoredMessageRow
 from rmqadmin.core.results import Result, ResultColumn, Row, columns
