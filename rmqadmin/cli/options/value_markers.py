@@ -13,7 +13,8 @@ from typing import Any
 
 
 class Value(StrEnum):
-    """The dashboard's screens tell what is selected by the same words."""
+    """A single word stands in the help where an option has no other. The dashboard's screens tell what is selected by
+    the same words."""
 
     TOPIC = "TOPIC"
     GROUP = "GROUP"
@@ -41,11 +42,6 @@ class Value(StrEnum):
     CHOICE = "one of the words that the help lists"
     TEXT = "whatever the user likes: bodies, keys, conditions, expressions"
     SECRET = "a secret, which is written down nowhere"
-
-    @property
-    def metavar(self) -> str | None:
-        """The word in the help of an option that has no other."""
-        return None if " " in self.value else self.value
 
     @property
     def is_told(self) -> bool:

@@ -91,8 +91,9 @@ def build_command(entry: Entry) -> RegistryCommand:
     command.secret_options = marked_options(Value.SECRET, [*own, *shared])
     command.values = {parameter.name: value_of(parameter) for parameter in [*own, *shared]}
     for param in command.params:
-        if param.metavar is None and param.name in command.values:
-            param.metavar = command.values[param.name].metavar
+        kind = command.values.get(param.name or "")
+        if param.metavar is None and kind and " " not in kind:
+            param.metavar = str(kind)
     command.takes_texts = any(TEXTS in typing.get_args(parameter.annotation) for parameter in own)
     command.long_options = marked_options(LONG, own)
     command.general_options = frozenset(spellings_of(parameter)[-1] for parameter in shared) - {"--interval"}
