@@ -230,6 +230,12 @@ typedef struct {
     Text properties, unique_key;  // in the room; the properties end with a separator
 } Send;
 
+// The character of a JSON escape at its backslash, and how long that is; 0 for zero, surrogates, and what is no escape.
+uint32_t escaped(const char *at, const char *end, int *spelled);
+
+// Writes a text of valid escapes without them; returns its end.
+char *put_unescaped(char *to, Text text);
+
 // Whether the beginning of a header may be that of a send.
 int may_be_send(const Frame *frame);
 

@@ -53,8 +53,7 @@ static int utf8_size(const uint8_t *at, ptrdiff_t room) {
     return size;
 }
 
-// The character of the escape at the backslash, and how long that is; 0 for zero, surrogates, and what is no escape.
-static uint32_t escaped(const char *at, const char *end, int *spelled) {
+uint32_t escaped(const char *at, const char *end, int *spelled) {
     static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     if (end - at < 2 || !at[1]) return 0;
     if (at[1] != 'u') {
@@ -278,8 +277,7 @@ static int take_binary(Scan *scan, Fields *fields, int64_t *numbers) {
     return 1;
 }
 
-// Writes the text without escapes; returns its end. It is as long at most.
-static char *put_unescaped(char *to, Text text) {
+char *put_unescaped(char *to, Text text) {
     for (const char *at = text.bytes, *end = at + text.size; at < end;) {
         if (*at != '\\') {
             *to++ = *at++;
