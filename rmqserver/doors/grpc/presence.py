@@ -17,17 +17,21 @@ from rmqproto.bodies.groups import (
     GroupRetryPolicy,
     Heartbeat,
     ProducerData,
+    SubscriptionData,
 )
+from rmqproto.bodies.statistics import ConsumerRunningInfo, running_properties
 from rmqproto.codes import LANGUAGES, RequestCode, ResponseCode, version_name
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.subscription import subscription_data
 from rmqproto.headers.base import Header
+from rmqproto.headers.client_calls import RunningInfoHeader
 from rmqproto.headers.consuming import UnregisterClientHeader
 from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.headers.transactions import CheckTransactionHeader
 from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import LITE_TOPIC_LENGTH_MAX
+from rmqproto.wire import fastjson
 from rmqserver.broker.errors import TooManyClients
 from rmqserver.doors.grpc.call_checks import BODY_SIZE_MAX_BYTES, check_filter, check_group, check_topic
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, GrpcStatus
@@ -88,6 +92,7 @@ class GrpcPeer:
         self.groups: set[str] = set()
         """Those that it consumes in, beside the one of its settings."""
         self._clients = clients
+        self._began_ms = time.time_ns() // 1_000_000
         self._telemetry: GrpcCall | None = None
         self._questions: dict[str, tuple[float, int, OnPeerAnswer]] = {}
         self.came_by(call)
@@ -137,8 +142,10 @@ class GrpcPeer:
 
     def ask(self, code: int, header: Header, body: bytes, on_answer: OnPeerAnswer, timeout_s: float) -> None:
         """Asks for the stacks of its threads (307), or to consume a message now (309); other questions are not for
-        clients of this door."""
+        clients of this door. What it has told already is not asked for."""
         command, nonce = _COMMAND(), secrets.token_hex(16)
+        if isinstance(header, RunningInfoHeader) and not header.jstack_enable:
+            return on_answer(self._running_info(None))
         if code == RequestCode.GET_CONSUMER_RUNNING_INFO:
             command.print_thread_stack_trace_command.nonce = nonce
         elif code == RequestCode.CONSUME_MESSAGE_DIRECTLY and body:
@@ -159,7 +166,17 @@ class GrpcPeer:
         """Takes the client's answer to a question; another client's, or a late one, is none."""
         found = self._questions.pop(nonce, None)
         if found is not None:
-            found[2](_running_info(told) if found[1] == RequestCode.GET_CONSUMER_RUNNING_INFO else _consumed(command))
+            is_stack = found[1] == RequestCode.GET_CONSUMER_RUNNING_INFO
+            found[2](self._running_info(told.thread_stack_trace) if is_stack else _consumed(command))
+
+    def _running_info(self, jstack: str | None) -> _Answer:
+        kind = _CONSUMES.get(self.settings.client_type, "")
+        is_orderly = self.settings.subscription.fifo
+        info = ConsumerRunningInfo(
+            jstack=jstack, properties=running_properties(kind, self._began_ms, "", is_orderly=is_orderly),
+            subscription_set=_subscriptions(self.settings),
+        )  # fmt: skip
+        return _Answer(ResponseCode.SUCCESS, None, fastjson.dumps(info))
 
     def expire_questions(self, now_s: float) -> None:
         late = [nonce for nonce, (until_s, _, _) in self._questions.items() if until_s <= now_s]
@@ -365,14 +382,7 @@ class GrpcPeers:
         if settings.WhichOneof("pub_sub") == "publishing":
             beat.producer_data_set = [ProducerData(group_name=name) for name in sorted(_producer_groups(settings))]
         else:
-            now_ms = time.time_ns() // 1_000_000
-            wanted = [
-                (entry.topic.name, check_filter(entry.expression)) for entry in settings.subscription.subscriptions
-            ]
-            subscriptions = [
-                subscription_data(topic, each.expression, version=now_ms, expression_type=each.kind)
-                for topic, each in wanted
-            ]
+            subscriptions = _subscriptions(settings)
             groups = client.groups | _consumer_groups(settings)
             beat.consumer_data_set = [
                 ConsumerData(
@@ -404,6 +414,14 @@ def _is_ms(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= INT_MAX
 
 
+def _subscriptions(settings: Any) -> list[SubscriptionData]:
+    now_ms = time.time_ns() // 1_000_000
+    wanted = [(entry.topic.name, check_filter(entry.expression)) for entry in settings.subscription.subscriptions]
+    return [
+        subscription_data(topic, each.expression, version=now_ms, expression_type=each.kind) for topic, each in wanted
+    ]
+
+
 def _producer_groups(settings: Any) -> set[str]:
     return {topic.name for topic in settings.publishing.topics}
 
@@ -414,17 +432,6 @@ def _consumer_groups(settings: Any) -> set[str]:
 
 def id_of(call: GrpcCall) -> str:
     return call.metadata.get(b"x-mq-client-id", b"").decode("utf-8", "replace")
-
-
-def _running_info(told: Any) -> _Answer:
-    body = {
-        "jstack": told.thread_stack_trace,
-        "properties": {},
-        "subscriptionSet": [],
-        "mqTable": {},
-        "statusTable": {},
-    }
-    return _Answer(ResponseCode.SUCCESS, None, msgspec.json.encode(body))
 
 
 def _consumed(command: Any) -> _Answer:

@@ -109,6 +109,11 @@ def test_a_consumer_tells_its_stacks_and_consumes_at_once(
     telemetry.send(answer)
     asking.join()
     assert told[0].jstack == "main: waits"
+    with AdminClient(
+        typed_server.namesrv_addr
+    ) as admin:  # without its stacks the client is not asked, which may be mute
+        known = admin.consumer_running_info(typed_server.broker_addr, group, name)
+    assert (known.is_push, [each.topic for each in known.subscription_set]) == (True, [topic])
     entry = send(client, topic, b"verify me").entries[0]
     until(lambda: bool(_stored_id(typed_server, topic, entry.message_id)))
     stored = _stored_id(typed_server, topic, entry.message_id)
