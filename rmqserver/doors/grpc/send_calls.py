@@ -16,7 +16,7 @@ from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_WRITE
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.broker.errors import as_refused
-from rmqserver.doors.grpc.call_checks import SentMessage, check_message, check_topic, check_type, ms_of
+from rmqserver.doors.grpc.call_checks import SentMessage, check_message, check_topic, check_type
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refusal_of, status, status_of
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.route_calls import expected_type
@@ -82,7 +82,8 @@ class SendCalls:
         topic, system = config.topic_name, asked.message.system_properties
         properties = properties_of(asked, kind, call.address)
         queue_id, sys_flag = _queue_of(properties, config), sys_flag_of(system, kind)
-        born_ms, packed = ms_of(system.born_timestamp) or self._clock_ms(), props.joined(properties)
+        born_ms = int(properties.get(props.BORN_TIMESTAMP, 0)) or self._clock_ms()
+        packed = props.joined(properties)
         sent = self._sends.put_plain(topic, queue_id, sys_flag, born_ms, asked.body, packed, call)
         if sent is not None:
             self._sends.when_stored(properties, on_sent(sent))
@@ -187,7 +188,7 @@ class SentTogether:
         said = message_id
         if is_half := self._kinds[at] is Type.TRANSACTION:
             said = transaction_id(sent.appended.log_offset, queue_offset, message_id)
-        self._entries[at] = entry = _ENTRY(message_id=message_id, transaction_id=said, offset=queue_offset)
+        self._entries[at] = entry = _ENTRY(status=OK, message_id=message_id, transaction_id=said, offset=queue_offset)
         if sent.recall_handle is not None and not is_half:
             entry.recall_handle = sent.recall_handle
         return lambda outcome: self._done(at, status_of(outcome))
@@ -197,13 +198,15 @@ class SentTogether:
         self._open_count -= 1
         if self._open_count:
             return
-        codes = {each.code for each in self._statuses}
+        codes = {each.code for each in self._statuses} if len(self._statuses) > 1 else {told.code}
         common = told if len(codes) == 1 else status(Code.MULTIPLE_RESULTS, "MULTIPLE_RESULTS")
         answer = _SENT(status=common)
         if len(codes) > 1 or Code.OK in codes:
             for entry, each in zip(self._entries, self._statuses, strict=True):
-                answer.entries.append(_ENTRY() if entry is None else entry)
-                answer.entries[-1].status.CopyFrom(each)
+                if each is not OK:
+                    entry = _ENTRY() if entry is None else entry
+                    entry.status.CopyFrom(each)
+                answer.entries.append(entry)
         self._call.answer(answer)
 
 
