@@ -16,7 +16,6 @@ from rmqadmin.core.access.enforcement import without_effect
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import carry_out, warn
 from rmqadmin.core.exit_codes import ExitCode
-from rmqadmin.core.manifests.brokers import ManifestBroker, brokers_of
 from rmqadmin.core.manifests.kinds import ACL_KIND, GROUP_KIND, TOPIC_KIND, USER_KIND, ObjectKind, UserKind
 from rmqadmin.core.manifests.manifest import (
     STANDARD_INPUT,
@@ -31,9 +30,11 @@ from rmqadmin.core.manifests.plan import (
     Applied,
     AppliedRow,
     Differences,
+    ManifestBroker,
     NotComparedError,
     ObjectStep,
     applied_rows,
+    brokers_of,
     plan,
     what_changes,
 )

@@ -21,10 +21,10 @@ from rmqadmin.cli.options.message_options import (
 )
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.messages import lookup
-from rmqadmin.core.messages.direct_push import Pushed, push
 from rmqadmin.core.messages.lookup import FoundMessage, KeyType
 from rmqadmin.core.messages.message_rows import Messages, checked_charset, mqadmin_block, show
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls, sql92_filter
+from rmqadmin.core.messages.sending import Pushed, push
 from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc
 from rmqadmin.core.topics.routes import broker_addr_of, topic_brokers, writable_queues
 from rmqclient.message import Message, SendResult

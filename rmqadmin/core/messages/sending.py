@@ -1,4 +1,4 @@
-"""Messages are sent, one or many, and what came of it."""
+"""Messages are sent, one or many, or pushed to one client, and what came of it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
+from rmqadmin.core.groups.consumption import brokers_of_group
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut, java_bool, java_text
 from rmqadmin.core.names import near_name
 from rmqadmin.core.results import Notice, ResultOf, Row, doc, first_if_all
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqclient.message import Message, SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.bodies.statistics import ConsumeDirectlyResult
+from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.wording import counted
 
 
@@ -174,3 +177,58 @@ def probes_problem(probes: Sequence[Probe]) -> str | None:
 def probes_cause(probes: Sequence[Probe]) -> RocketMQError | None:
     """For ``Result.cause``."""
     return first_if_all([probe.failure for probe in probes])
+
+
+class PushedRow(Row, frozen=True):
+    message_id: Annotated[str, doc("unique key", key=True)]
+    client_id: Annotated[str, doc("consumer that it was pushed to")]
+    result: Annotated[str | None, doc("CR_SUCCESS, CR_LATER, CR_THROW_EXCEPTION ...; none under --dry-run")]
+    remark: Annotated[str | None, doc("what the consumer says about it")]
+    spent_ms: Annotated[int | None, doc("how long its listener took")]
+
+
+class Pushed(ResultOf[PushedRow], frozen=True):
+    """With -g and -d: messages consumed once more by one consumer."""
+
+    client_id: str
+    pushed: list[tuple[str, ConsumeDirectlyResult | None]]
+
+    def rows(self) -> Sequence[PushedRow]:
+        return [
+            PushedRow(
+                message_id=message_id,
+                client_id=self.client_id,
+                result=None if result is None else java_text(result.consume_result),
+                remark=None if result is None else result.remark,
+                spent_ms=None if result is None else result.spent_time_mills,
+            )
+            for message_id, result in self.pushed
+        ]
+
+    def mqadmin_text(self) -> str:
+        return "".join(
+            f"ConsumeMessageDirectlyResult [order={java_bool(result.order)}, "
+            f"autoCommit={java_bool(result.auto_commit)}, "
+            f"consumeResult={java_text(result.consume_result)}, remark={java_text(result.remark)}, "
+            f"spentTimeMills={result.spent_time_mills}]\n"
+            for _, result in self.pushed
+            if result is not None
+        )
+
+
+def push(admin: AdminClient, messages: Sequence[FoundMessage], group: str, client_id: str, *, dry_run: bool) -> Pushed:
+    """Makes one push consumer consume messages now."""
+    addrs = targets.selected_addrs(brokers_of_group(admin, group))
+    info = admin.consumer_running_info(addrs[0], group, client_id)
+    if not info.is_push:
+        raise UsageError(f"this {client_id} client is not push consumer ,not support direct push")
+    pushed: list[tuple[str, ConsumeDirectlyResult | None]] = []
+    for message in messages:
+        stored = message.stored
+        result = None
+        if not dry_run:
+            result = admin.consume_message_directly(
+                message.broker_addr, group, client_id, stored.message_id, stored.topic
+            )
+        pushed.append((message.message_id, result))
+    return Pushed(client_id, pushed)

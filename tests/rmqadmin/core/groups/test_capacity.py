@@ -2,7 +2,7 @@
 
 import pytest
 
-from rmqadmin.core.groups.capacity import Node, needs
+from rmqadmin.commands.group.group_lag import Node, needs
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners
 from rmqadmin.core.groups.running_info import Pace, pace_of, pace_text
