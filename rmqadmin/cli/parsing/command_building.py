@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -74,7 +75,7 @@ def build_command(entry: Entry) -> RegistryCommand:
             ask,
             common,
             invocation_of(ctx),
-            lambda: _arguments(own, arguments),
+            lambda: told_arguments(own, arguments),
             lambda: _names(own, arguments),
         )
 
@@ -100,10 +101,33 @@ def build_command(entry: Entry) -> RegistryCommand:
     return command
 
 
-def _arguments(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> Arguments:
-    from rmqadmin.cli.told_arguments import told_arguments  # only for commands that change something
+def told_arguments(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> Arguments:
+    """The options to write into the log of changes, without those that were not given: names, numbers and choices. Of
+    free text there is only a mark that there was one, because it may be a password, a message, a customer's key, or
+    anything else. Which it is, ``options.value_markers`` says."""
+    from rmqadmin.core.audit_trail import HIDDEN, Arguments  # only for commands that change something
 
-    return told_arguments(own, values)
+    told: dict[str, Any] = {}
+    untold: list[str] = []
+    for parameter in parameters:
+        value = values.get(parameter.name)
+        if value is None or value is False or value == []:
+            continue
+        plain, name = _plain(value), (spellings_of(parameter) or (parameter.name,))[-1]
+        if value_of(parameter).is_told:
+            told[name] = plain
+        else:
+            told[name] = HIDDEN
+            untold += [str(each) for each in (plain if isinstance(plain, list) else [plain])]
+    return Arguments(told, untold)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Enum):
+        return value.value
+    return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def _names(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> list[Given]:
