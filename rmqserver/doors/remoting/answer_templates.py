@@ -15,11 +15,6 @@ from rmqserver.remoting.answer import LANGUAGE
 HEAD = struct.Struct(">II")
 """The first eight bytes of a frame. The total size counts everything after itself."""
 
-HEADS_COUNT = 512
-HEADS = [HEAD.pack(4 + size, size) for size in range(HEADS_COUNT)]
-"""The first eight bytes of frames without a body, by header size, for all but very large headers: a list lookup costs
-half as much as packing."""
-
 FOUND = (
     '{"code":0,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
     f'"suggestWhichBrokerId":"%d","topicSysFlag":"%d"}},"flag":1,"language":"{LANGUAGE}","opaque":%d,"remark":"FOUND",'

@@ -15,7 +15,7 @@ from rmqserver.broker.sending.pending import STORED, OnDone, Outcome, PendingPut
 from rmqserver.broker.sending.send import SendOutcome
 from rmqserver.core import Appended
 from rmqserver.doors.remoting import answer_templates
-from rmqserver.doors.remoting.answer_templates import HEAD, HEADS, HEADS_COUNT
+from rmqserver.doors.remoting.answer_templates import HEAD
 from rmqserver.remoting.answer import Request, answer_frame
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ class SentAnswers:
         if outcome is STORED:
             template = self._templates.get(store_host) or self._made(self._templates, answer_templates.sent, store_host)
             header = template % (appended.log_offset, queue_id, appended.queue_offset, unique_key, opaque)
-            size = len(header)
-            connection.send((HEADS[size] if size < HEADS_COUNT else HEAD.pack(4 + size, size)) + header)
+            connection.send(HEAD.pack(4 + len(header), len(header)) + header)
         else:
             request = Request(code=0, opaque=opaque, header=NoFields())
             sent = SendOutcome(appended, queue_id, store_host, unique_key.decode())
