@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
@@ -18,6 +19,7 @@ from rmqadmin.tui.memory.pulse_lines import LINE_SAMPLES, TREND_WITHIN_MS, Worst
 from rmqadmin.tui.memory.readings import GroupLag, GroupLags, GroupState, WorstGroup, same_sum
 from rmqadmin.tui.memory.standstill import Standstills
 from rmqadmin.tui.memory.wrong_list import FROM_MEMBERS, WrongList
+from rmqproto.bodies.statistics import lag_of
 
 FALL_OVER_MS = 60_000
 """If a lag has not fallen for so long, an earlier fall is ignored; nor is anything said of it before it was watched for
@@ -184,6 +186,19 @@ class GroupMemory:
         """The brokers that may have more of a group. For an unknown group, all that do not answer."""
         lag = (self.lags or {}).get(group)
         return tuple(self.lacks) if lag is None else lag.lacking
+
+    def waiting_by_topic(self, group: str) -> dict[str, int]:
+        """How many messages wait for a group in each topic."""
+        waiting = Counter[str]()
+        if (lag := (self.lags or {}).get(group)) is not None:
+            for queue, entry in lag.behind.items():
+                waiting[queue.topic] += lag_of(entry)
+        return dict(waiting.most_common())
+
+    def waiting_of(self, topic: str) -> dict[str, int]:
+        """How many messages of a topic wait for each group that is behind in it."""
+        found = ((group, self.waiting_by_topic(group).get(topic, 0)) for group in self.lags or ())
+        return dict(Counter({group: count for group, count in found if count}).most_common())
 
     def rebalances(self, group: str) -> Rebalances:
         """How a group's queues have moved between members; empty until its members have been read."""

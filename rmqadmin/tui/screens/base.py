@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import msgspec
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Tab
@@ -19,10 +21,12 @@ from textual.widgets import Footer, Input, Tab
 from rmqadmin.core.health.finding import Finding, Subject, SubjectKind
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.key_map import bound
+from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
-from rmqadmin.tui.screens.row_state import RowState
+from rmqadmin.tui.screens.row_state import STATE, RowState
+from rmqadmin.tui.widgets.detail import Detail, curve_lines, fact_lines, finding_lines
 from rmqadmin.tui.widgets.frame import PathLine, ShownLine, VerdictLine, age_of
 from rmqadmin.tui.widgets.places_line import MORE, Places
 from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, NUMBERS, Column
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.dialogs.change import ChangeDialog
     from rmqadmin.tui.memory.cluster import Lacks
+    from rmqadmin.tui.memory.pulse_lines import OverTime
     from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sources.found import Found
     from rmqadmin.tui.widgets.tables.filter_input import FilterInput
@@ -48,6 +53,9 @@ SORT_ASKED_MAX, SORT_ASKED_AGAIN_MAX = 50, 25
 """How many rows out of view one refresh also asks for if the table is sorted by their numbers: until all are known, and
 after that."""
 
+
+WIDE = 110
+"""From so many columns on, the detail of a row stands beside its list."""
 
 SYSTEM_KEY = bound("system", "app.system")
 """For screens whose rows may belong to RocketMQ itself."""
@@ -70,6 +78,7 @@ class DashboardScreen(Screen[None]):
         bound("export"),
     ]
     AUTO_FOCUS = "RowTable"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
     step = ""
     file_name = "screen"
     """Part of the names of saved pictures."""
@@ -255,9 +264,22 @@ class DashboardScreen(Screen[None]):
         self.call_after_refresh(self.show_frame)
 
     def show_cut(self) -> None:
-        """Shows in full what the cursor's row in the focused table has no room for."""
-        if self.is_mounted:
-            self.query_one(CutLine).show(self.filtered_table())
+        """Shows in full what the cursor's row in the focused table has no room for: in the detail beside the table if
+        there is one, or else below it."""
+        if not self.is_mounted:
+            return
+        table, detail = self.filtered_table(), next(iter(self.query(Detail)), None)
+        if detail is not None and detail.is_open:
+            self.show_detail(detail)
+            table = None if table is self.detailed_table() else table
+        self.query_one(CutLine).show(table)
+
+    def detailed_table(self) -> RowTable | None:
+        """The table with a detail beside it."""
+        return None
+
+    def show_detail(self, detail: Detail) -> None:
+        """Fills the detail, which has room."""
 
     def on_row_table_moved(self, event: RowTable.Moved) -> None:
         self.show_cut()
@@ -373,8 +395,10 @@ class TableScreen(DashboardScreen):
     """The parts that a row's state is made from, beside what the pulse knows."""
     JUDGED_KIND: ClassVar[SubjectKind | None] = None
     """The kind of the rows, if they have a state."""
-    LINES: ClassVar[tuple[str, ...]] = ()
-    """The fields that have a sparkline."""
+    LINES: ClassVar[Mapping[str, str]] = {}
+    """The fields that have a sparkline, with their titles."""
+    HAS_DETAIL = False
+    """Whether the detail of a row stands beside the list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -393,7 +417,37 @@ class TableScreen(DashboardScreen):
         return RowTable(self.columns(), **options)
 
     def body(self) -> Iterable[Widget]:
-        yield self.table
+        if self.HAS_DETAIL:
+            yield Horizontal(self.table, Detail(id="detail"), classes="panes")
+        else:
+            yield self.table
+
+    def detailed_table(self) -> RowTable | None:
+        return self.table
+
+    def show_detail(self, detail: Detail) -> None:
+        line = self.table.cursor_line
+        if line is None:
+            detail.show(())
+            return
+        state: RowState | None = line.parts.get(JUDGED)
+        over: OverTime | None = line.parts.get(OVER_TIME)
+        curves = {} if over is None else {title: over.lines.get(field, []) for field, title in self.LINES.items()}
+        cut = self.table.cells.cut(line.texts)
+        facts = fact_lines([(cell.title, cell.text) for cell in cut if cell.title != STATE])
+        lines = [
+            literal(self.table.model.name_of(line), "bold"),
+            *(literal(f"✖ {error}", "bold $text-error") for error in dict.fromkeys(line.errors.values())),
+            *finding_lines(() if state is None else state.found),
+            *([Content(""), *facts] if facts else []),
+            *curve_lines(curves, detail.room),
+            *self.detail(line.key),
+        ]
+        detail.show(lines)
+
+    def detail(self, key: str) -> list[Content]:
+        """More lines of the detail of a row, from what is known of it."""
+        return []
 
     def make_feeds(self) -> Sequence[Feed]:
         return [self.feed(self._refresh)]

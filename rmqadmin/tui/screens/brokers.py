@@ -81,7 +81,8 @@ class BrokersScreen(TableScreen):
         bound("delete", "forget", "Forget", shown=False),
         PLOT_KEY,
     ]
-    SAMPLED, LINES = SubjectKind.BROKER, ("in_tps", "out_tps")
+    SAMPLED, LINES = SubjectKind.BROKER, {"in_tps": "in/s", "out_tps": "out/s"}
+    HAS_DETAIL = True
     JUDGED_KIND, JUDGED_BY = SubjectKind.BROKER, (_HEALTH,)
     changing_actions = frozenset({"write_perm"})
 

@@ -27,6 +27,7 @@ class DeadLettersScreen(TableScreen):
     file_name = "dead-letters"
     REMEMBERS_FILTER = True
     JUDGED_KIND = SubjectKind.DEAD_LETTERS
+    HAS_DETAIL = True
 
     def columns(self) -> list[Column]:
         return [

@@ -7,9 +7,11 @@ from operator import attrgetter
 from typing import ClassVar
 
 from textual.binding import BindingType
+from textual.content import Content
 
 from rmqadmin.core.health.finding import Finding, SubjectKind
 from rmqadmin.core.health.group_checks import group_row_findings
+from rmqadmin.core.units import count
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.readings import GroupState, RowReading
@@ -21,8 +23,9 @@ from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers
+from rmqadmin.tui.widgets.detail import part_lines
 from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, VITAL, Column
-from rmqadmin.tui.widgets.tables.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import NOT_KNOWN, RowTable
 from rmqproto.names import is_system_group
 
 _NUMBERS = TableScreen.NUMBERS
@@ -35,7 +38,8 @@ class GroupsScreen(TableScreen):
     step = "Groups"
     file_name = "groups"
     REMEMBERS_FILTER = True
-    SAMPLED, LINES = SubjectKind.GROUP, ("lag_count",)
+    SAMPLED, LINES = SubjectKind.GROUP, {"lag_count": "lag"}
+    HAS_DETAIL = True
     JUDGED_KIND, JUDGED_BY = SubjectKind.GROUP, (BASE, STATE)
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("new"),
@@ -94,6 +98,20 @@ class GroupsScreen(TableScreen):
     def state_of(self, key: str, facts: GroupFacts, state: GroupState | None, wrong: tuple[Finding, ...]) -> RowState:
         found = (*wrong, *group_row_findings(facts.group, facts.may_consume))
         return RowState(found, None if state is None else state.summary())
+
+    def detail(self, key: str) -> list[Content]:
+        """What waits in each topic, and the members with the queues that they have."""
+        sampler, state = self.dashboard.sampler, self.table.part(key, STATE)
+        waiting = {} if sampler is None else sampler.pulse.groups.waiting_by_topic(key)
+        members = state.owners.members if state is not None and state.owners is not None else []
+        return [
+            *part_lines("topics", [(topic, count(lag_count)) for topic, lag_count in waiting.items()], ("lag",)),
+            *part_lines(
+                "members",
+                [(one.client_id, NOT_KNOWN if one.queues is None else str(len(one.queues))) for one in members],
+                ("queues",),
+            ),
+        ]
 
     @staticmethod
     def is_system(row: GroupFacts) -> bool:

@@ -96,12 +96,11 @@ class GroupAsked(Message):
 
 class MessageScreen(DashboardScreen):
     """Keys ``1`` to ``8`` open the tabs. Only a message that failed has the last one, which stands beside the others
-    from 160 columns on. A tab is made when it is opened, those of the body only when that has been parsed. ``[`` and
+    from 110 columns on. A tab is made when it is opened, those of the body only when that has been parsed. ``[`` and
     ``]`` walk along the list that the message was opened from."""
 
     file_name = "message"
     AUTO_FOCUS = "TabPane > Lines, TabPane > RowTable"
-    HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
     BINDINGS: ClassVar[list[BindingType]] = [
         *(bound(f"tab_{at}", f"tab('{tab.lower()}')", tab) for at, tab in enumerate(_TABS, 1)),
         bound("before", "step(-1)"),
@@ -267,7 +266,7 @@ class MessageScreen(DashboardScreen):
 
     def _pause_feeds(self) -> None:
         for feed, tab in zip(self.feeds, _ASKING_TABS, strict=False):
-            is_seen = self.open_tab == tab or (tab == "history" and self.has_class("-two"))
+            is_seen = self.open_tab == tab or (tab == "history" and self.has_class("-wide"))
             feed.pause(self.paused or self._suspended or not is_seen)
 
     def shown_feeds(self) -> list[Feed]:

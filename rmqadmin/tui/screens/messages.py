@@ -1,4 +1,4 @@
-"""The messages of a topic, a queue or a dead-letter topic, newest first, one window at a time. From 160 columns on, the
+"""The messages of a topic, a queue or a dead-letter topic, newest first, one window at a time. From 110 columns on, the
 contents of the message under the cursor stand beside the list.
 """
 
@@ -119,7 +119,6 @@ class MessagesScreen(MarkedMessagesScreen):
     """``[`` and ``]`` go to older and newer messages. Each refresh reads the newest window again."""
 
     file_name = "messages"
-    HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("before", "older", "Older"),
         bound("after", "newer", "Newer"),
@@ -279,6 +278,6 @@ class MessagesScreen(MarkedMessagesScreen):
         self._show_preview()
 
     def _show_preview(self) -> None:
-        if self.has_class("-two") and not self._suspended and self.is_mounted:
+        if self.has_class("-wide") and not self._suspended and self.is_mounted:
             key = self.table.cursor_key
             self.preview.show(None if key is None else self.table.part(key))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widget import Widget
 
@@ -23,7 +23,7 @@ from rmqadmin.tui.memory.wrong_list import Verdict, Wrong
 from rmqadmin.tui.screens import pulse_columns
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.selected import of_subject
-from rmqadmin.tui.widgets.frame import FrameLine
+from rmqadmin.tui.widgets.detail import Detail, finding_lines
 from rmqadmin.tui.widgets.plot import Plots
 from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -40,15 +40,14 @@ CURVE_LINES, CURVE_LINES_HIGH = 2, 5
 BROKER_LINES = 5
 """Heights of parts, with the lines of their titles. They never depend on how many rows there are, so nothing jumps."""
 
-BREAK_WIDTH, BREAK_HEIGHT = 110, 30
-"""From these on there are two columns, and parts are higher."""
+BREAK_HEIGHT = 30
+"""From so many lines on, parts are higher."""
 
 
 class PulseScreen(DashboardScreen):
     step = "Pulse"
     file_name = "pulse"
     AUTO_FOCUS = "#troubles"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BREAK_WIDTH, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (BREAK_HEIGHT, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("next_part", "app.focus_next"),
@@ -77,7 +76,7 @@ class PulseScreen(DashboardScreen):
         self.worst.border_title, self.changes.border_title = "Furthest behind", "Changes"
         with Horizontal(id="wrong"):
             yield self.troubles
-            why = VerticalScroll(FrameLine(), id="why")
+            why = Detail(id="why")
             why.border_title = "Why, and what to do"
             yield why
         yield self.plots
@@ -123,7 +122,6 @@ class PulseScreen(DashboardScreen):
         self._show_numbers(sampler)
         self._show_words(sampler)
         self.plots.show(sampler.pulse)
-        self._show_why()
         self.show_frame()
 
     def _show_numbers(self, sampler: Sampler) -> None:
@@ -160,30 +158,19 @@ class PulseScreen(DashboardScreen):
             for change in pulse.log.newest_first()
         )
 
-    def _show_why(self) -> None:
-        """Beside the list, all of the finding under the cursor, and what to do about it."""
+    def detailed_table(self) -> RowTable:
+        return self.troubles
+
+    def show_detail(self, detail: Detail) -> None:
+        """All of the finding under the cursor, and what to do about it."""
         one: Wrong | None = None if self.troubles.cursor_key is None else self.troubles.part(self.troubles.cursor_key)
-        lines = []
-        if one is not None:
-            finding, since = one.finding, elapsed(self.dashboard.now_ms() - one.since_ms)
-            lines = [
-                Content.assemble(literal(finding.subject.name, "bold"), (f"  since {since}", "$text-muted")),
-                literal(finding.what),
-                *([Content(""), literal(finding.fix)] if finding.fix else []),
-                Content(""),
-                Content.assemble(("enter", "bold $text-accent"), "  goes to its cause"),
-            ]
-        self.query_one("#why FrameLine", FrameLine).tell(Content("\n").join(lines))
-
-    def show_cut(self) -> None:
-        """Nothing in two columns, where all of what is wrong stands beside the list."""
-        if not self.has_class("-wide"):
-            super().show_cut()
-
-    def on_row_table_moved(self, event: RowTable.Moved) -> None:
-        super().on_row_table_moved(event)
-        if event.table is self.troubles and self.is_mounted:
-            self._show_why()
+        if one is None:
+            detail.show(())
+            return
+        name, since = one.finding.subject.name, elapsed(self.dashboard.now_ms() - one.since_ms)
+        head = Content.assemble(literal(name, "bold"), (f"  since {since}", "$text-muted"))
+        keys = Content.assemble(("enter", "bold $text-accent"), "  goes to its cause")
+        detail.show([head, *finding_lines([one.finding]), Content(""), keys])
 
     def rows_text(self) -> str:
         """How many dead letters there are, and how much has changed while the user was away."""

@@ -38,9 +38,12 @@ class RowState(msgspec.Struct, frozen=True):
         return [one for one in self.found if one.check != self.told_beside]
 
 
+STATE = "state"
+
+
 def state_column(readable_width: int = 38, *, is_sparse: bool = False) -> Column:
     return Column(
-        name="state",
+        name=STATE,
         part=JUDGED,
         value=RowState.text,
         form=lambda text: text or "",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.binding import BindingType
+from textual.content import Content
 
 from rmqadmin.core.health.finding import Finding, Subject, SubjectKind
 from rmqadmin.core.health.topic_checks import topic_row_findings
@@ -21,6 +22,7 @@ from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumbers
+from rmqadmin.tui.widgets.detail import part_lines
 from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, VITAL, Column, columns_of
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
@@ -49,7 +51,8 @@ class TopicsScreen(TableScreen):
     step = "Topics"
     file_name = "topics"
     REMEMBERS_FILTER = True
-    SAMPLED, LINES = SubjectKind.TOPIC, ("in_tps", "out_tps")
+    SAMPLED, LINES = SubjectKind.TOPIC, {"in_tps": "in/s", "out_tps": "out/s"}
+    HAS_DETAIL = True
     JUDGED_KIND, JUDGED_BY = SubjectKind.TOPIC, (BASE, _NUMBERS)
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("messages"),
@@ -109,6 +112,21 @@ class TopicsScreen(TableScreen):
             return RowState(wrong)
         unread_count = None if numbers is None else numbers.unread_count
         return RowState((*wrong, *topic_row_findings(facts.topic, facts.configs, unread_count)))
+
+    def detail(self, key: str) -> list[Content]:
+        """The queues on each broker, and the groups that are behind in them, as far as the pulse knows."""
+        facts: TopicFacts = self.table.part(key)
+        queues = [
+            (name, str(config.write_queue_nums), str(config.read_queue_nums), perm(config.perm))
+            for name, config in sorted(facts.configs.items())
+        ]
+        sampler = self.dashboard.sampler
+        waiting = {} if sampler is None else sampler.pulse.groups.waiting_of(facts.topic)
+        groups = [(group, count(lag_count)) for group, lag_count in waiting.items()]
+        return [
+            *part_lines("queues", queues, ("write", "read", "perm")),
+            *part_lines("groups behind", groups, ("lag",)),
+        ]
 
     @staticmethod
     def is_system(row: TopicFacts) -> bool:

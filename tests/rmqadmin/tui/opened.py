@@ -31,7 +31,7 @@ PAINTED_S, UNPAINTED_S = 0.02, 0.1
 """How soon to look again after something was painted, which may be the first of many things, and how soon without. A
 look takes some 0.02 s itself."""
 
-SIZE = (140, 24)
+SIZE = (204, 24)
 
 Driven = Callable[["Driver"], Awaitable[None]]
 
@@ -91,8 +91,8 @@ class Driver:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the screen, without the signs before rows."""
-        return [re.sub("^ *[✖▲●]", "", line) for line in self.text.splitlines()]
+        """The lines of the screen, without the signs before rows and without what is beside a list."""
+        return [re.sub("^ *[✖▲●]", "", line).split("│")[0].rstrip() for line in self.text.splitlines()]
 
     async def until_shown(self, *texts: str) -> None:
         def are_shown() -> bool:

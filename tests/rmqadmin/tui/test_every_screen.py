@@ -62,7 +62,7 @@ def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(world: World) -> 
         await driver.until(lambda: screen.feeds[0].updated_s != updated_s)
         assert "paused" not in driver.text
 
-    drive(world.make_client, test, interval_s=0.05, size=(160, 50))
+    drive(world.make_client, test, interval_s=0.05, size=(224, 50))
 
 
 def test_an_interval_that_fails_backs_off_and_says_when_it_asks_again() -> None:
@@ -137,7 +137,7 @@ def test_each_of_two_tables_has_a_filter_of_its_own() -> None:
         await driver.press("slash", "escape")
         await driver.until(lambda: screen.members.shown_count == 3)
 
-    drive(FixedClient, test, size=(170, 30))
+    drive(FixedClient, test, size=(234, 30))
 
 
 def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet() -> None:
@@ -154,7 +154,7 @@ def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet()
         await driver.until_shown("^r Reset")
         assert "Page down" not in driver.text
 
-    drive(FixedClient, test, size=(170, 60))
+    drive(FixedClient, test, size=(234, 60))
 
 
 @pytest.mark.slow
@@ -331,6 +331,27 @@ def test_a_place_counts_what_is_wrong_there_on_every_screen() -> None:
         await driver.until_shown("g Groups ▲1", "c Brokers ✖1")
 
     drive(FixedClient, test)
+
+
+def test_from_110_columns_on_the_detail_of_the_row_stands_beside_its_list_and_follows_the_cursor() -> None:
+    """What a finding means and how to mend it was only to be read in a shell."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, GROUP)
+        await driver.until_shown(
+            "│ arrivals", "share queues out every 20 s", "consumed/s", "192.0.2.77@77        ?", "flights  9,462"
+        )
+        await put_cursor(driver, "stopped")
+        await driver.until_shown("│ stopped", "│ ▲ may not consume")
+        assert "share queues out" not in driver.text
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        await driver.until_shown("broker-a      3     3  RW (6)", "groups behind    lag", "arrivals     9,462")
+        await driver.pilot.resize_terminal(109, 36)
+        await driver.until(lambda: "│" not in driver.text and "groups behind" not in driver.text)
+
+    drive(FixedClient, test, size=(120, 36), now_ms=NOW_MS)
 
 
 @pytest.mark.slow

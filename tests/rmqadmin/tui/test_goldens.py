@@ -29,7 +29,7 @@ from tests.rmqadmin.tui.painted import painted, said_by_color_alone, unreadable
 GOLDEN_DIR = Path(__file__).parents[2] / "golden/tui"
 PICTURE_DIR = Path(__file__).parents[3] / "docs/pictures"
 SIZES = ((80, 24), (120, 40), (200, 60))
-_PICTURE, _TWO_PANES = (110, 26), (160, 30)
+_PICTURE, _TWO_PANES = (120, 28), (160, 30)
 PICTURED = {
     "pulse": _PICTURE,
     "cluster": _PICTURE,
@@ -43,7 +43,7 @@ PICTURED = {
     "workbench": _TWO_PANES,
     "message_json": _PICTURE,
 }
-STEPS_SIZE = (150, 26)
+STEPS_SIZE = (214, 26)
 """The size for the steps to a screen, which wait for words that a small terminal would cut."""
 
 STABLE_S = 1.0

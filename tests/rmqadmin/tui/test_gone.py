@@ -117,7 +117,7 @@ def test_a_broker_that_dies_stays_in_the_list_and_sums_say_that_they_lack_it(pai
         await driver.press("enter")
         await driver.until_shown("1 message of ≥1", "without broker-b, gone")
 
-    drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
+    drive(pair.make_client, test, size=(224, 40), interval_s=FAST_S)
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(
         await driver.until_shown("unknown: without broker-b, gone")
         assert "consumed nothing" not in driver.text
 
-    drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
+    drive(pair.make_client, test, size=(224, 40), interval_s=FAST_S)
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_the_queues_of_a_lost_broker_stay_as_they_were_and_the_totals_leave_them
         await driver.until(lambda: "the name server knows no broker" in status(driver))
         assert "0 topics" not in driver.text
 
-    drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
+    drive(pair.make_client, test, size=(224, 40), interval_s=FAST_S)
 
 
 def test_a_broker_that_comes_back_is_not_gone_any_more_and_one_that_does_not_can_be_forgotten(
@@ -198,7 +198,7 @@ def test_a_broker_that_comes_back_is_not_gone_any_more_and_one_that_does_not_can
         await driver.press("ctrl+d")
         await driver.until(lambda: not line_of(driver, "broker-b"))
 
-    drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
+    drive(pair.make_client, test, size=(224, 40), interval_s=FAST_S)
 
 
 @pytest.mark.slow

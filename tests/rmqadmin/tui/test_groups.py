@@ -20,7 +20,7 @@ from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.support.python_member import PythonMember
 
-WIDE = (170, 30)
+WIDE = (234, 30)
 
 
 def queues(world: World, *queue_ids: int) -> list[MessageQueue]:

@@ -44,7 +44,7 @@ def test_a_name_server_that_dies_is_wrong_while_another_answers(two: Two) -> Non
         await driver.until_shown(two.second.namesrv_addr, f"cannot connect to {two.second.namesrv_addr}")
         await driver.until_shown("broker-a/0")
 
-    drive(clients_of(two.addrs), test, size=(160, 40), interval_s=0.1)
+    drive(clients_of(two.addrs), test, size=(224, 40), interval_s=0.1)
 
 
 def test_a_wiped_write_permission_is_wrong_until_it_is_given_back(two: Two) -> None:
@@ -59,4 +59,4 @@ def test_a_wiped_write_permission_is_wrong_until_it_is_given_back(two: Two) -> N
             admin.add_write_perm(addr, "broker-a")
         await driver.until_shown("all is well", "has its write permission again")
 
-    drive(clients_of(two.addrs), test, size=(160, 40), interval_s=0.1)
+    drive(clients_of(two.addrs), test, size=(224, 40), interval_s=0.1)

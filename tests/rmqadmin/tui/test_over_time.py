@@ -17,7 +17,7 @@ from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.rmqadmin.tui.test_groups import at_group, line_of, queue_line
 
-WIDE = (200, 40)
+WIDE = (264, 40)
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def test_no_key_that_changes_is_offered_on_any_screen(world: World) -> None:
         await driver.press("ctrl+r")
         assert isinstance(driver.app.screen, GroupScreen)
 
-    drive(world.make_client, test, read_only=True, size=(170, 30))
+    drive(world.make_client, test, read_only=True, size=(234, 30))
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World)
         with driver.app.make_client(read_only=False) as client:
             assert client.read_only
 
-    drive(world.make_client, test, read_only=True, locked_by="live", context="live", size=(170, 30))
+    drive(world.make_client, test, read_only=True, locked_by="live", context="live", size=(234, 30))
 
 
 @pytest.mark.slow

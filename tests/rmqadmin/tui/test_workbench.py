@@ -22,7 +22,7 @@ from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 
-WIDE = (200, 40)
+WIDE = (264, 40)
 DEEP_BODY = b'{"n": 1, "route": {"from": "EWR", "to": "IAH"}}'
 
 
@@ -222,7 +222,7 @@ def test_a_wide_terminal_shows_what_is_in_the_message_under_the_cursor(world: Wo
         await driver.press("space")
         await driver.until_shown("1 marked")
         assert screen.table.marked.keys() == {screen.table.cursor_key}
-        await driver.pilot.resize_terminal(159, 40)
+        await driver.pilot.resize_terminal(109, 40)
         await driver.until(lambda: not screen.preview.region.area)
 
     drive(world.make_client, test, size=WIDE)

@@ -16,7 +16,7 @@ from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.rmqadmin.tui.test_groups import line_of, queue_line
 
 FAST_S = 0.1
-WIDE = (200, 40)
+WIDE = (264, 40)
 
 
 def now_ms() -> int:

@@ -1,0 +1,81 @@
+"""The detail of a row, beside its list: all that is wrong with it and what to do about that, what the list has no room
+for, and its numbers over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+
+from rmqadmin.core.health.finding import Finding, Grade
+from rmqadmin.core.tables.sparkline import sparkline
+from rmqadmin.core.units import count, rate
+from rmqadmin.tui.literal import literal
+from rmqadmin.tui.memory.pulse_lines import Line
+from rmqadmin.tui.widgets.frame import FrameLine
+
+_LABEL = "$text-muted"
+
+
+class Detail(VerticalScroll):
+    """Beside a list, or a part of one, on a terminal that is wide enough: ``is_open`` says whether it is."""
+
+    def compose(self) -> ComposeResult:
+        yield FrameLine()
+
+    @property
+    def is_open(self) -> bool:
+        return self.screen.has_class("-wide")
+
+    def show(self, lines: Iterable[Content]) -> None:
+        self.query_one(FrameLine).tell(Content("\n").join(lines))
+
+    @property
+    def room(self) -> int:
+        """How many cells a line has."""
+        return max(1, self.scrollable_content_region.width)
+
+
+def finding_lines(findings: Sequence[Finding]) -> list[Content]:
+    """Each finding with its mark, and how to mend it."""
+    lines = []
+    for one in findings:
+        mark, style = ("✖", "bold $text-error") if one.grade is Grade.ERROR else ("▲", "$text-warning")
+        lines.append(Content.assemble((f"{mark} ", style), literal(one.what, style)))
+        if one.fix is not None:
+            lines.append(literal(one.fix, _LABEL))
+    return lines
+
+
+def fact_lines(facts: Sequence[tuple[str, str]]) -> list[Content]:
+    """Labels and values, the values in one column."""
+    width = max((len(label) for label, _ in facts), default=0)
+    return [Content.assemble((f"{label:{width}}  ", _LABEL), literal(value)) for label, value in facts]
+
+
+def part_lines(title: str, rows: Sequence[Sequence[str]], headings: Sequence[str] = ()) -> list[Content]:
+    """A small table, its first column to the left and the others to the right, below its title. Nothing without
+    rows."""
+    if not rows:
+        return []
+    widths = [max(len(row[at]) for row in [(title, *headings), *rows]) for at in range(len(headings) + 1)]
+    head = [f"{title:{widths[0] + 2}}", *(f"{text:>{width}}" for text, width in zip(headings, widths[1:], strict=True))]
+    lines = [Content(""), Content.styled("  ".join(head), _LABEL)]
+    for first, *others in rows:
+        cells = (f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True))
+        lines.append(literal("  ".join([f"  {first:{widths[0]}}", *cells])))
+    return lines
+
+
+def curve_lines(curves: Mapping[str, Line], width: int) -> list[Content]:
+    """A line of bars for each number, with its least and its largest value."""
+    lines: list[Content] = []
+    for title, values in curves.items():
+        known = [value for value in values if value is not None]
+        if any(known):
+            least, most = (rate(one) if title.endswith("/s") else count(round(one)) for one in (min(known), max(known)))
+            head = Content.assemble((title, _LABEL), f"  {least} .. {most}")
+            lines += [Content(""), head, Content.styled(sparkline(values, min(len(values), width)), "$line")]
+    return lines
