@@ -4,6 +4,7 @@ for, and its numbers over time."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -13,8 +14,10 @@ from rmqadmin.core.health.finding import Finding, Grade
 from rmqadmin.core.tables.sparkline import sparkline
 from rmqadmin.core.units import count, rate
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.memory.pulse_lines import Line
 from rmqadmin.tui.widgets.frame import FrameLine
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.memory.pulse_lines import Line
 
 _LABEL = "$text-muted"
 

@@ -340,14 +340,14 @@ def test_from_110_columns_on_the_detail_of_the_row_stands_beside_its_list_and_fo
         await driver.press("g")
         await put_cursor(driver, GROUP)
         await driver.until_shown(
-            "│ arrivals", "share queues out every 20 s", "consumed/s", "192.0.2.77@77        ?", "flights  9,462"
+            "│ arrivals", "share queues out every 20 s", "consumed/s", "192.0.2.77@77       ?", "flights  9,462"
         )
         await put_cursor(driver, "stopped")
         await driver.until_shown("│ stopped", "│ ▲ may not consume")
         assert "share queues out" not in driver.text
         await driver.press("t")
         await put_cursor(driver, "flights")
-        await driver.until_shown("broker-a      3     3  RW (6)", "groups behind    lag", "arrivals     9,462")
+        await driver.until_shown("broker-a      3     3  RW (6)", "groups behind      lag", "arrivals       9,462")
         await driver.pilot.resize_terminal(109, 36)
         await driver.until(lambda: "│" not in driver.text and "groups behind" not in driver.text)
 
