@@ -7,7 +7,7 @@ import inspect
 import itertools
 import sys
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import UnionType
 from typing import Any, NoReturn
 
@@ -361,6 +361,7 @@ def jsonpath_by_its_name(args: Sequence[str]) -> list[str]:
 def option_specs(command: Any) -> list[OptionSpec]:
     """The options of a Typer command, for ``mqadmin_argv``. The canonical spelling is the last one declared."""
     shared = {name for parameter in options_for(command.entry) for name in spellings_of(parameter)}
+    all_ours, added = not command.entry.is_mqadmin, shared.difference(MQADMIN_OPTIONS)
     specs = [OptionSpec("--help", ("h",), ("help",), takes_value=False)]
     for param in command.params:
         if param.param_type_name != "option":
@@ -374,15 +375,10 @@ def option_specs(command: Any) -> list[OptionSpec]:
             (*longs, *ALIASES.get(canonical, ())),
             takes_value=not param.is_flag,
             implied_value=IMPLIED_VALUES.get(canonical),
-            ours=is_ours(command.entry, canonical, shared) or len(param.opts) == 1,
+            ours=all_ours or canonical in added or len(param.opts) == 1,
             repeats=param.multiple,
         )
         specs.append(spec)
         specs += [msgspec.structs.replace(spec, short_names=(), long_names=(name,), ours=True) for name in ours]
         specs += [OptionSpec(name, (), (name[2:],), takes_value=False, ours=True) for name in param.secondary_opts]
     return specs
-
-
-def is_ours(entry: Entry, canonical: str, shared: Collection[str]) -> bool:
-    """Whether an option with a short name is ours rather than mqadmin's."""
-    return not entry.is_mqadmin or (canonical in shared and canonical not in MQADMIN_OPTIONS)
