@@ -8,7 +8,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-MESSAGES = 200_000
+MESSAGES = 100_000
 BODY_BYTES = 1000
 TRIGGERS = 20
 QUEUES = 8
