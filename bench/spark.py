@@ -226,31 +226,38 @@ def stopwatch() -> Any:
     """Yields a list that gets the elapsed seconds, and the CPU seconds of this process and all its descendants, at the
     end of the block."""
     spent: list[float] = []
-    started, cpu_s = time.perf_counter(), tree_cpu_s()
+    started, before = time.perf_counter(), tree_cpu_s()
     yield spent
-    spent += [time.perf_counter() - started, tree_cpu_s() - cpu_s]
+    seconds, after = time.perf_counter() - started, tree_cpu_s()
+    # Nobody waits for the children of a process that ended before them: what they had spent is in no sum any more.
+    lost_s = sum(cpu_s for pid, (parent, cpu_s) in before.items() if pid not in after and parent not in after)
+    spent += [seconds, _sum_s(after) - _sum_s(before) + lost_s]
 
 
-def tree_cpu_s() -> float:
-    """CPU time of this process, to the microsecond, plus that of all its descendants, including those that have ended
-    and were waited for, to the hundredth of a second in /proc."""
-    parents, cpu_s = {}, {}
+def _sum_s(tree: dict[int, tuple[int, float]]) -> float:
+    return sum(cpu_s for _, cpu_s in tree.values())
+
+
+def tree_cpu_s() -> dict[int, tuple[int, float]]:
+    """The parent and the CPU time of this process, to the microsecond, and of each of its descendants, to the hundredth
+    of a second in /proc; with that of their children that have ended and were waited for."""
+    found: dict[int, tuple[int, float]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 fields = Path(entry, "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue  # the process has just ended
-            parents[int(entry.name)] = int(fields[1])
-            cpu_s[int(entry.name)] = sum(map(int, fields[11:15])) / TICKS_PER_S
+            found[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15])) / TICKS_PER_S
     waited_for = os.times()
-    total = time.process_time() + waited_for.children_user + waited_for.children_system
-    wanted = [pid for pid, parent in parents.items() if parent == os.getpid()]
+    own_s = time.process_time() + waited_for.children_user + waited_for.children_system
+    tree = {os.getpid(): (os.getppid(), own_s)}
+    wanted = [pid for pid, (parent, _) in found.items() if parent == os.getpid()]
     while wanted:
         pid = wanted.pop()
-        total += cpu_s[pid]
-        wanted += [child for child, parent in parents.items() if parent == pid]
-    return total
+        tree[pid] = found[pid]
+        wanted += [child for child, (parent, _) in found.items() if parent == pid]
+    return tree
 
 
 class Table:
