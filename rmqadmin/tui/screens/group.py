@@ -1,4 +1,4 @@
-"""One group: every queue with its offsets, lag and owner; below them, the members and their subscriptions."""
+"""One group: every queue with its offsets, lag and owner; beside or below them, the members and their subscriptions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from textual.binding import BindingType
+from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -184,9 +185,11 @@ class GroupScreen(DashboardScreen):
         ]
 
     def body(self) -> Iterable[Widget]:
-        yield self.offsets
-        yield Static(literal("Members"), classes="caption", id="caption")
-        yield self.members
+        with Container(id="parts"):
+            yield self.offsets
+            with Vertical(id="of-members"):
+                yield Static(literal("Members"), classes="caption", id="caption")
+                yield self.members
 
     def make_feeds(self) -> Sequence[Feed]:
         members = self.feed(self._refresh_members, every=_EVERY, answer_wait_max_s=MEMBER_WAIT_MAX_S)
