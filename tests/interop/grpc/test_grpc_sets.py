@@ -38,8 +38,8 @@ pytestmark = pytest.mark.interop
 BEFORE, BEHIND = 50, 50
 CASES = [
     *itertools.product(("java", "python"), ("handover", "kill", "kill for good")),
-    ("go", "handover"),
-    ("node", "handover"),
+    *itertools.product(("go",), ("handover", "kill for good")),
+    *itertools.product(("node",), ("handover", "kill")),
 ]
 """Node's client takes one address only: it cannot outlive that broker."""
 
