@@ -236,7 +236,10 @@ class Reviver:
         try:
             records, _ = await self._get(check_point.topic, check_point.queue_id, queue_offset, 1)
             message = decode_record_untrusted(records[0]) if records else None
-            found_offset = queue_offset_in_untrusted(message, check_point.topic) if message is not None else None
+            found_offset = None
+            if message is not None:
+                _ = message.properties  # they are parsed again for the copy, and may be no text
+                found_offset = queue_offset_in_untrusted(message, check_point.topic)
         except (StorageError, OSError) as error:
             raise _Unfit(str(error)) from error
         except ProtocolError as error:

@@ -254,6 +254,15 @@ def damage(bench: Bench, body: bytes, at: int) -> None:
     file.write_bytes(data)
 
 
+def test_unreadable_properties_cost_their_own_message(bench: Bench) -> None:
+    """The reviver goes on, and with it the broker."""
+    bench.send(b"unreadable", properties=b"a\x01\xff\x02")
+    bench.send(b"sound")
+    assert len(bench.try_pop().chunks) > 0
+    bench.wait(DUE_MS)
+    assert [each.body for each in bench.take()] == [b"sound"]
+
+
 def test_a_handle_that_a_message_brings_along_is_not_its_own(bench: Bench) -> None:
     """A client that sends on a popped message sends this property, too. Such a message could not be acknowledged."""
     bench.send(b"sent on", properties=b"POP_CK\x010 1 2 3 0 broker-a 0 0\x02")
