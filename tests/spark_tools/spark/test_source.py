@@ -71,7 +71,8 @@ def test_tables_are_read_and_joined(spark, store, server: Server) -> None:
     assert with_lag.where("brokerOffset != maxOffset").count() == 0
     letters = frame.option("table", "deadletters").schema("group string, firstFailureTimestamp timestamp")
     assert letters.load().where("group = 'RetryGroup' and firstFailureTimestamp is not null").count() == 2
-    assert letters.option("group", "Nobody").load().collect() == []
+    with pytest.raises(Exception, match="there is no group Nobody"):
+        letters.option("group", "Nobody").load().collect()
     live = spark.read.format("rocketmq").options(nameServer=server.namesrv_addr, table="halves")
     assert live.load().collect() == []
 
