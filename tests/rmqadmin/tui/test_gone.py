@@ -147,7 +147,7 @@ def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(
         assert line_of(driver, TOPIC).split()[4] == "4", "queues are those that it has, not those left"
         assert "?" in line_of(driver, "lost-topic").split()
         await put_cursor(driver, "lost-topic")
-        await driver.until_shown("error broker-b gone")
+        await driver.until_shown("✖ broker-b gone")
         await driver.press("g")
         await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["≥2"])
         await driver.until(lambda: line_of(driver, "here").split()[1:2] == ["1"])
