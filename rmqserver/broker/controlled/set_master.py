@@ -6,8 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from rmqproto.codes import ResponseCode
 from rmqserver.broker.controlled.set_link import SetLink
 from rmqserver.broker.replicas.ha_master import HaMaster
+from rmqserver.broker.sending.send_checks import unavailable_text
+from rmqserver.operation import Refused
 from rmqserver.remoting.traffic import BY_TASK, Traffic
 from rmqserver.store.append.confirmation import OFFSET_MAX
 
@@ -62,6 +65,19 @@ class SetMaster(HaMaster):
         on without its controllers."""
         waits_for_others = self.config.all_ack_in_sync_state_set and self._required
         return bool(waits_for_others) or not self.config.master_lease_enable or self._state.holds_lease
+
+    def put_refusal(self) -> Refused | None:
+        state = self._state
+        if state.is_fenced:
+            text = unavailable_text(self.store, "the controllers have given this broker no role")
+            return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text)
+        if state.sync_set is not None:
+            if self.is_short:
+                return Refused(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
+            if not self.may_acknowledge:
+                reason = "no controller has said for a while that this broker is still the master"
+                return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, unavailable_text(self.store, reason))
+        return None
 
     @property
     def lease_left_ms(self) -> int | None:

@@ -13,6 +13,7 @@ from rmqproto.errors import UsageError
 from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
+from rmqserver.operation import Refused
 from rmqserver.remoting.listening import open_listener
 from rmqserver.remoting.traffic import BY_TASK, Traffic
 from rmqserver.remoting.write_now import take_much
@@ -58,6 +59,10 @@ class HaMaster:
     def lack(self, log_offset: int) -> bool:
         """Whether too few brokers have the log up to ``log_offset``."""
         return self.copies_needed > 1 and self.copied_offset < log_offset
+
+    def put_refusal(self) -> Refused | None:
+        """What a request is told that would have a message stored now; None if it may be."""
+        return None
 
     @property
     def lease_left_ms(self) -> int | None:

@@ -1,5 +1,5 @@
-"""What limits and injected faults say to a call: the gates of the remoting door, asked with the request that does there
-what the call does here."""
+"""What limits, injected faults and the state of a set's member say to a call: the gates of the remoting door, asked
+with the request that does there what the call does here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqproto.codes import RequestCode
+from rmqproto.headers.table import RequestKind, codes_of
 from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.doors.grpc.codes import CallRefused, Code
 from rmqserver.limits import OVERLOAD
@@ -15,7 +16,7 @@ from rmqserver.remoting.answer import Request
 from rmqserver.remoting.gate import Gate, GatePlace
 
 if TYPE_CHECKING:
-    from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.broker.broker import Broker
     from rmqserver.doors.grpc.link import GrpcCall, Guarded
 
 GatesAt = Callable[[Iterable[GatePlace]], list[Gate]]
@@ -40,6 +41,8 @@ CODES = {
 }
 """Telemetry has none: it waits as long as its client lives."""
 
+_PUTS = codes_of(RequestKind.PUT)
+
 
 class _Named(NamedTuple):
     """What the gates read in a header."""
@@ -49,9 +52,10 @@ class _Named(NamedTuple):
 
 
 class CallGates:
-    def __init__(self, gates_at: GatesAt, config: BrokerConfig, guarded: Guarded):
+    def __init__(self, gates_at: GatesAt, broker: Broker, guarded: Guarded):
         self._gates_at = gates_at
-        self._config = config
+        self._config = broker.config
+        self._put_refusal = broker.replicas.put_refusal if broker.set_state is not None else None
         self._guarded = guarded
 
     def let_pass(self, call: GrpcCall, name: str, request: Any, go_on: Callable[[], None]) -> None:
@@ -60,6 +64,8 @@ class CallGates:
         if code is None:
             go_on()
             return
+        if self._put_refusal is not None and code in _PUTS:
+            go_on = partial(self._put, go_on)
         most = self._config.max_requests_in_flight_per_connection
         if 0 < most < call.link.call_count and most < call.link.waiting_count():
             why = f"{most} requests of this connection wait for their answers (maxRequestsInFlightPerConnection)"
@@ -69,6 +75,12 @@ class CallGates:
             self._ask(gates, call, Request(code, 0, _named(name, request)), go_on)
         else:
             go_on()
+
+    def _put(self, go_on: Callable[[], None]) -> None:
+        refused = self._put_refusal() if self._put_refusal is not None else None
+        if refused is not None:
+            raise refused
+        go_on()
 
     def _ask(self, gates: list[Gate], call: GrpcCall, asked: Request[Any], go_on: Callable[[], None]) -> None:
         user = {ACCESS_KEY: call.user} if call.user else {}

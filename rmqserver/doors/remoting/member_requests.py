@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.replication import EpochCache, EpochEntry
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import RequestCode
 from rmqproto.headers.table import RequestKind, codes_of
 from rmqproto.wire.fastjson import dumps
-from rmqserver.broker.sending.send_checks import unavailable_text
-from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, success
 from rmqserver.store.append.confirmation import OFFSET_MAX
 
@@ -41,7 +39,7 @@ class MemberRequests:
 
     def _put_by(self, put: Handler) -> Handler:
         def handle(request: Request[Any], connection: Connection) -> bytes | None:
-            refused = self._refusal()
+            refused = self._replicas.put_refusal()
             if refused is not None:
                 raise refused
             return put(request, connection)
@@ -50,19 +48,7 @@ class MemberRequests:
 
     def may_put(self) -> bool:
         """Whether a message may be stored now."""
-        return self._refusal() is None
-
-    def _refusal(self) -> Refused | None:
-        if self._state.is_fenced:
-            text = unavailable_text(self._store, "the controllers have given this broker no role")
-            return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text)
-        if self._state.sync_set is not None:
-            if self._replicas.is_short:
-                return Refused(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
-            if not self._replicas.may_acknowledge:
-                reason = "no controller has said for a while that this broker is still the master"
-                return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, unavailable_text(self._store, reason))
-        return None
+        return self._replicas.put_refusal() is None
 
     def _look_again(self, request: Request[Any], connection: Connection) -> bytes:
         """An Apache broker believes the request. Ours asks the controller, since anyone can send one."""

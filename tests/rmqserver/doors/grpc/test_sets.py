@@ -101,6 +101,18 @@ def test_a_slave_passes_clients_on_and_routes_begin_with_the_master(tmp_path: Pa
             send(client, TOPIC, b"to nobody")
 
 
+def test_a_master_with_too_few_in_sync_stores_nothing_for_a_call(tmp_path: Path) -> None:
+    with two_in_sync(tmp_path) as (_, two), GrpcClient(two.brokers[1].broker_addr) as client:
+        assert send(client, TOPIC, b"before").status.code == Code.OK
+        two.admin.update_broker_config(two.brokers[1].broker_addr, {"minInSyncReplicas": "3"})
+        for _ in range(2):
+            assert send(client, TOPIC, b"lost").status.message == "in-sync replicas not enough"
+        two.admin.update_broker_config(two.brokers[1].broker_addr, {"minInSyncReplicas": "1"})
+        assert send(client, TOPIC, b"behind").status.code == Code.OK
+        assert stored(two, 1) >= {b"before", b"behind"}
+        assert b"lost" not in stored(two, 1)
+
+
 def test_a_handover_ends_streams_and_no_acknowledged_message_is_missing(tmp_path: Path) -> None:
     with two_in_sync(tmp_path) as (controller, two), Going(two.brokers[1].broker_addr) as going:
         going.until_sent(20)
