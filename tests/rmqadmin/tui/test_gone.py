@@ -80,7 +80,7 @@ def line_of(driver: Driver, text: str) -> str:
 
 def status(driver: Driver) -> str:
     """The status lines above the keys."""
-    return " ".join(driver.text.splitlines()[-3:-1])
+    return " ".join(line.strip() for line in driver.text.splitlines()[-3:-1])
 
 
 @pytest.mark.slow
