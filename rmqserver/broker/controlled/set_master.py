@@ -119,14 +119,14 @@ class SetMaster(HaMaster):
         self.store.copied(self._common_offset if waits else OFFSET_MAX)
 
     def set_changed(self) -> None:
-        """The set or a slave's progress has changed: readers may see more, and puts may end. Does nothing at a broker
-        that is not, or no longer, the master."""
+        """The set or a slave's progress has changed: readers may see more, and puts may end; neither at a broker that
+        is not, or no longer, the master."""
+        if self.copies_needed != self._needed_before:  # seen without a role, too: a setting's change looks at it then
+            self._needed_before = self.copies_needed
+            self.on_need()
         if self._state.sync_set is None or self._state.is_fenced:
             return
         self.hold_back()
-        if self.copies_needed != self._needed_before:
-            self._needed_before = self.copies_needed
-            self.on_need()
         self.on_report()
 
     # --- links -------------------------------------------------------------------------------------------------------

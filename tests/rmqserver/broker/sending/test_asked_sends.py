@@ -41,6 +41,7 @@ from tests.rmqserver.broker.sending.test_plain_sends import (
     make,
     odd_frame,
     pipelined,
+    topic_config,
 )
 from tests.support.clock import Clock
 
@@ -156,6 +157,21 @@ def test_a_frozen_master_acknowledges_nothing_that_the_core_took(make: Make) -> 
     broker.elect({1})
     assert [(answer.opaque, answer.code) for answer in peer.answers] == [(1, 0)]
     assert [answer.code for answer in broker.play(pipelined(3))] == [0]
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_what_changes_while_a_master_has_no_role_counts_when_it_has_one_again(make: Make, takes: bool) -> None:
+    broker, peer = make(takes, kind=Member), Peer()
+    assert isinstance(broker, Member)
+    broker.elect({1, 2})
+    broker.state.is_fenced = True
+    broker.elect({1})
+    broker.parts.topics.put(topic_config("TopicCapture"))
+    broker.state.is_fenced = False
+    broker.elect({1, 2})
+    assert broker.play(pipelined(0), pipelined(1), peer=peer) == []
+    broker.report({2: broker.store.written_offset})
+    assert [answer.opaque for answer in peer.answers] == [0, 1]
 
 
 # --- users -----------------------------------------------------------------------------------------------------------
