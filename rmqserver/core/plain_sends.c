@@ -293,10 +293,10 @@ static PyObject *configure(PlainSends *self, PyObject *args) {
 }
 
 static PyObject *taken(Puts **given) {
-    PyObject *puts = (PyObject *)*given;
-    if (!puts) Py_RETURN_NONE;
+    Puts *puts = *given;
+    if (!puts || !puts->count) Py_RETURN_NONE;  // none: they were made for a send that was then left to the service
     *given = NULL;
-    return puts;
+    return (PyObject *)puts;
 }
 
 static PyObject *take_written(PlainSends *self, PyObject *Py_UNUSED(none)) { return taken(&self->written); }

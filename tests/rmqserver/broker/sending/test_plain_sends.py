@@ -400,6 +400,17 @@ def test_what_the_core_leaves_goes_to_the_service_unchanged(make: Make, what: st
     assert (answer.code == 0) == (what == "gate")
 
 
+@pytest.mark.parametrize("takes", [True, False])
+def test_after_a_refused_batch_nothing_waits_for_an_answer(make: Make, takes: bool) -> None:
+    broker = make(takes, flush_mode=FlushMode.SYNC)
+    pending, end_offset = broker.parts.pending, broker.store.written_offset
+    broker.store.flush()
+    pending.settle()
+    (refused,) = broker.play(frame(header_of(320, m="true", i=""), batch_of(PROPERTIES)[:-1]))
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert pending.has_settled(end_offset)
+
+
 class Admits:
     wants_ext = False
 
