@@ -35,7 +35,7 @@ def test_the_place_leads_there_and_back_to_the_cluster() -> None:
         await driver.press("enter")
         await driver.until_shown("Brokers › Replicas", "not in sync", "2 sets, 4 brokers")
         await driver.press("escape")
-        await driver.until_shown("in today")
+        await driver.until_shown("in/s")
 
     drive(FixedSetClient, test, size=WIDE, now_ms=NOW_MS)
 

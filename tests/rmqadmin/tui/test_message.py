@@ -57,7 +57,7 @@ async def at_message(driver: Driver, topic: str, key: str) -> None:
 
 @pytest.mark.slow
 def test_a_long_line_is_wrapped_and_unwrapped(world: World) -> None:
-    world.send(b"start " + b"x" * 300 + b" end", keys="long", queue_id=1)
+    world.send(b"start " + b"x" * 500 + b" end", keys="long", queue_id=1)
 
     async def test(driver: Driver) -> None:
         await at_message(driver, world.topic, "long")

@@ -117,7 +117,7 @@ def test_messages_of_all_queues_come_newest_first(world: World) -> None:
         await at_topic(driver, world)
         await driver.press("enter", "m")
         await driver.until_shown("4 messages of 4")
-        found = [line for line in driver.text.splitlines() if "key-" in line]
+        found = [line for line in driver.lines if "key-" in line]
         assert [line.split("key-")[1][0] for line in found] == ["3", "2", "1", "0"]
 
     drive(world.make_client, test)
