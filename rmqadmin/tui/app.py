@@ -28,6 +28,7 @@ from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
 from rmqadmin.tui.contrast import readable
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
+from rmqadmin.tui.garbage import LOOK_S, Garbage
 from rmqadmin.tui.key_map import KEYS, bound, keymap, unknown_names
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
@@ -153,6 +154,7 @@ class DashboardApp(App[None]):
         self.sampler: Sampler | None = None
         self._touched_ms = self._away_since_ms = self.now_ms()
         self._is_ready = self._is_to_leave = False
+        self._garbage = Garbage()
 
     _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN]))
 
@@ -192,9 +194,14 @@ class DashboardApp(App[None]):
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         for problem in self._problems:
             self.say(problem, is_error=True)
+        self._garbage.begin()
+        self.set_interval(LOOK_S, self._garbage.look)
         if self.is_web:
             server = os.getppid()
             self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
+
+    def on_unmount(self) -> None:
+        self._garbage.end()
 
     def _end_without(self, server: int) -> None:
         """Ends the dashboard of a page when the web server has ended, even if that was killed."""
@@ -282,6 +289,7 @@ class DashboardApp(App[None]):
             event = as_narrow(event)
         if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
             self._away_since_ms, self._touched_ms = self.away_since_ms, self.now_ms()
+            self._garbage.touched()
         await super().on_event(event)
 
     @property
