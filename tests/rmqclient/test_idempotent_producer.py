@@ -83,7 +83,7 @@ class LossyProducer(Producer):
         if place is None:
             place = StoredPlace(len(self.stored), len(self.stored))
             self.stored.append(body)
-            self.table.add(key, number, place, 0)
+            self.table.add(key, number, [place], 0)
         return place
 
 
