@@ -1,5 +1,5 @@
 """The calls that ``test_every_command`` makes with Apache's mqadmin and with ours, to try every command and option of
-mqadmin on a real broker. ``tests/rmqadmin/test_registry.py`` checks that the list is complete.
+mqadmin on a real broker. ``tests/rmqadmin/cli/test_registry.py`` checks that the list is complete.
 
 Names in braces are filled in. ``{own}`` differs between the two programs, for calls that work only once. The calls of a
 part are made in order.
