@@ -123,4 +123,4 @@ def test_a_broker_is_killed_and_then_the_name_server_is_lost(
 
     with Forwarder() as door:
         door.to = cluster.namesrv_addr
-        drive(clients_of(door.address), test, size=(160, 40))
+        drive(clients_of(door.address), test, size=(204, 40))
