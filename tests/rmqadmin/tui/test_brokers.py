@@ -54,6 +54,7 @@ def test_a_slave_is_not_wrong_because_it_does_not_do_the_duties_of_a_master() ->
     drive(SetClient, test)
 
 
+@pytest.mark.slow
 def test_values_of_a_broker_filtered_by_an_expression(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")

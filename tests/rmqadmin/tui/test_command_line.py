@@ -241,6 +241,7 @@ def test_to_places_with_names_that_are_there(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_tab_completes_words_and_live_names(world: World) -> None:
     names = KnownNames(lambda: world.make_client(read_only=True))
 

@@ -105,6 +105,7 @@ def opens(world: World, other: Server) -> Callable[[str], DashboardSettings]:
     return open_context
 
 
+@pytest.mark.slow
 def test_another_context_takes_its_place_and_back(
     world: World, other: Server, opens: Callable[[str], DashboardSettings]
 ) -> None:

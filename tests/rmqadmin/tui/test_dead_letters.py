@@ -36,6 +36,7 @@ def test_contents_with_origin_and_retries(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_key_and_body_that_look_like_markup_are_shown_literally(world: World) -> None:
     """Textual parses strings as markup. A stray closing tag in a body has ended other dashboards with an exception."""
     world.send(MARKUP.encode() + b"\x1b[2J [b]bold[/b]", keys=MARKUP, tag="[$x]", queue_id=1)

@@ -65,6 +65,7 @@ def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(world: World) -> 
     drive(world.make_client, test, interval_s=0.05, size=(224, 50))
 
 
+@pytest.mark.slow
 def test_an_interval_that_fails_backs_off_and_says_when_it_asks_again() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")

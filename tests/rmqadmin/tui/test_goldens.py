@@ -324,16 +324,13 @@ SCREENS: list[Steps] = [
 ]  # fmt: skip
 
 
-LIKE_OTHERS: list[Steps] = [
-    message_text, message_hex, message_properties, message_record, sorted_by_lag, with_system, filtered,
-    workbench, keys,
-]  # fmt: skip
-"""Screens that differ from another screen only in the content of their widgets."""
+ONE_OF_EACH_KIND: list[Steps] = [pulse, topics, group, over_time, reset, dead_letter_messages, message_json]
+"""What the quick tests draw: parts, a list, a thing, a plot, a dialog, messages and one message."""
 
 
 @pytest.mark.parametrize(
     "steps",
-    [each if each not in LIKE_OTHERS else pytest.param(each, marks=pytest.mark.slow) for each in SCREENS],
+    [each if each in ONE_OF_EACH_KIND else pytest.param(each, marks=pytest.mark.slow) for each in SCREENS],
     ids=lambda steps: steps.__name__,
 )
 def test_screen(steps: Steps, sizes: Sizes) -> None:

@@ -189,6 +189,7 @@ def test_flags_and_compression_of_a_record_in_words() -> None:
     assert flag_names(0x1 | 0x10 | 0x8) == "compressed, born host IPv6, committed transaction"
 
 
+@pytest.mark.slow
 def test_from_a_message_to_a_group_and_a_client_and_back(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_message(driver, world.topic, "key-1")

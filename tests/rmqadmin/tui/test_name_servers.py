@@ -37,6 +37,7 @@ def two(tmp_path: Path) -> Iterator[Two]:
             yield found
 
 
+@pytest.mark.slow
 def test_a_name_server_that_dies_is_wrong_while_another_answers(two: Two) -> None:
     async def test(driver: Driver) -> None:
         await driver.until_shown("all is well")

@@ -58,6 +58,7 @@ def test_where_nothing_can_be_written_it_says_so(state_home: Path, said: list[st
     drive(FixedClient, test)
 
 
+@pytest.mark.slow
 def test_filter_interval_and_hidden_names_are_as_they_were_left() -> None:
     async def leave(driver: Driver) -> None:
         await driver.press("t")

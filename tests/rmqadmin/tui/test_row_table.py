@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 
+import pytest
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.color import Color
@@ -314,6 +315,7 @@ def test_rows_to_ask_for_are_those_that_nobody_asked_for() -> None:
 MANY = [f"topic-{number:05}" for number in range(10_000)]
 
 
+@pytest.mark.slow
 def test_paging_down_through_many_rows_shows_each_once_and_in_order() -> None:
     """The DataTable never has more than WINDOW of them."""
 

@@ -51,6 +51,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path, name: str, told: str)
     assert (tmp_path / "there.csv").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_topics_as_they_are_filtered(world: World, tmp_path: Path, said: list[str]) -> None:
     async def save(driver: Driver, path: Path) -> None:
         await driver.press("colon")
