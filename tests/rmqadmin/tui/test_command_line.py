@@ -215,6 +215,7 @@ def reach(world: World) -> Reach:
     return Reach(["-n", world.server.namesrv_addr])
 
 
+@pytest.mark.slow
 def test_to_places_with_names_that_are_there(world: World) -> None:
     async def test(driver: Driver) -> None:
         await typed_line(driver, f"group {world.group[:-1]}")

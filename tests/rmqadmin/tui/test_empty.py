@@ -57,6 +57,7 @@ def test_every_empty_table_says_that_there_is_nothing(bare: Server) -> None:
     drive(clients_of(bare.namesrv_addr), test)
 
 
+@pytest.mark.slow
 def test_a_key_that_needs_a_row_tells_why_there_is_none(bare: Server, said: list[str]) -> None:
     """Some of them did nothing, such as a on a broker without users."""
 

@@ -210,6 +210,7 @@ def test_what_is_typed_into_a_line_is_no_key_and_the_line_says_how_to_leave_it()
     drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
 
 
+@pytest.mark.slow
 def test_a_dialog_offers_only_keys_that_do_something_now() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")

@@ -20,6 +20,7 @@ def counts(world: World) -> list[int]:
     return [world.admin.max_offset(addr, world.topic, queue_id) for queue_id in range(QUEUE_COUNT)]
 
 
+@pytest.mark.slow
 def test_a_message_is_sent_to_the_queue_that_the_preview_shows(world: World, tmp_path: Path) -> None:
     path = tmp_path / "body.bin"
     path.write_bytes(b"\0two\nlines\n")

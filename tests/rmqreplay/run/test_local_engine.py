@@ -229,6 +229,7 @@ def test_a_selection_to_resume_must_be_the_plans(run, begun: ReplayRequest, chan
         run(replace(begun, **changes), resume=True)
 
 
+@pytest.mark.slow
 def test_a_job_is_found_by_its_selection(dead: DeadLetters, run, begun: ReplayRequest) -> None:
     result = run(begun, resume=True).result
     assert (result.job, result.stored, dead.sent()) == ("begun", 3, [1, 5, 9])

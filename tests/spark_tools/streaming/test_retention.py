@@ -33,6 +33,7 @@ def offsets_read(options: StreamOptions, start: StreamOffset, end: StreamOffset)
     ]
 
 
+@pytest.mark.slow
 def test_what_retention_took_is_an_error_or_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start = StreamOffset({QUEUE: 0})
     with (

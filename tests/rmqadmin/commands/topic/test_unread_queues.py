@@ -306,6 +306,7 @@ def test_more_queues_than_there_are_is_no_shrink(rmqadmin: Rmqadmin, server: Ser
 # --- lag -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_lag_counts_what_a_group_has_left_there(rmqadmin: Rmqadmin, shrunk: str, group: str) -> None:
     """Brokers leave it out: a group that had consumed two messages of eight had no lag."""
     ran = rmqadmin("-o", "json", "consumerProgress", "-g", group)
