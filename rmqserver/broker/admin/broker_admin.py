@@ -20,9 +20,8 @@ from rmqserver.broker.admin.runtime_info import RuntimeInfo
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.stats import BrokerStats
 from rmqserver.broker.tables.topics import TopicTable
-from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.keyed_settings import take_settings_untrusted
-from rmqserver.operation import Peer, Refused
+from rmqserver.operation import Refused
 from rmqserver.store.message_store import MessageStore
 
 if TYPE_CHECKING:

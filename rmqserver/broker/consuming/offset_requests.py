@@ -17,7 +17,6 @@ from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.operation import Refused
-from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.reader import physical_memory_bytes
 from rmqserver.store.results import Boundary
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles, Document
     from rmqserver.store.message_store import MessageStore
-    from rmqserver.store.queues.consume_queue import ConsumeQueue
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,6 @@ from rmqserver.store.timers.timer_check import FROM_QUEUE, NotedCopy
 from rmqserver.store.timers.wheel import DueSlot
 
 if TYPE_CHECKING:
-    from rmqserver.broker.relays.timer_metrics import TimingCounts
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles

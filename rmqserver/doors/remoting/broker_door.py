@@ -40,7 +40,6 @@ from rmqserver.remoting.service import Service
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
-    from rmqserver.doors.remoting.sends import SendHandlers
     from rmqserver.remoting.outward import Outward
     from rmqserver.remoting.service import Handler
     from rmqserver.store.recovery.recovery import Recovered
