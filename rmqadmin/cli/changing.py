@@ -31,6 +31,11 @@ def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]]
     return Changes(rows, mqadmin_text(targets_done(rows)), back)
 
 
+def line_each(line: str) -> Callable[[list[str]], str]:
+    """As ``mqadmin_text``: the line for each target that is done, which stands in it for ``{}``."""
+    return lambda done: "".join(map(line.format, done))
+
+
 def undoable(call: Call, steps: Sequence[Step]) -> Changes:
     """Like ``change``, for commands that mqadmin does not have: always says how to undo the change, if that is
     possible."""

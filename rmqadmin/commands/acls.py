@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, undoable_access
+from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, line_each, undoable_access
 from rmqadmin.cli.options.auth_options import (
     Actions,
     EveryReplica,
@@ -212,7 +212,7 @@ def create_acl(
     wished = wished_acl(subject.strip(), resources, actions, decision, source_ip)
     addrs = targets.replicas(admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_acl(admin, addr, wished, admin.create_acl))
-    return change_access(call, steps, lambda done: "".join(f"create acl to {addr} success.\n" for addr in done))
+    return change_access(call, steps, line_each("create acl to {} success.\n"))
 
 
 def update_acl(
@@ -235,7 +235,7 @@ def update_acl(
     wished = wished_acl(subject.strip(), resources, actions, decision, source_ip)
     addrs = targets.replicas(admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_acl(admin, addr, wished, admin.update_acl))
-    return change_access(call, steps, lambda done: "".join(f"update acl to {addr} success.\n" for addr in done))
+    return change_access(call, steps, line_each("update acl to {} success.\n"))
 
 
 def delete_acl(
@@ -262,7 +262,7 @@ def delete_acl(
     if not call.dry_run:
         scope = "the ACL" if what is None else f"the entry {what} of the ACL"
         call.confirm(f"This deletes {scope} of {who} from {counted(len(steps), 'broker')}.", who)
-    return change_access(call, steps, lambda done: "".join(f"delete acl to {addr} success.\n" for addr in done))
+    return change_access(call, steps, line_each("delete acl to {} success.\n"))
 
 
 def copy_acl(

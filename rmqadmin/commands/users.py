@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, undoable_access
+from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, line_each, undoable_access
 from rmqadmin.cli.options.auth_options import (
     EveryReplica,
     FromBroker,
@@ -250,7 +250,7 @@ def create_user(
     )
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account, may_exist=if_not_exists))
-    return change_access(call, steps, lambda done: "".join(f"create user to {addr} success.\n" for addr in done))
+    return change_access(call, steps, line_each("create user to {} success.\n"))
 
 
 def update_user(
@@ -287,7 +287,7 @@ def update_user(
     )
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_user(call.admin, addr, account))
-    return change_access(call, steps, lambda done: "".join(f"update user to {addr} success.\n" for addr in done))
+    return change_access(call, steps, line_each("update user to {} success.\n"))
 
 
 def delete_user(
@@ -310,7 +310,7 @@ def delete_user(
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
     if not call.dry_run:
         call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
-    return change_access(call, steps, lambda done: "".join(f"delete user to {addr} success.\n" for addr in done))
+    return change_access(call, steps, line_each("delete user to {} success.\n"))
 
 
 def copy_user(

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.changing import change
+from rmqadmin.cli.changing import change, line_each
 from rmqadmin.cli.options.command_options import (
     LONG,
     BrokerAddr,
@@ -161,7 +161,7 @@ def update_sub_group_list(
 
     what = "group" if cluster_name is None else "subscription group"
     line = f"submit batch of {what} config to {{}} success, please check the result later.\n"
-    return change(call, plan_each(addrs, plan), lambda done: "".join(map(line.format, done)))
+    return change(call, plan_each(addrs, plan), line_each(line))
 
 
 class ConsumeMode(StrEnum):

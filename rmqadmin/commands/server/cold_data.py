@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.changing import change
+from rmqadmin.cli.changing import change, line_each
 from rmqadmin.cli.options.command_options import LONG, BrokerAddr, ClusterName, ConsumerGroup, EveryReplicaToo
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
@@ -136,8 +136,7 @@ def update_cold_data_flow_ctr_group_config(
     group = consumer_group.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, group, threshold))
-    line = "updateColdDataFlowCtrGroupConfig success, {}\n"
-    return change(call, steps, lambda done: "".join(map(line.format, done)))
+    return change(call, steps, line_each("updateColdDataFlowCtrGroupConfig success, {}\n"))
 
 
 def remove_cold_data_flow_ctr_group_config(
@@ -154,5 +153,4 @@ def remove_cold_data_flow_ctr_group_config(
     steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, group, None))
     if not call.dry_run:
         call.confirm(f"This removes the limit of {group} from {counted(len(addrs), 'broker')}.", group)
-    line = "remove broker cold read threshold success, {}\n"
-    return change(call, steps, lambda done: "".join(map(line.format, done)))
+    return change(call, steps, line_each("remove broker cold read threshold success, {}\n"))

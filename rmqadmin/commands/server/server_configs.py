@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.changing import change
+from rmqadmin.cli.changing import change, line_each
 from rmqadmin.cli.options.command_options import (
     BrokerAddr,
     ClusterName,
@@ -64,7 +64,7 @@ def update_broker_config(
         find(admin, broker_addr, cluster_name),
         lambda addr: plan_broker_property(admin, addr, key, value, is_checked=not call.as_mqadmin),
     )
-    return change(call, steps, lambda done: "".join(f"update broker config success, {addr}\n" for addr in done))
+    return change(call, steps, line_each("update broker config success, {}\n"))
 
 
 def get_namesrv_config(call: Call) -> Configs:

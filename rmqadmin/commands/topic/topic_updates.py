@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.changing import change, undoable
+from rmqadmin.cli.changing import change, line_each, undoable
 from rmqadmin.cli.options.command_options import (
     PERM_METAVAR,
     BrokerAddr,
@@ -215,7 +215,7 @@ def update_topic_list(
         )
 
     line = "submit batch of topic config to {} success, please check the result later.\n"
-    return change(call, plan_each(addrs, plan), lambda done: "".join(map(line.format, done)))
+    return change(call, plan_each(addrs, plan), line_each(line))
 
 
 def update_topic_perm(
