@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 
-from rmqadmin.core.health.finding import Finding, Grade
+from rmqadmin.core.health.finding import Finding
 from rmqadmin.core.tables.sparkline import sparkline
 from rmqadmin.core.units import count, rate
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.widgets.frame import FrameLine
+from rmqadmin.tui.widgets.frame import FrameLine, mark_of
 
 if TYPE_CHECKING:
     from rmqadmin.tui.memory.pulse_lines import Line
@@ -45,7 +45,7 @@ def finding_lines(findings: Sequence[Finding]) -> list[Content]:
     """Each finding with its mark, and how to mend it."""
     lines = []
     for one in findings:
-        mark, style = ("✖", "bold $text-error") if one.grade is Grade.ERROR else ("▲", "$text-warning")
+        mark, style = mark_of(one)
         lines.append(Content.assemble((f"{mark} ", style), literal(one.what, style)))
         if one.fix is not None:
             lines.append(literal(one.fix, _LABEL))

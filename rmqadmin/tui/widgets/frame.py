@@ -112,10 +112,15 @@ class VerdictLine(FrameLine):
             self.tell(Content("\n").join(verdict_lines(findings, self.room)))
 
 
+def mark_of(finding: Finding) -> tuple[str, str]:
+    """The sign before a finding, and its style."""
+    return ("✖", "bold $text-error") if finding.grade is Grade.ERROR else ("▲", "$text-warning")
+
+
 def verdict_lines(findings: Sequence[Finding], width: int) -> list[Content]:
     """At most two lines: the worst finding with its mark, and how to mend it."""
     worst, more = findings[0], f"  and {len(findings) - 1} more" if len(findings) > 1 else ""
-    mark, style = ("✖", "bold $text-error") if worst.grade is Grade.ERROR else ("▲", "$text-warning")
+    mark, style = mark_of(worst)
     what = shortened_at_end(printable(worst.what), width - 2 - len(more))
     lines = [Content.assemble((f"{mark} {what}", style), (more, "$text-muted"))]
     if worst.fix is not None:
