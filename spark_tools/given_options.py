@@ -77,7 +77,8 @@ class GivenOptions:
         self._values: dict[str, str] = {}
         for name, value in given.items():
             if name.lower() not in names:
-                raise UsageError(f"the rocketmq source has no option {name}", hint=_nearest(name, known))
+                hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+                raise UsageError(f"the rocketmq source has no option {name}", hint=hint)
             self._values[names[name.lower()]] = value
 
     def text(self, name: str) -> str | None:
@@ -152,7 +153,8 @@ def json_of(name: str, text: str, kind: type[T]) -> T:
         raise UsageError(f"option {name}={text} is not valid: {error}") from None
 
 
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(name.lower(), [each.lower() for each in known], 1)
-    match = next((each for each in known if near and each.lower() == near[0]), None)
-    return f"did you mean {match}?" if match else "it has " + ", ".join(known)
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint that suggests the most similar name, ignoring case; None if none is similar."""
+    spelled = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), spelled, 1)
+    return f"did you mean {spelled[near[0]]}?" if near else None

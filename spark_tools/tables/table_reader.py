@@ -3,7 +3,6 @@ calls."""
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from rmqreplay.ledger.sent_before import sent_of_letters
 from rmqreplay.source.pulling import PullRules
 from rmqreplay.source.store_view import StoreView
 from spark_tools.arrow_records import DATE_MAX_MS, DATE_MIN_MS
+from spark_tools.given_options import did_you_mean
 from spark_tools.hints import hints_in_text
 from spark_tools.part_reader import read_any
 from spark_tools.partitions import cluster_of
@@ -84,8 +84,7 @@ class TableReader(DataSourceReader):
                 known = live_groups(cluster)
         unknown = sorted(set(wanted) - known) if known is not None else []
         if unknown:
-            near = difflib.get_close_matches(unknown[0], sorted(known or ()), 1)
-            raise NotFoundError(f"there is no group {unknown[0]}", hint=f"did you mean {near[0]}?" if near else None)
+            raise NotFoundError(f"there is no group {unknown[0]}", hint=did_you_mean(unknown[0], sorted(known or ())))
 
     def _groups(self, path: str | None) -> list[str]:
         """The groups with dead letters, or those that were asked for."""
