@@ -55,7 +55,7 @@ class CallGates:
     def __init__(self, gates_at: GatesAt, broker: Broker, guarded: Guarded):
         self._gates_at = gates_at
         self._config = broker.config
-        self._put_refusal = broker.replicas.put_refusal if broker.set_state is not None else None
+        self._put_refusal = broker.replicas.put_refusal
         self._guarded = guarded
 
     def let_pass(self, call: GrpcCall, name: str, request: Any, go_on: Callable[[], None]) -> None:
@@ -64,7 +64,7 @@ class CallGates:
         if code is None:
             go_on()
             return
-        if self._put_refusal is not None and code in _PUTS:
+        if code in _PUTS:
             go_on = partial(self._put, go_on)
         most = self._config.max_requests_in_flight_per_connection
         if 0 < most < call.link.call_count and most < call.link.waiting_count():
@@ -77,7 +77,7 @@ class CallGates:
             go_on()
 
     def _put(self, go_on: Callable[[], None]) -> None:
-        refused = self._put_refusal() if self._put_refusal is not None else None
+        refused = self._put_refusal()
         if refused is not None:
             raise refused
         go_on()

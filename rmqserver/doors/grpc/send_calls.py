@@ -198,7 +198,7 @@ class SentTogether:
         self._open_count -= 1
         if self._open_count:
             return
-        codes = {each.code for each in self._statuses} if len(self._statuses) > 1 else {told.code}
+        codes = {each.code for each in self._statuses}
         common = told if len(codes) == 1 else status(Code.MULTIPLE_RESULTS, "MULTIPLE_RESULTS")
         answer = _SENT(status=common)
         if len(codes) > 1 or Code.OK in codes:
