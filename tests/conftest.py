@@ -65,9 +65,9 @@ def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
 
 def import_share(config: pytest.Config) -> None:
     """Each xdist worker reads a share of the test files before it collects. In a fresh clone pytest then rewrites the
-    assertions of each file once, and not once in each worker."""
+    assertions of each file once, and not once in each worker. One worker has nobody to share with."""
     worker, count = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    if not worker:
+    if not worker or count == 1:
         return
     folder = Path(__file__).parent
     for path in sorted(folder.rglob("test_*.py"))[int(worker.removeprefix("gw")) :: count]:

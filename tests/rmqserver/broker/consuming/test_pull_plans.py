@@ -61,9 +61,13 @@ class Peer:
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
+        self.left: list[object] = []
 
     def send(self, data: bytes) -> None:
         self.sent.append(data)
+
+    def pass_on(self, *found: object) -> None:
+        self.left.append(found)
 
 
 class Bench:
@@ -104,11 +108,11 @@ class Bench:
 
     def by_core(self, header: bytes) -> bytes | None:
         """The answer of the core; None if it leaves the pull to Python."""
-        peer, left = Peer(), list[object]()
-        cutter: Any = FrameCutter(lambda *found: left.append(found), peer, [self.parts.pull_plans.plain])
+        peer = Peer()
+        cutter: Any = FrameCutter(peer.pass_on, peer, [self.parts.pull_plans.plain])
         cutter.feed_untrusted(frame(header))
-        assert len(peer.sent) + len(left) == 1
-        return None if left else peer.sent[0]
+        assert len(peer.sent) + len(peer.left) == 1
+        return None if peer.left else peer.sent[0]
 
     def offsets(self, queue_id: int = 0) -> tuple[int | None, int | None]:
         offsets = self.parts.offsets
