@@ -13,9 +13,10 @@ PYTHON := $(shell for python in python3.15 python3.14 python3.13 python3.12 pyth
 	$$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11, 2))' 2>/dev/null && echo $$python && break; done)
 
 # Three workers for each of two processors, because tests also wait. Tests of one file share a worker, and so do all tests
-# that start a JVM (tests/conftest.py).
+# that start a JVM (tests/conftest.py). A worker that crashes ends the run: with another one in its place it would wait
+# for ever.
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2 + 2)))
-PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --dist loadgroup
+PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --max-worker-restart 0 --dist loadgroup
 
 # Tests start thousands of processes. Without bytecode files, which many container images disable, each would compile
 # all modules again: twice the processor time.
