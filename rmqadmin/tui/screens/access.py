@@ -11,8 +11,8 @@ from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
-from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.screens.selected import of_replica
+from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import access
 from rmqadmin.tui.sources.access import Grant
 from rmqadmin.tui.sources.found import Found

@@ -16,10 +16,11 @@ from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, Subject
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.tui.key_map import bound
-from rmqadmin.tui.screens.base import PLOT_KEY, TableScreen
+from rmqadmin.tui.screens.base import PLOT_KEY
 from rmqadmin.tui.screens.over_time_columns import line_column
 from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.screens.selected import of_replica
+from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 

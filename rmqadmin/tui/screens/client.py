@@ -12,7 +12,7 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import clients
 from rmqadmin.tui.sources.clients import ClientFact
 from rmqadmin.tui.sources.found import Found

@@ -8,8 +8,8 @@ from rmqadmin.core.health.finding import SubjectKind
 from rmqadmin.core.units import moment
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.memory.readings import Depth
-from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.screens.row_state import state_column
+from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.widgets.tables.columns import MINOR, NAME_READABLE, VITAL, Column

@@ -16,10 +16,11 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
+from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY
 from rmqadmin.tui.screens.group_state import STATE, STATE_EVERY, group_reading
 from rmqadmin.tui.screens.over_time_columns import line_column, trend_column
 from rmqadmin.tui.screens.row_state import RowState, state_column
+from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from textual.binding import BindingType
 
 from rmqadmin.tui.key_map import bound
-from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.screens.list_walk import ListWalk
+from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX, group_in_topic

@@ -15,10 +15,11 @@ from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.readings import RowReading
-from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
+from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY
 from rmqadmin.tui.screens.over_time_columns import line_column
 from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.screens.selected import of_queue
+from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumbers

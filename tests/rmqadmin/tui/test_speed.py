@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from rmqadmin.tui.memory.cluster import ClusterMemory
-from rmqadmin.tui.screens.base import SORT_ASKED_AGAIN_MAX
+from rmqadmin.tui.screens.table_screen import SORT_ASKED_AGAIN_MAX
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.topics import OUT_TPS_YOUNG_MS, read_numbers, read_topics
 from rmqadmin.tui.widgets.tables.row_table import RowTable
