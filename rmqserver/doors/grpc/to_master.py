@@ -33,8 +33,7 @@ CONNECT_AGAIN_AFTER_S = 0.05
 
 
 def may_pass_on(broker: Broker) -> bool:
-    settings = broker.auth_settings
-    return broker.config.forward_to_master_enable and not settings.is_authorizing and not settings.enforces_plain
+    return broker.config.forward_to_master_enable and not broker.auth_settings.is_authorizing
 
 
 class ToMaster(Service):
