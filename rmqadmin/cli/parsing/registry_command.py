@@ -82,6 +82,7 @@ _WORD_OF_OPTION = {
     **dict.fromkeys(("-g", "--group", "--groupName", "--consumerGroup"), Value.GROUP),
     **dict.fromkeys(("-u", "--username", "-s", "--subject"), Value.USER),
     **dict.fromkeys(("-i", "--msgId"), Value.ID),
+    **dict.fromkeys(("-p", "--body"), Value.TEXT),
     **dict.fromkeys(("-r", "--resources"), Value.RESOURCE),
     **dict.fromkeys(("-a", "--actions"), Value.ACTION),
 }
@@ -214,7 +215,7 @@ class RegistryCommand(TyperCommand):
         words = {param.name: param.make_metavar(ctx) for param in self.params if param.param_type_name == "argument"}
         if wanted is None or wanted not in (self.values[word] for word in words):
             return None
-        return f"{wanted} is a word here: {ctx.command_path} {' '.join(words.values())}"
+        return f"The value of {name} is a word here: {ctx.command_path} {' '.join(words.values())}"
 
     def _trimmed(self, options: Sequence[str]) -> list[str]:
         """The options with words of a choice without the blanks around them, as mqadmin takes them."""

@@ -132,10 +132,11 @@ def test_an_option_without_its_value_is_told_what_it_takes(run: Rmqadmin, args: 
 @pytest.mark.parametrize(
     ("args", "meant"),
     [
-        ("msg cat -t X", "TOPIC is a word here: rmqadmin msg cat TOPIC"),
-        ("msg cat --topic=X", "TOPIC is a word here: rmqadmin msg cat TOPIC"),
-        ("dlq redrive -g G", "GROUP is a word here: rmqadmin dlq redrive [GROUP]"),
-        ("user add -u bob", "USER is a word here: rmqadmin user add USER"),
+        ("msg cat -t X", "The value of -t is a word here: rmqadmin msg cat TOPIC"),
+        ("msg cat --topic=X", "The value of --topic is a word here: rmqadmin msg cat TOPIC"),
+        ("dlq redrive -g G", "The value of -g is a word here: rmqadmin dlq redrive [GROUP]"),
+        ("user add -u bob", "The value of -u is a word here: rmqadmin user add USER"),
+        ("msg send T --body hi", "The value of --body is a word here: rmqadmin msg send TOPIC [BODY|@FILE|-]..."),
         ("store inspect -t X", "`rmqadmin store inspect --help` shows its options and arguments."),
     ],
 )
