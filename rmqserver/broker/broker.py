@@ -235,8 +235,6 @@ class Broker(BrokerAssembly):
         if keeps_progress:
             self.transactions.save()
         self.offsets.save()
-        self.topics.close()
-        self.groups.close()
         if keeps_progress:
             self.delays.save()
             self._is_all_saved &= self.timers.close()

@@ -3,7 +3,6 @@ it."""
 
 import errno
 import re
-from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -128,32 +127,25 @@ class AnsweredTooEarly(ConfigFiles):
 class UnsyncedBackup(ConfigFiles):
     """Keeps each table's predecessor as its backup, synced or not."""
 
-    def _place(self, name: str, data: bytes, text: Callable[[], bytes] | None = None) -> None:
+    def _place(self, name: str, data: bytes) -> None:
         path = f"{self.directory}/{name}"
         if self._disk.is_file(path):
             self._disk.rename(path, path + ".bak")
-        super()._place(name, data, text)
+        super()._place(name, data)
 
 
 class NoFirstBackup(ConfigFiles):
     """Trusts the backup that another process has left."""
 
-    def _place(self, name: str, data: bytes, text: Callable[[], bytes] | None = None) -> None:
+    def _place(self, name: str, data: bytes) -> None:
         self._backed_up.add(name)
-        super()._place(name, data, text)
+        super()._place(name, data)
 
 
 class NeverSynced(ConfigFiles):
     """Leaves tables to the kernel, except for the first one."""
 
     def _sync(self, name: str, file: File, data: bytes) -> None:
-        pass
-
-
-class RowsNeverSynced(ConfigFiles):
-    """Like ``NeverSynced``, for tables that are changed in place."""
-
-    def _sync_in_place(self, table: object) -> None:
         pass
 
 
@@ -216,7 +208,6 @@ def test_the_harness_sees(disk: type[RecordingDisk], parts: StoreParts, told: st
         (NeverSynced, "which is none of"),
         pytest.param(UnsyncedBackup, "cannot be read|which is none of", marks=pytest.mark.slow),
         pytest.param(NoFirstBackup, "cannot be read|which is none of", marks=pytest.mark.slow),
-        pytest.param(RowsNeverSynced, "which is none of", marks=pytest.mark.sweep),
     ],
 )
 def test_the_harness_sees_how_tables_are_written(tables: type[ConfigFiles], told: str) -> None:

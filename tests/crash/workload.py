@@ -11,7 +11,7 @@ from rmqproto.java.java_hash import tag_code
 from rmqproto.message.record import BatchItem, encode_batch, host_bytes
 from rmqserver.broker.tables.config_table import ConfigTable
 from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
-from rmqserver.store.disk.config_files import IN_PLACE_FROM_COUNT, ConfigFiles
+from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.message_store import DEFAULT_PARTS, MessageStore, StoreParts
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.queues.consume_queue import UNIT
@@ -140,10 +140,7 @@ class Workload:
         )
         end = self.store.open().end_offset
         self.ledger.sent = [sent for sent in self.ledger.sent if sent.end_offset <= end]
-        in_place_from_count = self._topics_rng.choice((IN_PLACE_FROM_COUNT, 1))
-        self.files = self._tables(
-            self.store.directory.config, self._disk, background=False, in_place_from_count=in_place_from_count
-        )
+        self.files = self._tables(self.store.directory.config, self._disk, background=False)
         self.offsets = ConsumerOffsets(self.files, self.clock)
         self.topics = topic_table(self.files, self.clock)
         try:
@@ -158,7 +155,6 @@ class Workload:
     def stop(self) -> bool:
         self.is_open = False
         self._send_round(0)
-        self.topics.close()
         self._sync_tables(self.files.close)
         is_clean = self.store.close()
         self._note()

@@ -37,8 +37,9 @@ def from_file(value: Any, type: type[T], where: str) -> T:
 
 
 class ConfigTable(Generic[E]):
-    """``member`` is the member of the file that holds the entries. When a change returns, it is in the file. It
-    survives if the process is killed then, so anything that follows from it may be answered."""
+    """``member`` is the member of the file that holds the entries. When a change returns, it is in the file, unless the
+    table is large (``TableFile``). It survives if the process is killed then, so anything that follows from it may be
+    answered."""
 
     def __init__(self, files: ConfigFiles, file_name: str, member: str, type: type[E], clock_ms: Callable[[], int]):
         self.data_version = DataVersion(timestamp=clock_ms())  # otherwise a wiped table would look like the one before
@@ -109,10 +110,6 @@ class ConfigTable(Generic[E]):
 
     def save(self) -> None:
         self._file.save({"dataVersion": msgspec.to_builtins(self.data_version), **self.other_members()})
-
-    def close(self) -> None:
-        """Leaves the file as Apache writes it."""
-        self._file.close()
 
     def other_members(self) -> Document:
         """Members of the file besides version and entries, for tables that have more."""

@@ -4,23 +4,20 @@ a newer broker added are kept.
 
 There are two ways to write a table. If its changes are acknowledged (topics, groups), it is handed to the kernel at
 once, so that a killed process loses none of them. A thread syncs it later, and makes the synced version its ``.bak``. A
-table that is written from time to time (offsets) is left to the thread entirely.
-
-A large table of the first kind is changed in place, a sector at a time (``row_slots.py``).
+table that is written from time to time (offsets), or is large, is left to the thread entirely, which writes the newest
+version and passes over those before it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.wire.fastjson import dumps, parse_large_untrusted
 from rmqserver.store.disk.disk import Disk, File, make_directory, storage_error
-from rmqserver.store.disk.row_slots import Change
 from rmqserver.store.disk.whole_files import BACKUP, TEMPORARY, new_file, replace_file, replace_with_backup
 
 _log = logging.getLogger(__name__)
@@ -30,10 +27,6 @@ COMPACT = frozenset({"timermetrics", "transactionMetrics"})
 
 PRIVATE = frozenset({"auth.json"})
 """The tables that hold secrets. Only their owner can read them and their copies."""
-
-IN_PLACE_FROM_COUNT = 100
-"""Number of entries from which a table is changed in place. A smaller one is quickly written whole, and stays as Apache
-writes it."""
 
 Document = dict[Any, Any]
 """One table. As loaded, its keys are text; integer keys are written without quotes, as Apache does."""
@@ -46,19 +39,9 @@ class _Job(NamedTuple):
     again: Callable[[], None]
 
 
-@dataclasses.dataclass(slots=True)
-class _InPlace:
-    """A table that can be changed in its file: it was placed there, and nothing has failed since."""
-
-    file: File
-    text: Callable[[], bytes]
-    is_name_synced: bool = False
-    """Used only in the thread."""
-
-
 class ConfigFiles:
-    """One thread calls it; ``close`` it. Write a table either by ``save`` or by ``save_now``, never both. ``on_error``
-    is called, in any thread, when a table could not be written or synced.
+    """One thread calls it; ``close`` it. Write a table by ``save`` or by ``save_now``, and by ``save_now`` never
+    after ``save``. ``on_error`` is called, in any thread, when a table could not be written or synced.
 
     Without ``background`` there is no thread, and ``wait_until_saved`` does its work.
     """
@@ -70,10 +53,8 @@ class ConfigFiles:
         on_error: Callable[[StorageError], None] | None = None,
         *,
         background: bool = True,
-        in_place_from_count: int = IN_PLACE_FROM_COUNT,
     ):
         self.directory = directory
-        self.in_place_from_count = in_place_from_count
         self._disk = disk
         self._on_error = on_error
         self._background = background
@@ -85,7 +66,6 @@ class ConfigFiles:
         self._backed_up: set[str] = set()
         """Tables whose ``.bak`` was synced by this process. The file of any other may be another broker's, damaged, or
         not on the device, and must not become the ``.bak``."""
-        self._in_place: dict[str, _InPlace] = {}
         self._changed = threading.Condition()
         self._is_working = self._is_closed = self._is_directory_kept = False
         self._thread: threading.Thread | None = None
@@ -132,8 +112,13 @@ class ConfigFiles:
 
         Members that the last document of that name had and this one lacks stay. A member given as None is removed.
         """
+        merged = self._merged(name, document)
+        self.write_later(name, lambda: dumps(merged) if name in COMPACT else pretty(merged))
+
+    def write_later(self, name: str, text: Callable[[], bytes]) -> None:
+        """As ``save``, for a file's whole content, which ``text`` returns in the thread."""
         self._supersede(name)
-        self._write_later(name, self._merged(name, document))
+        self._write_later(name, text)
 
     def save_now(self, name: str, document: Document) -> None:
         """As ``save``, but at return the kernel has the table, so a change can be acknowledged."""
@@ -143,33 +128,6 @@ class ConfigFiles:
         """As ``save_now``, for a file's whole content."""
         self._supersede(name)
         self._place(name, data)
-
-    def write_rows_now(self, name: str, data: bytes, text: Callable[[], bytes]) -> None:
-        """As ``write_now``, for a table that can be changed in place from then on. ``text`` returns its content at the
-        time of the call; if something fails, it is called in the caller's thread.
-
-        Waits for the sync of a new ``.bak``, because changes in place do not renew it.
-        """
-        self._supersede(name)
-        self._backed_up.discard(name)
-        self._place(name, data, text)
-
-    def change_rows_now(self, name: str, changes: Iterable[Change]) -> bool:
-        """Changes a table in its file, in the given order; at return the kernel has it. False if the table has to be
-        written whole; the file may then hold some of the changes."""
-        with self._changed:
-            table = self._in_place.get(name) if name not in self._failed else None
-        if table is None:
-            return False
-        self._backed_up.discard(name)
-        try:
-            for change in changes:
-                table.file.pwrite(change.data, change.at)
-        except OSError as error:
-            self._report(name, error)
-            return False
-        self._sync_later(name, table)
-        return True
 
     def try_again(self) -> None:
         """Writes the tables that could not be written before."""
@@ -209,21 +167,12 @@ class ConfigFiles:
             self._failed.pop(name, None)
         self.try_again()
 
-    def _write_later(self, name: str, document: Document) -> None:
-        self._hand_over(
-            name,
-            do=lambda: self._write(name, dumps(document) if name in COMPACT else pretty(document)),
-            again=lambda: self._write_later(name, document),
-        )
+    def _write_later(self, name: str, text: Callable[[], bytes]) -> None:
+        self._hand_over(name, do=lambda: self._write(name, text()), again=lambda: self._write_later(name, text))
 
-    def _place(self, name: str, data: bytes, text: Callable[[], bytes] | None = None) -> None:
+    def _place(self, name: str, data: bytes) -> None:
         """Puts the table in its place. A reader finds the previous version or this one."""
         path = f"{self.directory}/{name}"
-        self._in_place.pop(name, None)
-
-        def again() -> None:
-            self._place(name, data if text is None else text())
-
         try:
             self._make_directory()
             if name not in self._backed_up:
@@ -233,17 +182,10 @@ class ConfigFiles:
             self._disk.rename(path + TEMPORARY, path)
         except OSError as error:
             with self._changed:
-                self._failed[name] = again
+                self._failed[name] = lambda: self._place(name, data)
             self._report(name, error)
             return
-        if text is None:
-            self._hand_over(name, do=lambda: self._sync(name, file, data), again=again)
-        else:
-            table = self._in_place[name] = _InPlace(file, text)
-            self._sync_later(name, table)
-
-    def _sync_later(self, name: str, table: _InPlace) -> None:
-        self._hand_over(name, do=lambda: self._sync_in_place(table), again=lambda: self._place(name, table.text()))
+        self._hand_over(name, do=lambda: self._sync(name, file, data), again=lambda: self._place(name, data))
 
     def _hand_over(self, name: str, do: Callable[[], None], again: Callable[[], None]) -> None:
         with self._changed:
@@ -297,12 +239,6 @@ class ConfigFiles:
     def _sync(self, name: str, file: File, data: bytes) -> None:
         file.fdatasync()
         self._back_up(name, data, TEMPORARY)
-
-    def _sync_in_place(self, table: _InPlace) -> None:
-        table.file.fdatasync()
-        if not table.is_name_synced:
-            self._disk.sync_directory(self.directory)
-            table.is_name_synced = True
 
     # -- in any thread
 
