@@ -13,6 +13,7 @@ CALLS = {
         updateTopic --brokerAddr {broker} --topic {fresh}2 --unit true --hasUnitSub true --attributes +message.type=FIFO
         updateTopicList -b {broker} -f {dir}/topics.json
         updateTopicPerm -b {broker} -t {topic} -p 6
+        updateTopicPerm -c {cluster} -t {topic} -p 4
         updateTopicPerm -c {cluster} -t {topic} -p 6
         topicRoute -t {topic} -l
         topicStatus -t {topic} -c {cluster}
@@ -25,8 +26,10 @@ CALLS = {
         deleteKvConfig -s {fresh} -k a
         allocateMQ -t {topic} -i 127.0.0.1
         statsAll -a -t {topic}
+        statsAll
         cleanUnusedTopic -b {broker}
         cleanUnusedTopic -c {cluster}
+        deleteTopic -c {cluster} -t {fresh}1
         TOPICLIST
         topicroute -t {topic}
     """,
@@ -46,6 +49,8 @@ CALLS = {
         setConsumeMode -b {broker} -t {topic} -g {group} -m PULL -q 8
         setConsumeMode -c {cluster} -t {topic} -g {group} -m PULL
         resetOffsetByTime -g {group} -t {topic} -s -1 -f true -c {cluster}
+        resetOffsetByTime -g {group} -t {topic} -s now
+        resetOffsetByTime -g {group} -t {topic} -s 2026-01-01#00:00:00:000
         resetOffsetByTime -g {group} -t {topic} -s -1 -b {broker} -q 0 -o 1
         skipAccumulatedMessage -g {group} -t {topic} -f true -c {cluster}
         cloneGroupOffset -s {group} -d {other} -t {topic} -o true
@@ -58,15 +63,22 @@ CALLS = {
     """,
     "messages": """
         queryMsgById -i {offset_id} -t {topic} -c {cluster} -f UTF-8
+        queryMsgById -i {id} -t {topic}
         queryMsgByKey -t {topic} -k {key} -b 0 -e 99999999999999 -m 2 -c {cluster}
         queryMsgByKey -t {topic} -k TagA -p T -m 2
         queryMsgByUniqueKey -t {topic} -i {id} -s 0 -e 99999999999999 -c {cluster} -a
         queryMsgByOffset -t {topic} -b {name} -i 1 -o 1 -f UTF-8 -r {topic}
+        queryMsgByUniqueKey -t {topic} -i {id}
         queryMsgTraceById -i {id} -b 0 -e 99999999999999 -c 10 -t {topic}
         printMsg -t {topic} -c UTF-8 -d true -s TagA -b 0 -e 1
         printMsg -t {topic} -c UTF-8 -d true
+        printMsg -t {topic} -s NoSuchTag -d false
+        printMsgByQueue -t {topic} -a {name} -i 0
+        printMsgByQueue -t {topic} -a {name} -i 0 -p true -s "TagA || TagB"
         printMsgByQueue -t {topic} -a {name} -i 1 -c UTF-8 -b 0 -e 99999999999999 -p true -d true -f true -s TagA
+        consumeMessage -t {topic}
         consumeMessage -t {topic} -b {name} -i 0 -o 1 -c 2 -g {group}
+        consumeMessage -t {topic} -b {name} -i 0 -o 4 -c 2
         consumeMessage -t {topic} -s 2020-01-01#00:00:00:000 -e 2020-01-02#00:00:00:000
         sendMessage -t {topic} -p text -k K -c TagB -b {name} -i 1 -m false
         checkMsgSendRT -t {topic} -a 3 -s 10
@@ -77,22 +89,29 @@ CALLS = {
         consumerStatus -g {group} -b {broker}
         consumerStatus -g {group} -i {client} -b {broker}
         consumerProgress -g {group} -s true
+        consumerConnection -g {group}
         queryMsgById -i {offset_id} -t {topic} -g {group} -d {client}
         queryMsgByUniqueKey -t {topic} -i {id} -g {group} -d {client}
+    """,
+    "producers": """
+        producer -b {broker}
+        producerConnection -g {producers} -t {topic}
     """,
     "brokers": """
         brokerStatus -b {broker}
         brokerStatus -c {cluster}
+        clusterList
         clusterList -c {cluster} -m
         getBrokerConfig -b {broker}
         getBrokerConfig -c {cluster}
         updateBrokerConfig -b {broker} -k traceOn -v true
+        updateBrokerConfig -b {broker} -k noSuchKey -v 1
         updateBrokerConfig -c {cluster} -k traceOn -v true -a true
         getNamesrvConfig
         updateNamesrvConfig -k serverChannelMaxIdleTimeSeconds -v 120
         wipeWritePerm -b {name}
         addWritePerm -b {name}
-        producer -b {broker}
+        wipeWritePerm -b no-broker
         cleanExpiredCQ -b {broker}
         cleanExpiredCQ -c {cluster}
         deleteExpiredCommitLog -b {broker}
@@ -163,10 +182,12 @@ MASKS = {
     "queryMsgById": r"(?<=spentTimeMills=)\d+|(?<=Consume Time: ).*",
     "queryMsgByUniqueKey": r"(?<=spentTimeMills=)\d+",
     "remappingStaticTopic": r"\d{13}",
+    "resetOffsetByTime": r"\(long\)\[\d+\]",
     "sendMessage": r"[0-9A-F]{32}",
     "sendMsgStatus": r"rt=\d+ms|[0-9A-F]{32}|(?<=queueOffset=)\d+",
     "statsAll": r"( +\d+(\.\d+)?)+ *",
     "updateStaticTopic": r"\d{13}",
+    "updateTopicPerm": r"from [46] to",
 }
 """The parts of the output that change from one call to the next."""
 
@@ -186,7 +207,6 @@ ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(["dumpCompactionLog", "exportMetadataInRocksDB", "rocksDBConfigToJson"], _FILE),
     **dict.fromkeys(["getLiteTopicInfo", "getLiteClientInfo", "getLiteGroupInfo", "triggerLiteDispatch"], _LITE),
     **dict.fromkeys(["clusterRT", "startMonitoring"], _FOREVER),
-    "producerConnection": "test_rmqadmin_text.py, with a producer",
 }  # fmt: skip
 """Commands that are not called here, and why."""
 

@@ -1,33 +1,17 @@
 """The dashboard on real clusters. Its keys open every screen, for a group with a Java and a Python member and a dead
-letter from a Java listener. A permission is changed and offsets are moved.
-
-What the dashboard promises, and where it is tested on Apache's brokers and ours; the same for ours alone, with every
-detail, is in ``tests/rmqadmin/tui``:
-
-- it never lies: ``test_dashboard_gone``; ``guarded/test_dashboard_access`` (``lost``)
-- pulse; columns that fit, sorting, names of the system; every screen at three sizes, as it looks: here
-- dead letters: here (one in every form), ``test_dashboard_at_work`` (redriven once)
-- command line, palette, plots, alerts, recordings, rebalance, members that disagree: ``test_dashboard_at_work``
-- switching clusters, in a browser: ``test_dashboard_elsewhere``
-- changes: here (permission, offsets), ``test_dashboard_changes`` (topics, groups, one queue, a broker's property),
-  ``guarded/test_dashboard_access`` (users and ACL)
-- speed is measured on our brokers only: ``python -m bench.dashboard``
+letter from a Java listener. What it does on ours alone, with every detail, is in ``tests/rmqadmin/tui``; changes are in
+``test_dashboard_changes`` and ``guarded/test_dashboard_access``, lost servers in ``test_dashboard_gone``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from rmqadmin.tui.screens.message import MessageScreen
-from rmqadmin.tui.screens.pulse import PulseScreen
 from rmqadmin.tui.settings import Reach
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqclient.admin import AdminClient
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor, put_cursor_at
 from tests.rmqadmin.tui.painted import said_by_color_alone, unreadable
 from tests.support.python_member import PythonMember
@@ -100,31 +84,6 @@ async def at_row(driver: Driver, screen_key: str, row: str) -> None:
     await put_cursor(driver, row)
 
 
-def test_the_pulse_and_the_way_to_a_cause(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmqadmin.tui.sampler.MEMBERS_ASKED_MAX", 1000)
-    for limit in ("sources.pulse.WORST_LOOKED_AT", "memory.group_memory.WORST_COUNT"):  # other tests' groups are behind
-        monkeypatch.setattr(f"rmqadmin.tui.{limit}", 1000)
-
-    async def test(driver: Driver) -> None:
-        pulse = driver.app.screen
-        assert isinstance(pulse, PulseScreen)
-        numbers = rf" {BROKER_NAME}/0 +[\d,.]+ .* [\d,.]+ .* \d+\.\d% .* [\d.]+ ms "
-        await driver.until(lambda: bool(re.search(numbers, driver.text)))
-        await driver.until(lambda: scene.late in pulse.worst.row_keys())
-        sampler = driver.app.sampler
-        assert sampler is not None
-        await driver.until(lambda: (sampler.pulse.groups.lags or {})[scene.group].lag_count == 0)
-        assert f"group/{scene.group}/queue-owners" not in pulse.troubles.row_keys()
-        assert f"group/{scene.late}/lag" not in pulse.troubles.row_keys(), "a group never seen online is no trouble"
-        pulse.worst.focus()
-        pulse.worst.move_to(scene.late)
-        await driver.until(lambda: driver.app.focused is pulse.worst and pulse.worst.cursor_key == scene.late)
-        await driver.press("enter")
-        await driver.until_shown(f"› {scene.late}", scene.topic)
-
-    scene.drive(test)
-
-
 def test_cluster_topics_queues_and_messages(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
@@ -138,42 +97,6 @@ def test_cluster_topics_queues_and_messages(scene: Scene) -> None:
         await put_cursor(driver, f"{BROKER_NAME}/1")
         await driver.press("enter")
         await driver.until_shown(f"{BROKER_NAME} queue 1", "3 messages of 3", "order-1", "order-5", "order-bad")
-
-    scene.drive(test)
-
-
-def test_the_list_of_topics_is_sorted_filtered_and_copied_from(
-    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # order and filter are saved there
-
-    async def test(driver: Driver) -> None:
-        await at_row(driver, "t", scene.topic)
-        await driver.until_shown("of the system hidden")
-        await driver.press("z")
-        await put_cursor(driver, "TBW102")  # the cluster may have more topics than the screen has lines
-        while "by messages, falling" not in driver.text:
-            await driver.press("greater_than_sign")
-        await driver.press("slash")
-        await driver.type("dashboardtopic", into="filter")
-        await driver.press("enter")
-        await driver.until(lambda: scene.topic in driver.text and "TBW102" not in driver.text)
-        await put_cursor(driver, scene.topic)
-        await driver.press("y")
-        await driver.until(lambda: driver.app.clipboard == scene.topic)
-        await driver.press("ctrl+p")
-        await driver.until_shown(f"topicStatus -t {scene.topic}")
-        await driver.press("escape", "z")
-
-    scene.drive(test)
-
-
-def test_values_of_a_broker(scene: Scene) -> None:
-    async def test(driver: Driver) -> None:
-        await at_row(driver, "c", f"{BROKER_NAME}/0")
-        await driver.press("enter", "slash")
-        await driver.type("flushDiskType", into="filter")
-        await driver.until_shown("ASYNC_FLUSH")
 
     scene.drive(test)
 
@@ -230,87 +153,6 @@ def test_down_to_a_dead_letter_in_every_form(scene: Scene) -> None:
         }.items():
             await driver.press(key)
             await driver.until_shown(*texts)
-
-    scene.drive(test)
-
-
-def test_search_by_key_and_what_became_of_the_message(scene: Scene) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("s")
-        await driver.type(scene.topic, into="topic")
-        await driver.press("enter")
-        await driver.type("order-3", into="wanted")
-        await driver.press("enter")
-        await driver.until_shown("matched 1, stopped because the index has no more: 1 message of", "order-3")
-        await driver.press("enter")
-        await driver.until(lambda: isinstance(driver.app.screen, MessageScreen))
-        await driver.until_shown("Search › order-3", "n 3")
-        await driver.press("6")
-        await driver.until(lambda: "consumed" in line_of(driver, f" {scene.group} "))
-
-    scene.drive(test)
-
-
-def test_a_scan_of_bodies(scene: Scene) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("s")
-        await driver.type(scene.topic, into="topic")
-        await driver.press("enter")
-        await driver.type("body:RM 404", into="wanted")
-        await driver.press("enter")
-        await driver.until_shown(
-            f"scanned {MESSAGE_COUNT}, matched 1, stopped because the window was read", "order-bad"
-        )
-
-    scene.drive(test)
-
-
-def test_a_permission_is_previewed_confirmed_and_read_back(
-    scene: Scene, java: Witness, fresh: Callable[[str], str]
-) -> None:
-    topic = java.create_topic(fresh("a-DashboardPerm"), queues=2)
-    with AdminClient(scene.cluster.namesrv_addr) as admin:
-
-        async def test(driver: Driver) -> None:
-            await at_row(driver, "t", topic)
-            await driver.press("p")
-            await driver.until_shown("keep")
-            await driver.press("down")
-            await driver.until_shown("RW (6)  R (4)", f"Type {topic} to go on")
-            assert admin.topic_config(scene.cluster.broker_addr, topic).perm == 6
-            await driver.press("enter")
-            await driver.type(topic, into="name")
-            await driver.press("enter")
-            await driver.until_shown("✔ done", "to undo this: rmqadmin apply -f")
-            assert admin.topic_config(scene.cluster.broker_addr, topic).perm == 4
-            await driver.press("escape")
-            await driver.until(lambda: "R (4)" in line_of(driver, f" {topic} "))
-
-        scene.drive(test)
-
-
-def test_offsets_of_a_group_are_previewed_and_reset(scene: Scene, java: Witness, fresh: Callable[[str], str]) -> None:
-    topic, group = java.create_topic(fresh("a-DashboardReset"), queues=2), java.create_group(fresh("a-DashboardReset"))
-    java.send(topic, [Outgoing(body=b"%d" % at, queue_id=at % 2) for at in range(6)])
-    for queue_id in range(2):
-        java.commit(group, topic, queue_id, 3)
-
-    async def test(driver: Driver) -> None:
-        await at_row(driver, "g", group)
-        await driver.press("enter")
-        await driver.until_shown(f"Groups › {group}", "lag 0")
-        await put_cursor(driver, f"{topic}/{BROKER_NAME}/0")
-        await driver.press("ctrl+r")
-        await driver.type("begin", into="field-to")
-        await driver.press("enter")
-        await driver.until_shown("new offset", f"Type {group} to go on")
-        assert {queue.committed_offset for queue in java.progress(group, topic).values()} == {3}
-        await driver.type(group, into="name")
-        await driver.press("enter")
-        await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
-        assert {queue.committed_offset for queue in java.progress(group, topic).values()} == {0}
-        await driver.press("escape")
-        await driver.until_shown("lag 6")
 
     scene.drive(test)
 

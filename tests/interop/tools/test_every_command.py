@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rmqproto.bodies.groups import Heartbeat, ProducerData
+from rmqproto.codes import RequestCode
+from rmqproto.wire import fastjson
+from tests.support.wire import Wire
+
 from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
 from ..events import Outgoing
 from ..mqadmin import Mqadmin
@@ -64,6 +69,15 @@ def _offset_id(cluster: Cluster, log_offset: int) -> str:
 @pytest.mark.parametrize("part", ["topics", "groups", "messages", "brokers"])
 def test_they_print_the_same(names: Names, mqadmin: Mqadmin, part: str) -> None:
     compare(part, names, mqadmin)
+
+
+def test_they_print_the_same_of_producers(cluster: Cluster, names: Names, mqadmin: Mqadmin) -> None:
+    """Of a group of one client, because mqadmin prints several in random order."""
+    group = f"{names['fresh']}Producers"
+    beat = Heartbeat(client_id=f"client@{group}", producer_data_set=[ProducerData(group_name=group)])
+    with Wire(cluster.broker_addr) as wire:
+        assert wire.ask(RequestCode.HEART_BEAT, {}, fastjson.dumps(beat)).code == 0
+        compare("producers", {**names, "producers": group}, mqadmin)
 
 
 def test_they_print_the_same_of_static_topics(cluster: Cluster, names: Names, mqadmin: Mqadmin) -> None:
