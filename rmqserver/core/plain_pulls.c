@@ -13,6 +13,7 @@
 #define RECORD_SIZE_MAX (64 << 20)
 #define FILES 64
 #define HEAD_SIZE 8
+#define QUEUE_OFFSET_AT 20  // of a record
 
 enum { QUEUE, TAKEN, ANSWER, COUNT_MAX, UNIT_COUNT, SIZE_MAX_BYTES, MEMORY_BYTES, CODES };  // the parts of a plan
 
@@ -24,6 +25,7 @@ typedef struct {
     int64_t hot_bytes, kept_ns, kept_since_ns;
 } PlainPulls;
 
+typedef struct { int64_t count, unit_count, size, memory; Text codes; } Limits;  // codes are native i64, or NULL for all
 typedef struct { int64_t log_offset; int32_t size; } Chosen;
 typedef struct {
     int64_t low, high, hot_from;
@@ -135,21 +137,23 @@ static int read_records(PlainPulls *self, PyObject *segments, const Look *look, 
 
 // --- a pull ------------------------------------------------------------------------------------------------------------
 
+// 0 if a pull asks for more than can be looked at here.
+static int are_small(const Limits *limits) {
+    return limits->count > 0 && limits->count <= RECORDS_MAX && limits->unit_count > 0 && limits->unit_count <= UNITS_MAX &&
+           limits->size >= 0 && limits->size <= INT32_MAX && limits->memory >= 0;
+}
+
 // Selects records as the store's reader does, while nothing but counts, sizes and tag codes matters. 0 if something else does.
-static int select_records(PyObject *plan, Look *look, int64_t log_min, int64_t log_end) {
-    int64_t memory_from = log_end - PyLong_AsLongLong(PyTuple_GET_ITEM(plan, MEMORY_BYTES));
-    int64_t count_max = PyLong_AsLongLong(PyTuple_GET_ITEM(plan, COUNT_MAX));
-    int64_t size_max = PyLong_AsLongLong(PyTuple_GET_ITEM(plan, SIZE_MAX_BYTES));
-    PyObject *given = PyTuple_GET_ITEM(plan, CODES);
-    Text codes = Py_IsNone(given) ? (Text){NULL, 0} : text_of(given);
+static int select_records(const Limits *limits, Look *look, int64_t log_min, int64_t log_end) {
+    Text codes = limits->codes;
     look->count = look->size = 0;
     for (look->seen = 0; look->seen < look->unit_count; look->seen++) {
         const char *unit = look->units + look->seen * UNIT_SIZE;
         int64_t log_offset = i64_at(unit), code = i64_at(unit + 12);
         int32_t size = (int32_t)u32_at(unit + 8);
-        if (size <= 0 || size > RECORD_SIZE_MAX || log_offset < memory_from) return 0;
+        if (size <= 0 || size > RECORD_SIZE_MAX || log_offset < log_end - limits->memory) return 0;
         if (log_offset < log_min || log_offset > log_end - size) return 0;
-        if (look->count && (look->count >= count_max || look->size + size > size_max)) break;
+        if (look->count && (look->count >= limits->count || look->size + size > limits->size)) break;
         ptrdiff_t at = 0;
         while (at < codes.size && memcmp(codes.bytes + at, &code, sizeof code)) at += (ptrdiff_t)sizeof code;
         if (codes.bytes && at >= codes.size) continue;
@@ -159,15 +163,14 @@ static int select_records(PyObject *plan, Look *look, int64_t log_min, int64_t l
     return look->count > 0;
 }
 
-// Finds the records of a plan. 0 if there are none, or if Python must look.
-static int look_for(PlainPulls *self, PyObject *segments, PyObject *plan, const Pull *pull, Look *look) {
-    PyObject *queue = PyTuple_GET_ITEM(plan, QUEUE);
+// Finds the records of a pull. 0 if there are none, or if Python must look.
+static int look_for(PlainPulls *self, PyObject *segments, PyObject *queue, int64_t first, const Limits *limits, Look *look) {
     int is_gone = is_true(queue, names.is_deleted);
     look->low = is_gone ? -1 : number_of(queue, names.min_offset);
     look->high = look->low < 0 ? -1 : number_of(queue, names.max_offset);
     if (look->high < 0) return PyErr_Occurred() ? -1 : 0;
-    if (pull->queue_offset < look->low || pull->queue_offset >= look->high) return 0;
-    int done = read_units(self, queue, pull->queue_offset, PyLong_AsSsize_t(PyTuple_GET_ITEM(plan, UNIT_COUNT)), look);
+    if (first < look->low || first >= look->high) return 0;
+    int done = read_units(self, queue, first, (Py_ssize_t)limits->unit_count, look);
     if (done <= 0) return done;
 
     PyObject *const asked[] = {names.confirmed_offset, names.written_offset, names.uncached_offset};
@@ -180,7 +183,7 @@ static int look_for(PlainPulls *self, PyObject *segments, PyObject *plan, const 
     int has_files = PyList_CheckExact(bases) && PyList_GET_SIZE(bases);
     int64_t log_min = has_files ? PyLong_AsLongLong(PyList_GET_ITEM(bases, 0)) : 0;
     Py_DECREF(bases);
-    return has_files ? select_records(plan, look, log_min, log[0]) : 0;
+    return has_files ? select_records(limits, look, log_min, log[0]) : 0;
 }
 
 // The frame, with room for the records behind its header.
@@ -212,29 +215,59 @@ static int finish(PyObject *owner, PyObject *plan, const Look *look, const Pull 
     return sent ? 1 : -1;
 }
 
-static int serve(PlainPulls *self, PyObject *owner, PyObject *plan, const Pull *pull, int64_t started_ns) {
-    Look look;
+// Finds and reads the records of a plan, or, without one, of a queue: then ``answer`` has nothing else.
+static int find(PlainPulls *self, PyObject *plan, PyObject *queue, const Pull *pull, const Limits *limits, Look *look,
+                PyObject **answer) {
     char *records;
-    PyObject *answer = NULL, *segments = PyObject_GetAttr(self->log, names.segments);
-    int done = segments ? look_for(self, segments, plan, pull, &look) : -1;
+    PyObject *segments = PyObject_GetAttr(self->log, names.segments);
+    int done = segments ? look_for(self, segments, queue, pull->queue_offset, limits, look) : -1;
+    *answer = NULL;
     if (done > 0) {
-        answer = begin_answer(PyTuple_GET_ITEM(plan, ANSWER), &look, pull, &records);
-        done = answer ? read_records(self, segments, &look, records) : -1;
+        *answer = plan ? begin_answer(PyTuple_GET_ITEM(plan, ANSWER), look, pull, &records)
+                       : PyBytes_FromStringAndSize(NULL, look->size);
+        if (!plan && *answer) records = PyBytes_AS_STRING(*answer);
+        done = *answer ? read_records(self, segments, look, records) : -1;
     }
-    if (done > 0) {
-        done = finish(owner, plan, &look, pull, answer, started_ns);
-    } else if (done < 0 && PyErr_ExceptionMatches(PyExc_OSError)) {
+    if (done < 0 && PyErr_ExceptionMatches(PyExc_OSError)) {
         PyErr_Clear();
         done = 0;
     }
-    Py_XDECREF(answer);
+    if (done <= 0) Py_CLEAR(*answer);
     Py_XDECREF(segments);
+    return done;
+}
+
+static void read_limits(PyObject *plan, Limits *limits) {
+    PyObject *codes = PyTuple_GET_ITEM(plan, CODES);
+    *limits = (Limits){
+        PyLong_AsLongLong(PyTuple_GET_ITEM(plan, COUNT_MAX)), PyLong_AsLongLong(PyTuple_GET_ITEM(plan, UNIT_COUNT)),
+        PyLong_AsLongLong(PyTuple_GET_ITEM(plan, SIZE_MAX_BYTES)), PyLong_AsLongLong(PyTuple_GET_ITEM(plan, MEMORY_BYTES)),
+        Py_IsNone(codes) ? (Text){NULL, 0} : text_of(codes),
+    };
+}
+
+static int serve(PlainPulls *self, PyObject *owner, PyObject *plan, const Pull *pull, int64_t started_ns) {
+    Look look;
+    Limits limits;
+    PyObject *answer;
+    read_limits(plan, &limits);
+    int done = find(self, plan, PyTuple_GET_ITEM(plan, QUEUE), pull, &limits, &look, &answer);
+    if (done > 0) done = finish(owner, plan, &look, pull, answer, started_ns);
+    Py_XDECREF(answer);
     return done;
 }
 
 static void forget_all(PlainPulls *self) {
     PyDict_Clear(self->plans);
     for (int number = 0; number < FILES; number++) drop_file(&self->files[number]);
+}
+
+// From time to time nothing is kept any more: not even a file, which may be removed.
+static int is_old(PlainPulls *self, int64_t ns) {
+    if (ns - self->kept_since_ns < self->kept_ns) return 0;
+    self->kept_since_ns = ns;
+    forget_all(self);
+    return 1;
 }
 
 // Whether the header begins with another code, as most do.
@@ -250,10 +283,7 @@ static int take_pull(Taker *taker, PyObject *owner, const Frame *frame) {
     Pull pull;
     if (frame->codec || !PyDict_GET_SIZE(self->plans) || is_other_code(frame->header)) return 0;
     int64_t started_ns = now_ns();
-    if (started_ns - self->kept_since_ns >= self->kept_ns) {
-        forget_all(self);
-        return 0;
-    }
+    if (is_old(self, started_ns)) return 0;
     ptrdiff_t size = cut_pull(frame->header, key, &pull);
     PyObject *wanted = size ? PyBytes_FromStringAndSize(key, size) : NULL;
     if (!wanted) return size ? -1 : 0;
@@ -271,14 +301,45 @@ static int take_pull(Taker *taker, PyObject *owner, const Frame *frame) {
 // 0 if it asks for more than can be looked at here, -1 with an exception.
 static int is_plan(PyObject *plan) {
     PyObject *queue, *taken, *pieces, *texts[PIECES], *codes;
-    long long count_max, unit_count, size_max_bytes, memory_bytes, size = (PIECES - 1) * NUMBER_SIZE_MAX;
-    if (!PyArg_ParseTuple(plan, "OOO!LLLLO;this is no plan", &queue, &taken, &PyTuple_Type, &pieces, &count_max, &unit_count,
-                          &size_max_bytes, &memory_bytes, &codes) ||
+    long long numbers[4], size = (PIECES - 1) * NUMBER_SIZE_MAX;
+    if (!PyArg_ParseTuple(plan, "OOO!LLLLO;this is no plan", &queue, &taken, &PyTuple_Type, &pieces, &numbers[0], &numbers[1],
+                          &numbers[2], &numbers[3], &codes) ||
         !PyArg_ParseTuple(pieces, "SSSSS", &texts[0], &texts[1], &texts[2], &texts[3], &texts[4])) return -1;
     for (int number = 0; number < PIECES; number++) size += PyBytes_GET_SIZE(texts[number]);
-    return count_max > 0 && count_max <= RECORDS_MAX && unit_count > 0 && unit_count <= UNITS_MAX && size_max_bytes >= 0 &&
-           size_max_bytes <= INT32_MAX && memory_bytes >= 0 && size <= PULL_HEADER_MAX &&
+    const Limits limits = {numbers[0], numbers[1], numbers[2], numbers[3], {NULL, 0}};
+    return are_small(&limits) && size <= PULL_HEADER_MAX &&
            (Py_IsNone(codes) || (PyBytes_Check(codes) && PyBytes_GET_SIZE(codes) % 8 == 0));
+}
+
+// Whether the records have the queue offsets that their units stand for.
+static int are_a_run(const Look *look, const char *at, int64_t queue_offset) {
+    for (Py_ssize_t number = 0; number < look->count; at += look->chosen[number++].size)
+        if (look->chosen[number].size < RECORD_SIZE_MIN || i64_at(at + QUEUE_OFFSET_AT) != queue_offset + number) return 0;
+    return 1;
+}
+
+static PyObject *read_run(PyObject *self, PyObject *args) {
+    PyObject *queue, *records;
+    long long queue_offset, numbers[4];
+    Look look;
+    if (!PyArg_ParseTuple(args, "OL(LLLL)", &queue, &queue_offset, &numbers[0], &numbers[1], &numbers[2], &numbers[3]))
+        return NULL;
+    const Limits limits = {numbers[0], numbers[1], numbers[2], numbers[3], {NULL, 0}};
+    const Pull pull = {.queue_offset = queue_offset};
+    is_old((PlainPulls *)self, now_ns());
+    int done = are_small(&limits) ? find((PlainPulls *)self, NULL, queue, &pull, &limits, &look, &records) : 0;
+    if (done <= 0) return done ? NULL : Py_NewRef(Py_None);
+    PyObject *sizes = PyList_New(look.count);
+    for (Py_ssize_t number = 0; sizes && number < look.count; number++) {
+        PyObject *size = PyLong_FromLong(look.chosen[number].size);
+        if (size) PyList_SET_ITEM(sizes, number, size);
+        else Py_CLEAR(sizes);
+    }
+    if (!sizes) {
+        Py_DECREF(records);
+        return NULL;
+    }
+    return Py_BuildValue("NNO", records, sizes, are_a_run(&look, PyBytes_AS_STRING(records), queue_offset) ? Py_True : Py_False);
 }
 
 static PyObject *keep(PyObject *given_self, PyObject *args) {
@@ -293,8 +354,8 @@ static PyObject *keep(PyObject *given_self, PyObject *args) {
     ptrdiff_t size = is_known ? cut_pull(text_of(header), key, &pull) : 0;
     if (!size || pull.opaque != opaque || pull.queue_offset != queue_offset || pull.commit_offset != commit_offset)
         Py_RETURN_NONE;
+    is_old(self, now_ns());
     if (PyDict_GET_SIZE(self->plans) >= PLANS_MAX) forget_all(self);
-    if (!PyDict_GET_SIZE(self->plans)) self->kept_since_ns = now_ns();
     PyObject *made = PyBytes_FromStringAndSize(key, size);
     int failed = !made || PyDict_SetItem(self->plans, made, plan);
     Py_XDECREF(made);
@@ -349,6 +410,7 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(key
 static PyMethodDef methods[] = {
     {"keep", keep, METH_VARARGS, NULL},
     {"forget", forget, METH_NOARGS, NULL},
+    {"read_run", read_run, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -262,8 +262,8 @@ class PlainPulls:
     to the general way, with nothing changed. Here, everything is."""
 
     def __init__(self, log: object, hot_bytes: int, kept_ms: int):
-        """``log`` is a ``CommitLog``, whose newest ``hot_bytes`` are in memory. All plans are forgotten ``kept_ms``
-        after the first was left."""
+        """``log`` is a ``CommitLog``, whose newest ``hot_bytes`` are in memory. All plans are forgotten every
+        ``kept_ms``."""
 
     def keep(self, header: bytes, opaque: int, queue_offset: int, commit_offset: int, plan: tuple[object, ...]) -> None:
         """Leaves a plan for pulls whose header differs from this one in these numbers, and in the time to wait; they
@@ -271,6 +271,14 @@ class PlainPulls:
 
     def forget(self) -> None:
         """Drops all plans."""
+
+    def read_run(
+        self, queue: object, queue_offset: int, limits: tuple[int, int, int, int], /
+    ) -> tuple[bytes, list[int], bool] | None:
+        """The records of the queue from there on, within the limits of ``Reader.plain_limits``: joined, their sizes,
+        and whether each has the queue offset that follows on the one before it. None for what is left to the general
+        way."""
+        return None
 
 
 # --- sends -----------------------------------------------------------------------------------------------------------

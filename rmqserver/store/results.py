@@ -92,6 +92,8 @@ class GetResult(msgspec.Struct, gc=False):
     """Units not looked at yet, because they, or the records that the filter's second stage needs, are not in memory."""
     suggest_slave: bool = False
     """The reader is further behind than this machine's memory reaches."""
+    is_run: bool = False
+    """Each record is known to hold the queue offset that follows on the one before it."""
 
     @property
     def count(self) -> int:

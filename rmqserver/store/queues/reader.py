@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.disk.cached_reads import cached_only as in_memory_only
-from rmqserver.store.log.commit_log import CommitLog
+from rmqserver.core import PlainPulls
+from rmqserver.store.log.commit_log import HOT_BYTES, CommitLog
 from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.queues.second_stage import RecordWalk
@@ -26,6 +27,9 @@ TRANSFER_BYTES_MAX = 128 << 20
 """Limits of any pull; a first message is returned whatever its size."""
 
 TRANSFER_BYTES_MIN = 100
+
+FILES_KEPT_MS = 1000
+"""The core lets go of the files that it reads so often: retention may have removed them."""
 
 
 @functools.cache
@@ -38,6 +42,7 @@ class Reader:
 
     def __init__(self, log: CommitLog, options: StoreOptions):
         self._log = log
+        self._read_run = PlainPulls(log, HOT_BYTES, FILES_KEPT_MS).read_run
         self.use_options(options)
 
     def use_options(self, options: StoreOptions) -> None:
@@ -64,6 +69,14 @@ class Reader:
         if wanted is None:
             wanted = EVERYTHING
         takes_all = wanted is EVERYTHING or (wanted.accepts_code is None and wanted.accepts_properties is None)
+        if takes_all:
+            count, unit_count, size_max, memory = self.plain_limits(max_count, takes_all=True)
+            limits = count, unit_count, min(size_max, max_bytes), memory
+            if (found := self._read_run(queue, queue_offset, limits)) is not None:
+                records, result.sizes, result.is_run = found
+                result.chunks = [records]
+                result.next_offset = queue_offset + len(result.sizes)
+                return result
         read = partial(_cached_units, queue) if cached_only and queue_offset < queue.tail_first else queue.units
         try:
             if not takes_all or not self._take_run(result, read, queue_offset, max_count, max_bytes):

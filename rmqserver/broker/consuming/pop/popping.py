@@ -207,7 +207,8 @@ class Popping:
         """The queue offsets of the found messages, and their records as the client gets them. Damaged ones are left
         out."""
         is_as_first_sent = topic != header.topic and not self._config.pop_response_return_actual_retry_topic
-        whole = _queue_offsets_untrusted(topic, result, start)
+        is_run = result.is_run and not topic.startswith(LIGHT_QUEUE_PREFIX)
+        whole = list(range(start, result.next_offset)) if is_run else _queue_offsets_untrusted(topic, result, start)
         if whole is not None and not is_as_first_sent:
             return whole, result.chunks
         offsets: list[int] = []
