@@ -25,7 +25,7 @@ typedef struct {
     int64_t hot_bytes, kept_ns, kept_since_ns;
 } PlainPulls;
 
-typedef struct { int64_t count, unit_count, size, memory; Text codes; } Limits;  // codes are native i64, or NULL for all
+typedef struct { int64_t count, unit_count, size, memory, end; Text codes; } Limits;  // codes are native i64, or NULL for all
 typedef struct { int64_t log_offset; int32_t size; } Chosen;
 typedef struct {
     int64_t low, high, hot_from;
@@ -152,7 +152,7 @@ static int select_records(const Limits *limits, Look *look, int64_t log_min, int
         int64_t log_offset = i64_at(unit), code = i64_at(unit + 12);
         int32_t size = (int32_t)u32_at(unit + 8);
         if (size <= 0 || size > RECORD_SIZE_MAX || log_offset < log_end - limits->memory) return 0;
-        if (log_offset < log_min || log_offset > log_end - size) return 0;
+        if (log_offset < log_min || log_offset > log_end - size || log_offset > limits->end - size) return 0;
         if (look->count && (look->count >= limits->count || look->size + size > limits->size)) break;
         ptrdiff_t at = 0;
         while (at < codes.size && memcmp(codes.bytes + at, &code, sizeof code)) at += (ptrdiff_t)sizeof code;
@@ -242,7 +242,7 @@ static void read_limits(PyObject *plan, Limits *limits) {
     *limits = (Limits){
         PyLong_AsLongLong(PyTuple_GET_ITEM(plan, COUNT_MAX)), PyLong_AsLongLong(PyTuple_GET_ITEM(plan, UNIT_COUNT)),
         PyLong_AsLongLong(PyTuple_GET_ITEM(plan, SIZE_MAX_BYTES)), PyLong_AsLongLong(PyTuple_GET_ITEM(plan, MEMORY_BYTES)),
-        Py_IsNone(codes) ? (Text){NULL, 0} : text_of(codes),
+        INT64_MAX, Py_IsNone(codes) ? (Text){NULL, 0} : text_of(codes),
     };
 }
 
@@ -306,7 +306,7 @@ static int is_plan(PyObject *plan) {
                           &numbers[2], &numbers[3], &codes) ||
         !PyArg_ParseTuple(pieces, "SSSSS", &texts[0], &texts[1], &texts[2], &texts[3], &texts[4])) return -1;
     for (int number = 0; number < PIECES; number++) size += PyBytes_GET_SIZE(texts[number]);
-    const Limits limits = {numbers[0], numbers[1], numbers[2], numbers[3], {NULL, 0}};
+    const Limits limits = {numbers[0], numbers[1], numbers[2], numbers[3], INT64_MAX, {NULL, 0}};
     return are_small(&limits) && size <= PULL_HEADER_MAX &&
            (Py_IsNone(codes) || (PyBytes_Check(codes) && PyBytes_GET_SIZE(codes) % 8 == 0));
 }
@@ -320,11 +320,11 @@ static int are_a_run(const Look *look, const char *at, int64_t queue_offset) {
 
 static PyObject *read_run(PyObject *self, PyObject *args) {
     PyObject *queue, *records;
-    long long queue_offset, numbers[4];
+    long long queue_offset, numbers[4], end;
     Look look;
-    if (!PyArg_ParseTuple(args, "OL(LLLL)", &queue, &queue_offset, &numbers[0], &numbers[1], &numbers[2], &numbers[3]))
+    if (!PyArg_ParseTuple(args, "OL(LLLL)L", &queue, &queue_offset, &numbers[0], &numbers[1], &numbers[2], &numbers[3], &end))
         return NULL;
-    const Limits limits = {numbers[0], numbers[1], numbers[2], numbers[3], {NULL, 0}};
+    const Limits limits = {numbers[0], numbers[1], numbers[2], numbers[3], end, {NULL, 0}};
     const Pull pull = {.queue_offset = queue_offset};
     is_old((PlainPulls *)self, now_ns());
     int done = are_small(&limits) ? find((PlainPulls *)self, NULL, queue, &pull, &limits, &look, &records) : 0;

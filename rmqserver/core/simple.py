@@ -273,11 +273,11 @@ class PlainPulls:
         """Drops all plans."""
 
     def read_run(
-        self, queue: object, queue_offset: int, limits: tuple[int, int, int, int], /
+        self, queue: object, queue_offset: int, limits: tuple[int, int, int, int], log_end: int, /
     ) -> tuple[bytes, list[int], bool] | None:
-        """The records of the queue from there on, within the limits of ``Reader.plain_limits``: joined, their sizes,
-        and whether each has the queue offset that follows on the one before it. None for what is left to the general
-        way."""
+        """The records of the queue from there on, within the limits of ``Reader.plain_limits`` and before ``log_end``:
+        joined, their sizes, and whether each has the queue offset that follows on the one before it. None for what is
+        left to the general way."""
         return None
 
 

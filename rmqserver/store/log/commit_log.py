@@ -20,7 +20,7 @@ HOT_BYTES = 32 << 20
 """The newest part of the log was written a moment ago, so it is taken to be in memory without asking, unless it was
 written past the page cache."""
 
-_NOWHERE = 1 << 63
+_NOWHERE = (1 << 63) - 1
 
 PAGE_BYTES = 4096
 """Direct reads start and end at multiples of this."""

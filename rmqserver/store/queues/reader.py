@@ -13,9 +13,9 @@ from itertools import accumulate
 from msgspec.structs import replace
 
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
+from rmqserver.core import PlainPulls
 from rmqserver.store.disk.cached_reads import NotCached
 from rmqserver.store.disk.cached_reads import cached_only as in_memory_only
-from rmqserver.core import PlainPulls
 from rmqserver.store.log.commit_log import HOT_BYTES, CommitLog
 from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
@@ -69,10 +69,11 @@ class Reader:
         if wanted is None:
             wanted = EVERYTHING
         takes_all = wanted is EVERYTHING or (wanted.accepts_code is None and wanted.accepts_properties is None)
-        if takes_all:
+        if takes_all and not cached_only:
             count, unit_count, size_max, memory = self.plain_limits(max_count, takes_all=True)
             limits = count, unit_count, min(size_max, max_bytes), memory
-            if (found := self._read_run(queue, queue_offset, limits)) is not None:
+            log_end, _ = self._log.last_write  # what was just written is at hand without the disk
+            if (found := self._read_run(queue, queue_offset, limits, log_end)) is not None:
                 records, result.sizes, result.is_run = found
                 result.chunks = [records]
                 result.next_offset = queue_offset + len(result.sizes)
@@ -175,6 +176,8 @@ class Reader:
 
     def load(self, result: GetResult, *, cached_only: bool = False) -> GetResult:
         """Finishes ``result``. May wait for the device, and run in any thread, unless ``cached_only``."""
+        if result.is_loaded:
+            return result
         if result.walk is not None and result.walk.place is not None:
             file, size_bytes, at = result.walk.place
             result.walk = replace(result.walk, units=file.pread(size_bytes, at), place=None)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 import trio
@@ -40,6 +41,7 @@ from rmqproto.names import TRANSACTION_HALF_TOPIC, retry_topic
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.reads import OnLoaded, Reads, read_in_task
+from rmqserver.core import simple
 from rmqserver.doors.remoting.broker_and_users import BrokerRequests
 from rmqserver.doors.remoting.offsets_and_timers import ConsumerOffsetRequests, QueueEndRequests
 from rmqserver.doors.remoting.online_clients import ClientRequests
@@ -58,6 +60,7 @@ from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
+from rmqserver.store.queues import reader
 from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.store.conftest import HOST, put
 
@@ -147,7 +150,8 @@ class Bench:
             self.message = put(self.store, "T", number % QUEUE_COUNT, b"%d" % number, keys=f"k{number}")
         self.store.commit()
         self.store.close()
-        self.store = MessageStore(directory, OPTIONS, ColdDisk(), background=False)
+        with patch.object(reader, "PlainPulls", simple.PlainPulls):  # the core asks the kernel, not ColdFile
+            self.store = MessageStore(directory, OPTIONS, ColdDisk(), background=False)
         self.store.open()
         self.files = ConfigFiles(str(directory / "config"), OsDisk())
         self.parts = parts = parts_on(self.store, self.files, reads=ReadsByHand)

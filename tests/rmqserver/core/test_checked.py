@@ -15,6 +15,7 @@ FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all
 LIBRARIES = ("libasan.so", "libubsan.so")
 TESTS = (
     "tests/hostile/test_fuzz_seeds.py",
+    "tests/rmqserver/broker/consuming/test_pull_plans.py",
     "tests/rmqserver/broker/sending",
     "tests/rmqserver/core",
     "tests/rmqserver/remoting",

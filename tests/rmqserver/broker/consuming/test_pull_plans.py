@@ -20,13 +20,13 @@ from rmqproto.codes import RequestCode as R
 from rmqproto.filters.subscription import subscription_data
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUBSCRIPTION, PullHeader
-from rmqproto.message.record import decode_records_untrusted
+from rmqproto.message.record import decode_record_untrusted, decode_records_untrusted
 from rmqproto.wire.command import Command, encode_frame
 from rmqproto.wire.frames import HEAD_SIZE_BYTES, frame, head_untrusted
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.consuming import pull_plans
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.core import IS_NATIVE, FrameCutter
+from rmqserver.core import IS_NATIVE, FrameCutter, simple
 from rmqserver.doors.remoting.broker_door import BrokerDoor
 from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.remoting.gate import GatePlace
@@ -36,6 +36,7 @@ from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
+from rmqserver.store.queues import reader
 from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.store.conftest import cleaned, put
 from tests.support.clock import Clock
@@ -171,7 +172,7 @@ def test_the_core_answers_as_python_does(tmp_path: Path, seed: int) -> None:
     """Queues of tagged messages, among each other and over many files, in the tail and not, with expired heads."""
     randomly = random.Random(seed)
     bench = Bench(tmp_path)
-    store, taken_count = bench.store, 0
+    store, taken_count, run_count = bench.store, 0, 0
     bench.subscribe("A || C")
     for step in range(8):
         for _ in range(randomly.randrange(60)):
@@ -190,8 +191,28 @@ def test_the_core_answers_as_python_does(tmp_path: Path, seed: int) -> None:
             forget_pages(store)
         for _ in range(30):
             taken_count += ask_both(bench, randomly)
+            run_count += read_both(bench, randomly)
     assert taken_count > 60
+    assert run_count > 60
     bench.close()
+
+
+def read_both(bench: Bench, randomly: random.Random) -> bool:
+    """Reads all messages from a place in a queue on, by the core if it can, and by Python."""
+    store, queue_id = bench.store, randomly.randrange(2)
+    with patch.object(reader, "PlainPulls", simple.PlainPulls):
+        by_python = reader.Reader(store.log, store.options)
+    low, high = store.min_offset("T", queue_id), store.max_offset("T", queue_id)
+    given = randomly.randint(low - 1, high + 1), randomly.choice((1, 5, 32, 40)), randomly.choice((200, 1 << 20))
+    found = store.get("T", queue_id, *given)
+    expected = by_python.get(store.queue("T", queue_id), *given, None, cached_only=False)
+    parts = [(each.status, each.next_offset, each.min_offset, each.sizes, b"".join(each.chunks))
+             for each in (found, expected)]  # fmt: skip
+    assert parts[0] == parts[1]
+    if found.is_run:
+        offsets = [decode_record_untrusted(record).queue_offset for record in found.records()]
+        assert offsets == list(range(given[0], found.next_offset))
+    return found.is_run
 
 
 def ask_both(bench: Bench, randomly: random.Random) -> bool:
