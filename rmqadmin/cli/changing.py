@@ -44,8 +44,7 @@ def undoable(call: Call, steps: Sequence[Step]) -> Changes:
         return Changes(carry_out(steps, dry_run=True))
     from rmqadmin.core.manifests.way_back import carry_out_undoable  # as above
 
-    rows, _ = carry_out_undoable(call.command, steps, call.now_ms(), call.notice)
-    return Changes(rows)
+    return Changes(carry_out_undoable(call.command, steps, call.now_ms(), call.notice).rows)
 
 
 def change_access(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str]) -> Changes:

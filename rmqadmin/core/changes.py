@@ -51,6 +51,12 @@ def may_have_acted(error: BaseException) -> bool:
     return not isinstance(error, _UNTOLD)
 
 
+def is_unknown(error: BaseException | None) -> bool:
+    """Whether nobody heard how it went: the server was told, and its answer is missing."""
+    lost = isinstance(error, RequestTimeoutError | ConnectError | StoppedAtError)
+    return lost and error is not None and may_have_acted(error)
+
+
 def settle_undo_file(path: Path | None, error: BaseException, undo_command: str, notice: Notice) -> None:
     """Called when a change has ended with ``error``. Removes its undo file if nothing was changed. Otherwise the file
     stays, and the user is told of it: in the error's hint, or by ``notice`` after Ctrl-C."""
@@ -122,7 +128,8 @@ class WayBack(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """One planned change of one server. ``act`` raises RocketMQError. ``undo`` reverses it: entries of a file, or
     commands, each as a list of words; None if it cannot be undone. ``failure``: why it could not even be planned; it is
-    then skipped. ``warnings``: what the user should know before."""
+    then skipped. ``warnings``: what the user should know before. ``plan_back`` plans what those commands do, for a
+    program that offers it at once; None where only commands do."""
 
     target: str
     action: str
@@ -131,6 +138,7 @@ class Step(msgspec.Struct, frozen=True):
     undo: WayBack | list[list[str]] | None = None
     failure: RocketMQError | None = None
     warnings: list[str] = []
+    plan_back: Callable[[AdminClient], list[Step]] | None = None
 
 
 class ChangeRow(Row, frozen=True):

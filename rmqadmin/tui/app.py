@@ -18,7 +18,7 @@ from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.reactive import reactive
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.theme import ThemeProvider
 from textual.widgets import Input
 
@@ -123,6 +123,7 @@ class DashboardApp(App[None]):
         bound("faster", "interval(-1)"),
         bound("slower", "interval(1)"),
         bound("place", "command_line", priority=True),
+        bound("undo"),
         PICTURE_KEY,
         *(bound(f"replay_{move}", f"replay('{move}')") for move in ("next", "previous", "minute_on", "minute_back")),
         bound("quit"),
@@ -154,6 +155,7 @@ class DashboardApp(App[None]):
         self.sampler: Sampler | None = None
         self._touched_ms = self._away_since_ms = self.now_ms()
         self._is_ready = self._is_to_leave = False
+        self.last_undo: Callable[[], ModalScreen[None]] | None = None
         self._garbage = Garbage()
 
     _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN]))
@@ -337,7 +339,7 @@ class DashboardApp(App[None]):
             # All screens are closed now. One that was still open would read its servers into the new memory.
             self._settings_before = self.settings
             self.settings = msgspec.structs.replace(opened, alerts=self.settings.alerts)
-            self.read_only, self._memory = self.settings.read_only, None
+            self.read_only, self._memory, self.last_undo = self.settings.read_only, None, None
             for mode, (module, screen) in _NOUNS.items():
                 self.add_mode(mode, _opener(module, screen))
             await self.switch_mode(_FIRST_NOUN)
@@ -400,7 +402,9 @@ class DashboardApp(App[None]):
             return self._replay is not None and isinstance(self.screen, DashboardScreen)
         if action in ("go", "command_line") and isinstance(self.focused, Input):
             return False
-        if action in ("go", "interval", "system", "command_line"):
+        if action == "undo" and (self.last_undo is None or self.read_only):
+            return False
+        if action in ("go", "interval", "system", "command_line", "undo"):
             return isinstance(self.screen, DashboardScreen)
         return True
 
@@ -443,6 +447,10 @@ class DashboardApp(App[None]):
 
         if asked is not None:
             self.run_worker(open_place(self, asked))
+
+    def action_undo(self) -> None:
+        if self.last_undo is not None and isinstance(self.screen, DashboardScreen):
+            self.screen.open_change(self.last_undo())
 
     # --- what is remembered ------------------------------------------------------------------------------------------
 

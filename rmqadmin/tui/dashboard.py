@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from textual.screen import Screen
+    from textual.screen import ModalScreen, Screen
 
     from rmqadmin.core.health.finding import Subject
     from rmqadmin.tui.dashboard_client import DashboardClient
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class Dashboard(Protocol):
     settings: DashboardSettings
     read_only: bool
+    last_undo: Callable[[], ModalScreen[None]] | None
+    """Makes the dialog that undoes the last change; None if nothing was changed in this context."""
     client_loaded: asyncio.Event
     """Set when ``make_client`` no longer has to wait for imports."""
 
@@ -93,6 +95,9 @@ class Dashboard(Protocol):
 
     def leave(self) -> None:
         """Ends the dashboard."""
+
+    def action_undo(self) -> None:
+        """Opens the dialog that undoes the last change."""
 
     async def go_back(self) -> None:
         """Goes back to the screen that opened this one."""

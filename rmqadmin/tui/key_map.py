@@ -73,6 +73,7 @@ KEYS = {
     "reset": Use("ctrl+r", "Reset", "reset offsets"),
     "write_perm": Use("ctrl+e", "Write perm", "write permission of a broker"),
     "redrive": Use("R", "Redrive", "redrive the marked letters, or this one"),
+    "undo": Use("u", "Undo", "undo the last change since the start, after a preview", False),
     "shell": Use("ctrl+y", "Copy command", "copy the shell command of what is shown"),
     "replay_next": Use("right", "Next step", "of a recording: the next step"),
     "replay_previous": Use("left", "Previous step", "of a recording: the step before"),

@@ -246,12 +246,12 @@ def _outcome(call: Call, todo: list[ObjectStep], kept_count: int, *, dry_run: bo
     if dry_run:
         found = applied_rows(todo, carry_out(steps, dry_run=True))
         return Applied(found, kept_count, without_effect=_without_effect(call, found))
-    rows, path = carry_out_undoable(call.command, steps, call.now_ms(), call.notice)
-    found = applied_rows(todo, rows)
+    done = carry_out_undoable(call.command, steps, call.now_ms(), call.notice)
+    found = applied_rows(todo, done.rows)
     return Applied(
         found,
         kept_count,
-        undo_file=None if path is None else str(path),
+        undo_file=None if done.undo_file is None else str(done.undo_file),
         without_effect=_without_effect(call, found),
     )
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from rmqadmin.cli.call import Call
@@ -20,13 +19,13 @@ from rmqadmin.core.offsets.reset_plan import (
     only_queue,
     parse_destination,
     plan_queues,
+    plan_undo,
     remarks,
     say_if_unknown,
 )
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError, UsageError
-from rmqproto.wording import counted
 
 
 def reset_offset(
@@ -92,19 +91,7 @@ def reset_offset(
 def _undo(call: Call, path: Path) -> Resets:
     record = undo.read_untrusted(path)
     elsewhere = _of_other_servers(call, record)
-    route = call.admin.topic_route(record.topic)
-    queues = reset.plan(
-        call.admin, route, record.group, record.topic, lambda _addr, queue, *_: record.committed_offset(queue)
-    )
-    queues = [
-        msgspec.structs.replace(one, undone_offset=record.reset_offset(one.queue))
-        for one in queues
-        if record.has(one.queue)
-    ]
-    unknown = sum(one.new_offset is None for one in queues)
-    if unknown:
-        call.notice(f"the group had no offset in {counted(unknown, 'queue')}: nothing is changed there")
-    planned = Resets(record.group, record.topic, queues)
+    planned = plan_undo(call.admin, record, call.notice)
     if call.dry_run:
         if elsewhere:
             call.notice(elsewhere)

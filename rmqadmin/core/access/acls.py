@@ -130,7 +130,7 @@ def plan_acl(
     """Plans entries for one subject on one broker."""
     before = admin.acl(addr, wished.subject)
     step = acl_step(addr, before, wished, act)
-    return msgspec.structs.replace(step, target=target or addr, undo=_ways_back(addr, wished.subject, before, step))
+    return msgspec.structs.replace(step, target=target or addr, **_ways_back(addr, wished.subject, before, step))
 
 
 def acl_step(addr: str, before: AclInfo | None, wished: AclInfo, act: Callable[[str, AclInfo], None]) -> Step:
@@ -139,10 +139,19 @@ def acl_step(addr: str, before: AclInfo | None, wished: AclInfo, act: Callable[[
     return Step(addr, action(before, changes), changes, partial(act, addr, wished))
 
 
-def _ways_back(addr: str, subject: str, before: AclInfo | None, step: Step) -> list[list[str]]:
-    """The commands that undo the step, one for each resource it changes."""
-    old = {} if before is None else {entry.resource or "": entry for _, entry in _entries(before)}
-    return [entry_back(addr, subject, old.get(change.field), change.field) for change in step.changes]
+def _ways_back(addr: str, subject: str, before: AclInfo | None, step: Step) -> dict[str, Any]:
+    """The fields of the step that undo it: a command for each resource it changes, and the plan of what those do."""
+    found = {} if before is None else {entry.resource or "": entry for _, entry in _entries(before)}
+    old = {change.field: found.get(change.field) for change in step.changes}
+
+    def plan_back(admin: AdminClient) -> list[Step]:
+        kept = AclInfo(policies=[AclPolicy(entries=[entry for entry in old.values() if entry])], subject=subject)
+        return [
+            *(delete_acl_in_broker(admin, addr, subject, name) for name, entry in old.items() if entry is None),
+            *([plan_acl(admin, addr, kept, admin.update_acl)] if kept.policies[0].entries else []),
+        ]
+
+    return {"undo": [entry_back(addr, subject, entry, name) for name, entry in old.items()], "plan_back": plan_back}
 
 
 def entry_back(addr: str, subject: str, before: AclEntry | None, resource: str) -> list[str]:
@@ -170,7 +179,7 @@ def delete_acl_in_broker(admin: AdminClient, addr: str, subject: str, resource: 
     changes = removed_entries(before, resource)
     act = partial(admin.delete_acl, addr, subject, resource)
     step = Step(addr, "delete" if changes else KEEP, changes, act)
-    return msgspec.structs.replace(step, undo=_ways_back(addr, subject, before, step))
+    return msgspec.structs.replace(step, **_ways_back(addr, subject, before, step))
 
 
 def entry_text(entry: AclEntry) -> str:

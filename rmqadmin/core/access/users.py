@@ -97,8 +97,11 @@ def plan_new_user(admin: AdminClient, addr: str, account: UserAccount, *, may_ex
             f"the broker {addr} already has a user {account.username}",
             hint="`rmqadmin updateUser` changes a user. With --if-not-exists this is not an error.",
         )
-    undo = user_away(addr, account.username)
-    return Step(addr, "create", account_changes(None, account), partial(admin.create_user, addr, account), undo)
+    act, name = partial(admin.create_user, addr, account), account.username
+    return Step(
+        addr, "create", account_changes(None, account), act, user_away(addr, name),
+        plan_back=lambda admin: [delete_user_in_broker(admin, addr, name)],
+    )  # fmt: skip
 
 
 def user_away(addr: str, username: str) -> list[list[str]]:
@@ -114,8 +117,12 @@ def plan_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
             f"the broker {addr} has no user {account.username}", hint=f"`rmqadmin listUser -b {addr}` lists its users."
         )
     changes = account_changes(before, account)
-    undo = _way_back(addr, before, account)
-    return Step(addr, "change" if changes else "keep", changes, partial(admin.update_user, addr, account), undo)
+    undo, act = _way_back(addr, before, account), partial(admin.update_user, addr, account)
+    kept = UserAccount(username=before.username, user_type=before.user_type)
+    if account.user_type is None:
+        kept = UserAccount(username=before.username, user_status=before.user_status)
+    plan_back = None if undo is None else lambda admin: [plan_user(admin, addr, kept)]
+    return Step(addr, "change" if changes else "keep", changes, act, undo, plan_back=plan_back)
 
 
 def _way_back(addr: str, before: UserAccount, after: UserAccount) -> list[list[str]] | None:

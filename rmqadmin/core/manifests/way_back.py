@@ -12,10 +12,57 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
+
+from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import ChangeRow, Step, Taken, WayBack, rows_of, settle_undo_file, take, tell_way_back
-from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry, TextFormat, absent, document_of, text_of
+from rmqadmin.core.manifests.kinds import TOPIC_KIND
+from rmqadmin.core.manifests.manifest import (
+    Manifest,
+    ManifestEntry,
+    TextFormat,
+    absent,
+    document_of,
+    read_manifest,
+    text_of,
+)
+from rmqadmin.core.manifests.plan import brokers_of, plan, what_changes
 from rmqadmin.core.own_files import state_dir, write_private
 from rmqadmin.core.results import Notice
+from rmqadmin.core.topics.topic_changes import loss
+from rmqproto.errors import RocketMQError
+
+
+class Carried(msgspec.Struct, frozen=True):
+    """The outcome of steps: a row and, if it failed, an error for each; those that were taken or may have been, and the
+    file that undoes them, if one was written."""
+
+    rows: list[ChangeRow]
+    errors: list[RocketMQError | None]
+    may_be_done: list[Step]
+    undo_file: Path | None = None
+
+    @property
+    def can_be_undone(self) -> bool:
+        return self.undo_file is not None or any(step.plan_back is not None for step in self.may_be_done)
+
+    def plan_back(self, admin: AdminClient, notice: Notice) -> list[Step]:
+        """The steps that undo these, from the present state. ``notice`` takes what has moved since, and what is lost.
+        Changes nothing."""
+        found = [back for step in self.may_be_done if step.plan_back is not None for back in step.plan_back(admin)]
+        if self.undo_file is not None:
+            manifest = read_manifest([str(self.undo_file)])
+            for one in what_changes(plan(admin, manifest, brokers_of(admin, manifest, None, None))):
+                found.append(one.step)
+                if one.noun == TOPIC_KIND.noun and one.step.action == "delete":
+                    notice(loss(admin, one.name, [one.step.target]))
+        left = {(step.target, one.field): one.after for step in self.may_be_done for one in step.changes}
+        for step in found:
+            for change in step.changes:
+                if (was_set := left.get((step.target, change.field), change.before)) != change.before:
+                    since = msgspec.structs.replace(change, after=change.before, before=was_set)
+                    notice(f"changed since on {step.target}: {since.for_people()}")
+        return found
 
 
 def way_back(command: str, steps: Sequence[Step], taken: Taken, now_ms: int, notice: Notice) -> str | None:
@@ -48,13 +95,10 @@ def _commands_back(steps: Iterable[Step]) -> list[str]:
     return [f"rmqadmin {shlex.join(words)}" for step in steps if isinstance(step.undo, list) for words in step.undo]
 
 
-def carry_out_undoable(
-    command: str, steps: Sequence[Step], now_ms: int, notice: Notice
-) -> tuple[list[ChangeRow], Path | None]:
-    """Writes the undo file before anything is changed, takes the steps, and tells ``notice`` how to undo them. The
-    outcome, and the file, which is None if there is nothing to write. If not one step was done, the first error: the
-    file is removed if certainly nothing was changed, else the error names it. OSError if it cannot be written; nothing
-    is changed then."""
+def carry_out_undoable(command: str, steps: Sequence[Step], now_ms: int, notice: Notice) -> Carried:
+    """Writes the undo file before anything is changed, takes the steps, and tells ``notice`` how to undo them. If not
+    one step was done, the first error: the file is removed if certainly nothing was changed, else the error names it.
+    OSError if it cannot be written; nothing is changed then."""
     path = write_undo(command, [step for step in steps if not step.failure], now_ms)
     try:
         taken = take(steps)
@@ -73,7 +117,7 @@ def carry_out_undoable(
         raise failure
     if commands:
         notice(f"to undo this: {'; '.join(commands)}")
-    return rows_of(steps, taken.errors), path
+    return Carried(rows_of(steps, taken.errors), taken.errors, open_steps, path)
 
 
 def write_undo(command: str, steps: Iterable[Step], now_ms: int) -> Path | None:

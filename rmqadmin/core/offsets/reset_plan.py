@@ -137,13 +137,13 @@ class Resets(ResultOf[ResetRow], frozen=True):
         when those wait that are left behind."""
         rows = self.rows()
         before, after = _total_text([row.old_lag_count for row in rows]), _total_text(_lags_afterwards(rows))
-        again = f"; {self._again_text('')}" if self.again_count else ""
+        again = f"; {self.again_text('')}" if self.again_count else ""
         skipped = f"; {count(self.skipped_count)} left behind{self._since()}" if self.skipped_count else ""
         return f"lag in {counted(len(rows), 'queue')}: {before} before, {after} after{again}{skipped}"
 
     def question(self, words: str) -> str:
         """What is about to happen, as the question to the user. ``words`` describe the goal."""
-        again = f" {self._again_text(' that it has consumed')}." if self.again_count else ""
+        again = f" {self.again_text(' that it has consumed')}." if self.again_count else ""
         skipped = ""
         if self.skipped_count:
             left = "is left" if self.skipped_count == 1 else "are left"
@@ -155,12 +155,12 @@ class Resets(ResultOf[ResetRow], frozen=True):
         oldest_ms = self.oldest_skipped_ms
         return "" if oldest_ms is None else f", the oldest of {moment(oldest_ms)}"
 
-    def _again_text(self, which: str) -> str:
+    def again_text(self, which: str) -> str:
         return f"{counted(self.again_count, 'message')}{which} come{'s' if self.again_count == 1 else ''} again"
 
     def remark(self) -> str | None:
         """How many messages come again: what was delivered cannot be taken back."""
-        return self._again_text(f" that {self.group} has consumed") if self.again_count else None
+        return self.again_text(f" that {self.group} has consumed") if self.again_count else None
 
     def problem(self) -> str | None:
         return some_failed([one.error for one in self.queues], "queue")
@@ -305,6 +305,24 @@ def only_queue(planned: Sequence[QueueReset], broker: str, queue_id: int) -> lis
         topics = {one.queue.topic for one in planned}
         raise NotFoundError(f"the topic {', '.join(topics)} has no queue {queue_id} on {broker}")
     return found
+
+
+def plan_undo(admin: AdminClient, record: undo.Undo, notice: Notice) -> Resets:
+    """The way back of the reset that wrote the undo file, each queue from where the group is now. Changes nothing.
+    ``notice`` takes what stays as it is."""
+    route = admin.topic_route(record.topic)
+    queues = reset.plan(
+        admin, route, record.group, record.topic, lambda _addr, queue, *_: record.committed_offset(queue)
+    )
+    queues = [
+        msgspec.structs.replace(one, undone_offset=record.reset_offset(one.queue))
+        for one in queues
+        if record.has(one.queue)
+    ]
+    unknown = sum(one.new_offset is None for one in queues)
+    if unknown:
+        notice(f"the group had no offset in {counted(unknown, 'queue')}: nothing is changed there")
+    return Resets(record.group, record.topic, queues)
 
 
 def act(

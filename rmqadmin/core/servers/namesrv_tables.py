@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -118,18 +118,20 @@ def require_broker(admin: AdminClient, name: str) -> None:
         raise NotFoundError(f"there is no broker {name}", hint=f"The name server knows: {', '.join(sorted(names))}.")
 
 
-def change_write_perm(admin: AdminClient, name: str, *, may_write: bool, dry_run: bool) -> WritePerms:
-    """Takes a broker's write permission away on all name servers of the client, or gives it back. If one fails, the
-    others are still told. After Ctrl-C the rows say which were told."""
+def change_write_perm(
+    admin: AdminClient, name: str, *, may_write: bool, dry_run: bool, only: Sequence[str] | None = None
+) -> WritePerms:
+    """Takes a broker's write permission away on all name servers of the client, or on ``only`` these, or gives it back.
+    If one fails, the others are still told. After Ctrl-C the rows say which were told."""
     topic_count = _topic_count(admin, name) if dry_run else None
     act = admin.add_write_perm if may_write else admin.wipe_write_perm
-    counts: dict[str, int | None] = dict.fromkeys(admin.namesrv_addrs, topic_count)
+    counts: dict[str, int | None] = dict.fromkeys(admin.namesrv_addrs if only is None else only, topic_count)
 
     def tell(addr: str) -> None:
         counts[addr] = act(addr, name)
 
     action = "add" if may_write else "wipe"
-    steps = [Step(addr, action, [], partial(tell, addr)) for addr in admin.namesrv_addrs]
+    steps = [Step(addr, action, [], partial(tell, addr)) for addr in counts]
     taken = Taken([None for _ in steps]) if dry_run else take(steps)
     rows = [
         WritePermRow(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Protocol
 
 import msgspec
@@ -150,11 +151,13 @@ def plan_broker_property(admin: AdminClient, addr: str, key: str, value: str, *,
     """``plan_property`` for one broker."""
     if key == _PERMISSION and (perm := perm_of_letters(value)) is not None:
         value = str(perm)
-    return plan_property(
+    step = plan_property(
         f"broker {addr}", addr, key, value,
         read=admin.broker_config, write=admin.update_broker_config, is_checked=is_checked,
         listing=f"rmqadmin getBrokerConfig -b {addr}", undo=["updateBrokerConfig", "-b", addr],
     )  # fmt: skip
+    back = [partial(plan_broker_property, addr=addr, key=key, value=change.before) for change in step.changes]
+    return msgspec.structs.replace(step, plan_back=lambda admin: [plan(admin) for plan in back])
 
 
 MEANINGS = {

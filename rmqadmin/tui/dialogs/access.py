@@ -89,7 +89,7 @@ def delete_user(username: str, broker_addr: str) -> ChangeDialog:
 
     return ChangeDialog(
         f"Delete the user {username}", in_steps("deleteUser", plan), name=username, fields=[_on(broker_addr)],
-        about="Its ACL is deleted too, and nothing brings its password back.",
+        about="Its ACL is deleted too, and nothing brings its password back.", lost="the password is gone",
     )  # fmt: skip
 
 

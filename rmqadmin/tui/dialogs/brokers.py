@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, plan_each
 from rmqadmin.core.servers.namesrv_tables import WritePerms, change_write_perm, require_broker
@@ -30,14 +32,17 @@ def broker_property(key: str, value: str, broker_addr: str) -> ChangeDialog:
 def write_perm(broker_name: str) -> ChangeDialog:
     """On all name servers."""
 
-    def act(ask: Ask) -> WritePerms:
-        may_write = ask.said["may_write"]
+    def change(ask: Ask, may_write: bool, only: Sequence[str] | None = None) -> WritePerms:
         require_broker(ask.admin, broker_name)
-        found = change_write_perm(ask.admin, broker_name, may_write=may_write, dry_run=ask.dry_run)
+        found = change_write_perm(ask.admin, broker_name, may_write=may_write, dry_run=ask.dry_run, only=only)
         if (back := found.way_back()) is not None:
             ask.notice(f"to undo this: {back}")
+            ask.undo_by(lambda again: change(again, not may_write, found.may_be_done))
         return found
 
     options = {"removed: producers use other brokers, consumers stay": False, "restored": True}
     field = FormField(name="may_write", label="it is", value=False, options=options, is_list=True)
-    return ChangeDialog(f"Write permission of the broker {broker_name}", act, name=broker_name, fields=[field])
+    return ChangeDialog(
+        f"Write permission of the broker {broker_name}", lambda ask: change(ask, ask.said["may_write"]),
+        name=broker_name, fields=[field],
+    )  # fmt: skip

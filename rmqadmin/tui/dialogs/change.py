@@ -20,7 +20,7 @@ from textual.widgets import Input, OptionList, Static
 
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.rendering import shown_columns
-from rmqadmin.core.changes import Step, carry_out, warn
+from rmqadmin.core.changes import Step, carry_out, is_unknown, warn
 from rmqadmin.core.manifests.way_back import carry_out_undoable
 from rmqadmin.core.results import Notice, Result
 from rmqadmin.core.terminal_text import display_width
@@ -28,6 +28,7 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.change_lines import ChangeLines
 from rmqadmin.tui.dialogs.dialog import Dialog, NameInput
 from rmqadmin.tui.dialogs.fields import FieldLine, FormField
+from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed, while_open
 from rmqadmin.tui.widgets.tables.columns import column_of
@@ -41,16 +42,19 @@ CHANGE_DEADLINE_S = 60.0
 STEPS = ("what", "preview", "type the name", "outcome")
 WHAT, PREVIEW, NAME, OUTCOME = range(len(STEPS))
 
+UNDO = "Undo: "
+
 
 class Ask(msgspec.Struct, frozen=True):
     """One run of a change. ``said`` are the answers by their fields' names, None for an empty field. Relative times
-    count from ``now_ms``. ``notice`` takes messages for the user."""
+    count from ``now_ms``. ``notice`` takes messages for the user, and ``undo_by`` the change that undoes this one."""
 
     admin: DashboardClient
     dry_run: bool
     now_ms: int
     notice: Notice
     said: Mapping[str, Any]
+    undo_by: Callable[[Act], None]
 
 
 Act = Callable[[Ask], Result]
@@ -64,7 +68,10 @@ def in_steps(command: str, plan: Callable[[Ask], list[Step]]) -> Act:
         planned = plan(ask)
         warn(planned, ask.notice)
         if not ask.dry_run:
-            return ChangeLines(carry_out_undoable(command, planned, ask.now_ms, ask.notice)[0])
+            done = carry_out_undoable(command, planned, ask.now_ms, ask.notice)
+            if done.can_be_undone:
+                ask.undo_by(in_steps("undo", lambda again: done.plan_back(again.admin, again.notice)))
+            return ChangeLines(done.rows, list(map(is_unknown, done.errors)))
         found = ChangeLines(carry_out(planned, dry_run=True))
         if found.changes_nothing:
             ask.notice("nothing would change")
@@ -94,14 +101,19 @@ class ChangeDialog(Dialog):
         Binding("tab", "app.focus_next", "Next field"),
         Binding("pagedown", "page(1)", "Rows below", show=False),
         Binding("pageup", "page(-1)", "Rows above", show=False),
+        bound("undo", shown=True),
     ]
 
     def __init__(
         self, title: str, act: Act, *, name: str | None, fields: Sequence[FormField] = (), about: str = "",
-        totals: Callable[[Any], str] = lambda _: "",
+        totals: Callable[[Any], str] = lambda _: "", lost: str = "",
     ):  # fmt: skip
-        """``totals`` sums the rows of a result up in one line; empty for nothing to add up."""
+        """``totals`` sums the rows of a result up in one line; empty for nothing to add up. ``lost``: what nothing
+        brings back."""
         super().__init__(title, about)
+        self._lost = lost
+        self._can_be_undone = False
+        """Whether the outcome is shown of a change that can be undone."""
         self._act, self._to_type, self._fields, self._totals = act, name, {one.id: one for one in fields}, totals
         self._names_left: list[str] = []
         self._shown: dict[str, Any] | None = None
@@ -257,10 +269,31 @@ class ChangeDialog(Dialog):
             done = await self._run(dry_run=False)
         finally:
             self._changing = False
+        goes_on = done is None or self.is_unfinished(done)
         self._to_step(NAME if done is None else OUTCOME)
-        self.query("#form").set(disabled=False)
-        self._show_name(done is None or self.is_unfinished(done))
+        self.query("#form").set(disabled=not goes_on)
+        self._show_name(goes_on)
         self._focus_name()
+
+    def _to_be_undone_by(self, act: Act) -> None:
+        """Keeps the way back, for this dialog and for the screens below. Called in a thread, from the change."""
+        first = next((self._shown or {}).get(one.id) for one in self._fields.values()) if self._to_type is None else ""
+        title = self._title.removeprefix(UNDO) if self._title.startswith(UNDO) else f"{UNDO}{self._title}"
+        name = self._to_type or str(first)
+        self.dashboard.last_undo = lambda: ChangeDialog(title, act, name=name, totals=self._totals)
+        self._can_be_undone = True
+
+    def _way_back_told(self) -> str:
+        if self._can_be_undone:
+            return f"u undoes it, but {self._lost}" if self._lost else "u undoes it"
+        return f"this cannot be undone: {self._lost}" if self._lost else "this cannot be undone"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return super().check_action(action, parameters) if action != "undo" else self._can_be_undone
+
+    def action_undo(self) -> None:
+        self.dismiss()
+        self.app.call_later(self.dashboard.action_undo)
 
     async def _run(self, *, dry_run: bool) -> Result | None:
         """Runs the change, shows the result and returns it. On failure, shows the reason and returns None."""
@@ -271,26 +304,29 @@ class ChangeDialog(Dialog):
         def notice(text: str) -> None:
             (self.dashboard.settings.tell if client.is_stopped else notices.append)(text)
 
-        self._client = client
+        self._client, self._can_be_undone = client, False
         try:
             result = await asyncio.to_thread(self._in_thread, client, dry_run, notice, self._shown or {})
         except (RocketMQError, OSError) as error:  # OSError: the undo file could not be written
             advice = f"\n{error.hint}" if isinstance(error, RocketMQError) and error.hint else ""
-            self.say(f"{error}{advice}", "$text-error")
+            unknown = "" if dry_run or not is_unknown(error) else "it is unknown whether this was done: "
+            self.say(f"{unknown}{error}{advice}", "$text-error")
             return None
         except asyncio.CancelledError:
             client.stop()
             raise
         await self._show(result)
         problem = result.problem()
-        told = [*notices, *([problem] if problem else [])] or ["this would change:" if dry_run else "✔ done"]
-        self.say("\n".join(told), "$text-error" if problem else "")
+        told = [*([problem] if problem else []), *notices]
+        if not dry_run and not self.is_unfinished(result):
+            told = [f"{problem or '✔ done'}; {self._way_back_told()}", *notices]
+        self.say("\n".join(told or ["this would change:"]), "$text-error" if problem else "")
         return result
 
     def _in_thread(self, client: DashboardClient, dry_run: bool, notice: Notice, written: dict[str, Any]) -> Result:
         try:
             said = {one.name: one.answer(written[one.id]) for one in self._fields.values()}
-            return self._act(Ask(client, dry_run, self._now_ms, notice, said))
+            return self._act(Ask(client, dry_run, self._now_ms, notice, said, self._to_be_undone_by))
         except RocketMQError as error:
             if client.is_stopped and not dry_run:  # the dashboard ends: the hint names the way back
                 self.dashboard.settings.tell(f"{error}. {error.hint or ''}".rstrip())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, all_keep, plan_each
 from rmqadmin.core.groups import group_changes
 from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_topics_of_group, plan_group
 from rmqadmin.core.offsets.reset import Goal
-from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, parse_destination, plan_queues, remarks
+from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, parse_destination, plan_queues, plan_undo, remarks
+from rmqadmin.core.offsets.undo import read_untrusted
 from rmqadmin.core.topics.topic_config import parse_attributes
 from rmqadmin.tui.dialogs.change import Ask, ChangeDialog, in_steps
 from rmqadmin.tui.dialogs.fields import YES_NO, FormField, attributes_field, common, number, place_field
@@ -111,8 +113,25 @@ def delete_group(facts: GroupFacts) -> ChangeDialog:
     ]
     return ChangeDialog(
         f"Delete the group {facts.group}", in_steps("deleteSubGroup", plan), name=facts.group, fields=fields,
-        about="If the group is online, brokers may create it again.",
+        about="If the group is online, brokers may create it again.", lost="what went with it stays gone",
     )  # fmt: skip
+
+
+def _moved(ask: Ask, planned: Resets, goal: Goal | None) -> Resets:
+    if ask.dry_run:
+        return planned
+    done = act(ask.admin, planned, goal, ask.now_ms, ask.notice)
+    assert done.undo_file is not None
+    path = Path(done.undo_file)
+
+    def back(again: Ask) -> Resets:
+        planned = plan_undo(again.admin, read_untrusted(path), again.notice)
+        if planned.again_count:
+            again.notice(f"{planned.group} has passed the old offset: {planned.again_text('')}")
+        return _moved(again, planned, None)
+
+    ask.undo_by(back)
+    return done
 
 
 def reset_offsets(group: str, topic: str, queue: MessageQueue | None, memory: ClusterMemory) -> ChangeDialog:
@@ -132,8 +151,7 @@ def reset_offsets(group: str, topic: str, queue: MessageQueue | None, memory: Cl
             goal = None  # a broker that can only reset all queues at once must not be asked to
         for remark in remarks(queues, where.goal):
             ask.notice(remark)
-        planned = Resets(group, topic, queues)
-        return planned if ask.dry_run else act(ask.admin, planned, goal, ask.now_ms, ask.notice)
+        return _moved(ask, Resets(group, topic, queues), goal)
 
     what = "the offsets" if queue is None else f"the offset in queue {queue.queue_id} of {queue.broker_name}"
     hint = "begin, end, an offset, +N or -N messages, a time (now, -10m, ISO 8601)"

@@ -54,7 +54,7 @@ def send_message(topic: str) -> ChangeDialog:
     ]
     return ChangeDialog(
         f"Send a message to the topic {topic}", act, name=None, fields=fields,
-        about="Every group that reads the topic gets it, and it cannot be taken back.",
+        about="Every group that reads the topic gets it, and it cannot be taken back.", lost="the message is sent",
     )  # fmt: skip
 
 

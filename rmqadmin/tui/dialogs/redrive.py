@@ -57,7 +57,9 @@ class RedriveDialog(ChangeDialog):
     def __init__(self, group: str, letters: Sequence[FoundMessage]):
         title = f"Redrive {counted(len(letters), 'dead letter')} of {group} to {group} alone"
         rate = FormField(name="rate", label="at most", example="no limit", hint="messages a second", parse=_rate)
-        super().__init__(title, self._redrive, name=group, fields=[rate], totals=self._outcome)
+        super().__init__(
+            title, self._redrive, name=group, fields=[rate], totals=self._outcome, lost="the messages are sent"
+        )
         self._group, self._letters = group, list(letters)
         self._planned: RedrivenLetters | None = None
         self._dial, self._speed = RateDial(None), SpeedGauge()

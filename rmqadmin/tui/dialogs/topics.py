@@ -131,4 +131,5 @@ def delete_topic(facts: TopicFacts, clusters: Sequence[str]) -> ChangeDialog:
         f"Delete the topic {facts.topic}", in_steps("deleteTopic", plan), name=facts.topic,
         about="Its messages, and the groups' offsets in it, are deleted too, and nothing brings them back. If "
         "producers still send to it, brokers that create topics by themselves create it again.",
+        lost="the messages are gone",
     )  # fmt: skip

@@ -30,7 +30,6 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
     from rmqadmin.tui.dashboard_client import DashboardClient
-    from rmqadmin.tui.dialogs.change import ChangeDialog
     from rmqadmin.tui.widgets.tables.filter_input import FilterInput
 
 STALE_AFTER_INTERVALS = 2.5
@@ -342,7 +341,7 @@ class DashboardScreen(Screen[None]):
         focused = self.focused
         return focused if isinstance(focused, RowTable) else next(iter(self.query(RowTable)), None)
 
-    def open_change(self, dialog: ChangeDialog) -> None:
+    def open_change(self, dialog: ModalScreen[None]) -> None:
         """Opens a dialog, and refreshes as soon as it is closed."""
         self.app.push_screen(dialog, lambda _: self.action_refresh_now())
 
