@@ -27,7 +27,7 @@ SNAPSHOTS_MAX = 100
 
 STORE_PARTS = (
     "commitlog", "consumequeue", "index", "config", "checkpoint", "timerwheel", "timerlog", "abort", "failed_flush",
-    "producerSequences", "queueEnds",
+    "producerSequences", "queueEnds", "queueFiles",
 )  # fmt: skip
 """The parts of a store. Anything else in its directory is not ours to remove."""
 

@@ -77,6 +77,18 @@ class MemberGroupHeader(Header, kw_only=True):
     broker_name: str
 
 
+class MinBrokerIdHeader(Header, kw_only=True):
+    """905 NOTIFY_MIN_BROKER_ID_CHANGE (``NotifyMinBrokerIdChangeRequestHeader``, 5.5.0): the broker that now has the
+    smallest id of a broker name. ``offline_broker_addr`` is a broker that has gone. For a new broker,
+    ``ha_broker_addr`` is the address to which its slaves connect."""
+
+    min_broker_id: Int64 | None = None
+    broker_name: str | None = None
+    min_broker_addr: str | None = None
+    offline_broker_addr: str | None = None
+    ha_broker_addr: str | None = None
+
+
 class DeleteTopicHeader(Header, kw_only=True):
     """216 DELETE_TOPIC_IN_NAMESRV: for all brokers, or those of one cluster."""
 

@@ -140,7 +140,7 @@ REQUESTS: dict[int, _Row] = {
     R.ADD_BROKER: _Row(ADMINISTER, "controller.AddBrokerHeader"),
     R.REMOVE_BROKER: _Row(ADMINISTER, "controller.RemoveBrokerHeader"),
     R.BROKER_HEARTBEAT: _Row(ADMINISTER, "nameserver.BrokerHeartbeatHeader"),
-    R.NOTIFY_MIN_BROKER_ID_CHANGE: _Row(ADMINISTER),
+    R.NOTIFY_MIN_BROKER_ID_CHANGE: _Row(ADMINISTER, "nameserver.MinBrokerIdHeader"),
     R.EXCHANGE_BROKER_HA_INFO: _Row(ADMINISTER, "controller.HaInfoHeader"),
     R.GET_BROKER_HA_STATUS: _Row(READ),
     R.RESET_MASTER_FLUSH_OFFSET: _Row(ADMINISTER, "controller.MasterFlushOffsetHeader"),

@@ -15,11 +15,7 @@ class NamesrvConfig(Settings):
 
     keys_file = "namesrv_keys.txt"
     own_keys_files = ("own_keys.txt", "own_namesrv_keys.txt")
-    refused = {"enableControllerInNamesrv": frozenset({"true"}), "supportActingMaster": frozenset({"true"})}
-    instead = {
-        "supportActingMaster": "in a set of brokers under controllers (enableControllerMode=true) a slave becomes the "
-        "master. docs/replication.md says how to get there",
-    }
+    refused = {"enableControllerInNamesrv": frozenset({"true"})}
     max_requests_in_flight_per_connection: ClassVar[int] = 0
     """A nameserver answers every request at once."""
 
@@ -33,6 +29,8 @@ class NamesrvConfig(Settings):
     enable_topic_list: bool = setting("enableTopicList")
     enable_all_topic_list: bool = setting("enableAllTopicList")
     delete_topic_with_broker_registration: bool = setting("deleteTopicWithBrokerRegistration")
+    support_acting_master: bool = setting("supportActingMaster")
+    notify_min_broker_id_changed: bool = setting("notifyMinBrokerIdChanged")
     need_wait_for_service: bool = setting("needWaitForService")
     wait_seconds_for_service: int = setting("waitSecondsForService", between(0, 86_400))
 

@@ -33,6 +33,7 @@ from rmqproto.headers.nameserver import (
     KvHeader,
     KvValueAnswer,
     MemberGroupHeader,
+    MinBrokerIdHeader,
     NamespaceHeader,
     PutKvHeader,
     RegisterBrokerAnswer,
@@ -50,10 +51,11 @@ from rmqserver.config.keyed_settings import take_settings_untrusted
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv import register_body
 from rmqserver.namesrv.kv import KvConfig
-from rmqserver.namesrv.routes import BrokerKey, RegisteredBroker, RouteTable, within_zone
+from rmqserver.namesrv.routes import BrokerKey, MinIdChange, RegisteredBroker, RouteTable, within_zone
 from rmqserver.operation import SEE_FAQ, UNSET_REMARK, Refused
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.notices import Notices
 from rmqserver.remoting.service import Handler, Service
 
 log = logging.getLogger(__name__)
@@ -67,10 +69,15 @@ class Nameserver(Service):
         config: NamesrvConfig,
         kv: KvConfig,
         clock_s: Callable[[], float] = time.monotonic,
+        notices: Notices | None = None,
     ):
+        """``notices`` sends notices to brokers; None: none are sent."""
         self.config = config
         self.kv = kv
         self.routes = RouteTable(config, clock_s)
+        self._notices = notices
+        if notices is not None:
+            self.routes.on_min_id_changed = self._tell_min_id
         self._clock_s = clock_s
         self._started_s = clock_s()
         self._own_ports: dict[str, int] = {}
@@ -84,9 +91,12 @@ class Nameserver(Service):
 
     async def run(self) -> None:
         """Forgets brokers that have fallen silent. Never returns."""
-        while True:
-            await trio.sleep(self.config.scan_not_active_broker_interval_ms / 1000)
-            self.routes.expire()
+        async with trio.open_nursery() as nursery:
+            if self._notices is not None:
+                nursery.start_soon(self._notices.run)
+            while True:
+                await trio.sleep(self.config.scan_not_active_broker_interval_ms / 1000)
+                self.routes.expire()
 
     def _handlers(self) -> dict[int, Handler]:
         code = RequestCode
@@ -115,6 +125,20 @@ class Nameserver(Service):
             code.UPDATE_NAMESRV_CONFIG: self.update_config,
             code.GET_NAMESRV_CONFIG: self.get_config,
         }
+
+    def _tell_min_id(self, change: MinIdChange) -> None:
+        """Notifies brokers of the smallest id. They also ask for it themselves, every second."""
+        if self._notices is None or not self.config.notify_min_broker_id_changed:
+            return
+        header = MinBrokerIdHeader(
+            min_broker_id=change.min_id,
+            broker_name=change.name,
+            min_broker_addr=change.members[change.min_id],
+            offline_broker_addr=change.gone_addr,
+            ha_broker_addr=change.ha_addr,
+        )
+        for addr in change.told_addrs:
+            self._notices.post(addr, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header)
 
     def tell_each_peers_own(self, addr: str, port: int) -> None:
         """Adds a broker of this process or of a child: it registers ``addr``, and listens on every address of the

@@ -19,6 +19,7 @@ import msgspec
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicConfigs, TopicRoute
 from rmqproto.ha import MASTER_ID
+from rmqproto.names import MEMBER_GROUP_PREFIX
 from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
 from rmqserver.config.namesrv_config import NamesrvConfig
 
@@ -85,6 +86,26 @@ class Master(NamedTuple):
     addr: str | None = None
 
 
+class MinIdChange(NamedTuple):
+    """Another broker now has the smallest id of a name whose slaves may act as masters: either a broker has gone, or
+    this one has come, and then ``ha_addr`` is where its slaves connect. ``members`` has addresses by id, at least
+    one."""
+
+    name: str
+    members: dict[int, str]
+    gone_addr: str | None = None
+    ha_addr: str | None = None
+
+    @property
+    def min_id(self) -> int:
+        return min(self.members)
+
+    @property
+    def told_addrs(self) -> list[str]:
+        """Brokers to notify: all that are left, or all but the one that has come."""
+        return [addr for id, addr in self.members.items() if self.gone_addr is not None or id != self.min_id]
+
+
 class RouteTable:
     """Everything is in memory: brokers register again soon after a restart."""
 
@@ -99,6 +120,7 @@ class RouteTable:
         self._live: dict[BrokerKey, Live] = {}
         self._mappings: dict[str, dict[str, Any]] = {}  # topic, broker name: static topics
         self._filter_servers: dict[BrokerKey, list[str]] = {}
+        self.on_min_id_changed: Callable[[MinIdChange], None] = lambda change: None
 
     # --- registration ------------------------------------------------------------------------------------------------
 
@@ -130,6 +152,7 @@ class RouteTable:
         for moved_id in moved_ids:  # a slave that became master, or the other way round
             del addrs[moved_id]
         is_first = is_first or new.broker_id not in addrs
+        is_smallest = bool(addrs) and new.broker_id < min(addrs)
         if is_first:
             log.info("event=broker-registered name=%s id=%d addr=%s", new.name, new.broker_id, new.addr)
         self._warn_of_displaced(new, addrs.get(new.broker_id))
@@ -142,6 +165,8 @@ class RouteTable:
             self._filter_servers[new.key] = new.filter_servers
         else:
             self._filter_servers.pop(new.key, None)
+        if is_smallest and broker.enable_acting_master:
+            self.on_min_id_changed(MinIdChange(new.name, dict(addrs), ha_addr=new.ha_addr))
         return self._master_of(new, addrs)
 
     def _is_full(self, new: RegisteredBroker) -> bool:
@@ -220,6 +245,7 @@ class RouteTable:
         broker = self._brokers.get(name)
         if broker is None:
             return
+        min_id = min(broker.broker_addrs, default=MASTER_ID)
         for broker_id in [id for id, addr in broker.broker_addrs.items() if addr == key.addr]:
             del broker.broker_addrs[broker_id]
             log.info("event=broker-unregistered name=%s id=%d addr=%s", name, broker_id, key.addr)
@@ -229,6 +255,8 @@ class RouteTable:
             for queues in self._topics.values():
                 if name in queues:
                     queues[name].perm &= ~PERM_WRITE
+        if broker.broker_addrs and broker.enable_acting_master and min_id not in broker.broker_addrs:
+            self.on_min_id_changed(MinIdChange(name, dict(broker.broker_addrs), gone_addr=key.addr))
 
     def _forget_name(self, name: str) -> None:
         cluster = self._brokers.pop(name).cluster or ""
@@ -343,8 +371,11 @@ class RouteTable:
             for addr in broker.broker_addrs.values()
             if (key := BrokerKey(broker.cluster or "", addr)) in self._filter_servers
         }
+        acts = self._config.support_acting_master and not topic.startswith(MEMBER_GROUP_PREFIX)
         return TopicRoute(
-            broker_datas=[_sorted_copy(broker) for broker in brokers],
+            broker_datas=[
+                _sorted_copy(broker, acts and not queues[broker.broker_name].perm & PERM_WRITE) for broker in brokers
+            ],
             filter_server_table=filter_servers,
             queue_datas=list(queues.values()),
             topic_queue_mapping_by_broker=self._mappings.get(topic),
@@ -416,10 +447,14 @@ def _queue_data(broker_name: str, config: TopicConfig, keeps_write: bool) -> Que
     )
 
 
-def _sorted_copy(broker: BrokerData) -> BrokerData:
-    """Addresses by id, for an answer."""
+def _sorted_copy(broker: BrokerData, may_act: bool = False) -> BrokerData:
+    """Addresses by id, for an answer. If there is no master and a slave may act as one, the smallest id shows as 0."""
+    addrs = dict(sorted(broker.broker_addrs.items()))
+    if may_act and broker.enable_acting_master and addrs and MASTER_ID not in addrs:
+        acting = min(addrs)
+        addrs = {MASTER_ID: addrs.pop(acting), **addrs}
     return BrokerData(
-        broker_addrs=dict(sorted(broker.broker_addrs.items())),
+        broker_addrs=addrs,
         broker_name=broker.broker_name,
         cluster=broker.cluster,
         enable_acting_master=broker.enable_acting_master,

@@ -21,7 +21,7 @@ class NamesrvHost:
         """UsageError if the port is not available, StorageError if the file cannot be read; nothing stays open then."""
         self._kv = KvConfig(Path(plan.kv_path) if plan.kv_path else None)
         self._kv.load()
-        self.nameserver = Nameserver(config, self._kv)
+        self.nameserver = Nameserver(config, self._kv, notices=entrance.make_notices())
         self.takes_brokers_users = config.auth_enabled and plan.broker is not None
         if config.auth_enabled and not self.takes_brokers_users:
             entrance.guard_alone(self.nameserver)

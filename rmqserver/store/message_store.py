@@ -38,7 +38,7 @@ from rmqserver.store.queues import time_search
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.queues.consume_queues import ConsumeQueues
 from rmqserver.store.queues.feed import QueueFeed
-from rmqserver.store.queues.known_ends import KnownEnds
+from rmqserver.store.queues.file_notes import KnownEnds
 from rmqserver.store.queues.light import light_names
 from rmqserver.store.queues.reader import TRANSFER_BYTES_MAX, Reader
 from rmqserver.store.recovery.checkpointer import Checkpointer
@@ -131,7 +131,7 @@ class MessageStore:
         self.log = CommitLog(paths.commit_log, options.commit_log_file_size_bytes, self.disk, self._cache)
         self.queues = ConsumeQueues(
             paths.consume_queues, options.consume_queue_file_size_bytes, self.disk, self._cache,
-            KnownEnds(paths.queue_ends, self.disk),
+            KnownEnds(paths.queue_ends, paths.queue_files, self.disk),
         )  # fmt: skip
         self.index = self._make_index()
         self._maker = FileMaker(self.log, self.disk)
@@ -258,7 +258,8 @@ class MessageStore:
         else:  # unsynced writes of a killed process are synced with the whole file system
             known_offset = dispatched_offset if self.disk.can_sync_file_system else 0
         ends_offset = known_offset if clean else checkpoint.vouched_offset
-        self.queues.ends.load(ends_offset, is_closed=clean, read_only=self.read_only)
+        has_notes = not clean and self.directory.is_marked_by_ours()
+        self.queues.ends.load(ends_offset, is_closed=clean, has_notes=has_notes, read_only=self.read_only)
         is_known = self._queue_feed.load(known_offset, clean=clean)
         if not is_known:
             lacks_some = max(self._queue_feed.newest_record_offset, 0) < checkpoint.queues_log_offset
@@ -274,7 +275,7 @@ class MessageStore:
         if not self.read_only:
             checkpoint.without_queues().write(self.disk, self.directory.checkpoint)
             self.directory.mark_running(0)
-            self.queues.ends.remove_file()
+            self.queues.ends.keep_as_notes()
 
     def _make_durable(self, start: int, end: int, failed_flush_offset: int | None) -> None:
         try:

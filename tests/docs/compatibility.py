@@ -46,6 +46,7 @@ client."""
 
 TO_BROKERS: dict[int, str] = {
     RequestCode.NOTIFY_BROKER_ROLE_CHANGED: "controller",
+    RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: "nameserver",
 }
 """Codes that are sent to brokers, and the sender."""
 
@@ -55,7 +56,6 @@ NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301,
 UNSERVED = (
     ("a process is one broker, not a container of several", {902, 903}),
     ("static topics are not served, see 513 below", {513}),
-    ("slaves do not act for their master, see enableSlaveActingMaster below", {905}),
 )
 """Codes that are not served, and why."""
 

@@ -164,9 +164,9 @@ NOT_RECORDED = {
         "the master takes no more messages (14), and promises nothing for those that wait",
         "Apache's logs it, and goes on until it hears of the next master",
     ),
-    "enableSlaveActingMaster, enableRemoteEscape, enableDLegerCommitLog, supportActingMaster": Difference(
-        "a broker, or for the last a nameserver, does not start with one of them, and says what to do instead: a set "
-        "under controllers has a master that takes messages and delivers what is due "
+    "enableSlaveActingMaster, enableRemoteEscape, enableDLegerCommitLog": Difference(
+        "a broker does not start with one of them, and says what to do instead: a set under controllers has a master "
+        "that takes messages and delivers what is due "
         "([replication-sets.md](replication-sets.md#instead-of-a-slave-that-acts-for-its-master))",
         "a slave that acts takes no messages, and offsets that are committed to it are lost, or come back to a master "
         "whose log is shorter; with the second it puts due messages into a queue of another broker, where those come "

@@ -40,7 +40,7 @@ FAMILIES = (
         cleanOfflineBroker.* sendHeartbeatTimeoutMillis
         lockInStrictMode enableRemoteEscape isBrokerContainer isInBrokerContainer
         skipPreOnline brokerNotActiveTimeoutMillis syncBrokerMemberGroupPeriod compatibleWithOldNameSrv
-        enableBatchPush .*ActingMaster notifyMinBrokerIdChanged
+        enableBatchPush
         """,
     ),
     Family(

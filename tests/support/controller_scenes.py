@@ -26,10 +26,19 @@ class ControllerExchange:
     answer: Command | None
 
 
-@functools.cache
 def controller_exchanges() -> tuple[ControllerExchange, ...]:
     """All exchanges of the controller scenes, by scene and time."""
-    with lzma.open(DIRECTORY / "controller.jsonl.xz", "rt") as lines:
+    return _exchanges("controller.jsonl.xz")
+
+
+def acting_exchanges() -> tuple[ControllerExchange, ...]:
+    """Exchanges of the nameserver, master and slave, by time."""
+    return _exchanges("acting.jsonl.xz")
+
+
+@functools.cache
+def _exchanges(file_name: str) -> tuple[ControllerExchange, ...]:
+    with lzma.open(DIRECTORY / file_name, "rt") as lines:
         return tuple(
             ControllerExchange(
                 name=row["name"],

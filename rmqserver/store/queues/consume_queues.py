@@ -18,7 +18,7 @@ from rmqserver.store.disk.segments import NAME_DIGITS, FileCache, SegmentedFile
 from rmqserver.store.fate import fates
 from rmqserver.store.options import UNIT_SIZE_BYTES
 from rmqserver.store.queues.consume_queue import ConsumeQueue
-from rmqserver.store.queues.known_ends import KnownEnds
+from rmqserver.store.queues.file_notes import KnownEnds
 from rmqserver.store.results import MessageRefused, PutStatus
 
 LOOKED_FOR_MAX = 1000
@@ -263,10 +263,20 @@ class ConsumeQueues:
         return unit[0] if unit is not None else -1
 
     def write_queue(self, queue: ConsumeQueue) -> None:
-        first = queue.written_offset
+        first, file_count = queue.written_offset, len(queue.segments.bases)
         queue.write_behind()
         self.behind.pop(queue, None)
         self.changed_paths.update(dict.fromkeys(queue.paths_since(first)))
+        bases = queue.segments.bases
+        if len(bases) > file_count or (bases and first * UNIT_SIZE_BYTES <= bases[-1]):
+            self.note_last_file(queue)
+
+    def note_last_file(self, queue: ConsumeQueue) -> None:
+        """Has a start after kill -9 know that the queue has it. Does nothing if the file holds no message."""
+        if queue.segments.bases:
+            first_in_it = max(queue.segments.bases[-1] // UNIT_SIZE_BYTES, queue.min_offset)
+            if first_in_it < queue.written_offset:
+                self.ends.note(queue, first_in_it, self.heads_log_min_offset)
 
     def take_changed_paths(self) -> list[str]:
         paths = list(self.changed_paths)

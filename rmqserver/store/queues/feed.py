@@ -115,6 +115,7 @@ class QueueFeed:
 
     def lacks_from(self) -> int | None:
         gaps, self._gaps = self._gaps or {}, None
+        self._queues.ends.drop_behind(self._last_record_offset if self._replayed_from is not None else -1)
         for queue in self._short():
             begin = max(queue.indexed_log_offset, self._log.min_offset)
             if self._replayed_from is not None and begin < self._replayed_from:
@@ -257,6 +258,8 @@ class QueueFeed:
             self._queues.behind[queue] = None
         self._syncs_everything = bool(self._known_offset) and not was_clean
         for queue in self._queues.opened():
+            if not self._known_offset and not self._read_only:
+                self._queues.note_last_file(queue)
             if queue.tail:
                 queue.forget_before(self._log.min_offset)
             if not was_clean and not self._known_offset and queue.indexed_log_offset > synced_offset:

@@ -28,6 +28,7 @@ def cut_back(root: str, file_size_bytes: int, log_offset: int, disk: Disk) -> No
         segments.delete_after(log_offset)
         clear(segments, log_offset)
         disk.sync_directory(paths.commit_log)
+        disk.unlink(paths.queue_files)
         if not any(first_record(segments, base) for base in segments.bases):
             _empty(paths, segments, disk)
     except OSError as error:

@@ -24,6 +24,7 @@ class StoreDirectory:
         self.config = f"{root}/config"
         self.failed_flush = f"{root}/failed_flush"
         self.queue_ends = f"{root}/queueEnds"
+        self.queue_files = f"{root}/queueFiles"
         self.producer_sequences = f"{root}/producerSequences"
         self._abort = f"{root}/abort"
         self._lock = f"{root}/lock"

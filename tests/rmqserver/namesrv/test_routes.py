@@ -277,15 +277,27 @@ def test_a_static_topic_deleted_here_comes_back_with_its_mapping() -> None:
     assert route.topic_queue_mapping_by_broker == {"a": mapping}
 
 
-def test_a_broker_whose_slaves_could_act_for_it_is_not_written_to_while_it_is_away() -> None:
+def test_the_smallest_slave_acts_as_master_where_both_sides_want_it() -> None:
+    table = Table(supportActingMaster="true")
+    for id in (0, 2, 3):
+        table.register(broker(id=id, enable_acting_master=True), None)
+    table.unregister(BrokerKey("c", "a-0:1"), "a")
+    assert addrs(table) == {"a": {0: "a-2:1", 3: "a-3:1"}}
+    assert perms(table, "T") == {"a": 4}
+    # Its own registrations count now, but give no permission to write.
+    table.register(broker(id=2, enable_acting_master=True, counter=1, topics={"T": 6, "N": 6}), None)
+    assert perms(table, "N") == {"a": 4}
+    table.register(broker(id=0, enable_acting_master=True, counter=2), None)
+    assert addrs(table) == {"a": {0: "a-0:1", 2: "a-2:1", 3: "a-3:1"}}
+    assert perms(table, "T") == {"a": 6}
+
+
+def test_nobody_acts_as_master_unless_the_nameserver_supports_it() -> None:
     table = Table()
     for id in (0, 2):
         table.register(broker(id=id, enable_acting_master=True), None)
     table.unregister(BrokerKey("c", "a-0:1"), "a")
     assert addrs(table) == {"a": {2: "a-2:1"}}
-    assert perms(table, "T") == {"a": 4}
-    table.register(broker(id=0, enable_acting_master=True, counter=2), None)
-    assert perms(table, "T") == {"a": 6}
 
 
 def test_members_of_a_broker_name() -> None:

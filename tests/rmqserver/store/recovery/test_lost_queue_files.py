@@ -167,7 +167,23 @@ def killed_later(disk: RecordingDisk) -> None:
     opened(disk).abandon()
 
 
-ENDED = pytest.mark.parametrize("ended", [closed, killed_later])
+def killed_at_once(disk: RecordingDisk) -> None:
+    """Killed in its first run: nothing was ever noted at a close."""
+    filled(disk).abandon()
+
+
+def killed_with_more(disk: RecordingDisk) -> None:
+    """Closed after its first messages; the other files were made by the process that was killed."""
+    store = opened(disk)
+    for number in range(5):
+        for topic, queue_id in QUEUES:
+            put(store, topic, queue_id, b"%s %d %d" % (topic.encode(), queue_id, number), tags="red")
+        store.commit()
+    assert store.close()
+    filled(disk, first=5).abandon()
+
+
+ENDED = pytest.mark.parametrize("ended", [closed, killed_later, killed_at_once, killed_with_more])
 
 
 @ENDED
@@ -342,3 +358,90 @@ def test_a_table_of_ends_of_another_time_is_none() -> None:
     file.pwrite(old, 0)
     opened(disk)
     assert not disk.is_file(f"{ROOT}/queueEnds")
+
+
+# -- the notes of new files
+
+
+def test_notes_of_another_run_of_the_system_count_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """A power cut may leave a note without its file, and without the message."""
+    disk = RecordingDisk()
+    filled(disk).flush()
+    store = opened(disk.image(Loss.NOTHING, Random(0)))
+    put(store, "new")
+    store.commit()
+    while store.dispatch_some():
+        pass
+    assert isinstance(store.disk, RecordingDisk)
+    cut = store.disk.image(Loss.EVERYTHING, Random(0))
+    cut.open(f"{ROOT}/queueFiles", create_size_bytes=0).pwrite(store.disk.read_bytes(f"{ROOT}/queueFiles"), 0)
+    caplog.clear()
+    again = opened(cut)
+    assert "event=log-replayed-again" not in caplog.text
+    assert put(again, "new").queue_offset == 0
+
+
+def test_notes_of_records_that_the_log_does_not_have_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    """As in a copy of a running store for which the log was copied first."""
+    disk = RecordingDisk()
+    filled(disk).flush()
+    early = disk.image(Loss.NOTHING, Random(0))
+    store = opened(early)
+    put(store, "new")
+    store.commit()
+    while store.dispatch_some():
+        pass
+    store.abandon()
+    notes = early.read_bytes(f"{ROOT}/queueFiles")
+    assert b"new" in notes
+    disk.open(f"{ROOT}/queueFiles").pwrite(notes, 0)
+    caplog.clear()
+    again = opened(disk)
+    assert "event=log-replayed-again" not in caplog.text
+    assert put(again, "U").queue_offset == COUNT
+    assert put(again, "new").queue_offset == 0
+    again.commit()
+    while again.dispatch_some():
+        pass
+    again.abandon()
+    disk.remove_tree(f"{ROOT}/consumequeue/new")
+    assert opened(disk).max_offset("new", 0) == 1
+
+
+@pytest.mark.parametrize("ended", [closed, killed_at_once])
+def test_files_that_go_after_a_topic_was_deleted_are_missed(ended: Callable[[RecordingDisk], None]) -> None:
+    """With the note of one queue went those of all others."""
+    disk = RecordingDisk()
+    ended(disk)
+    store = opened(disk)
+    store.delete_topic("U")
+    store.abandon()
+    remove_files(disk, "T", 1, (3,))
+    again = opened(disk)
+    assert put(again, "T", 1).queue_offset == COUNT
+
+
+@pytest.mark.parametrize("content", [b"", b"RMQE", bytes(100), b"\0\0\0\1\0\0\0\0\xc0"], ids=str)
+def test_damaged_notes_are_none(content: bytes) -> None:
+    disk = RecordingDisk()
+    killed_at_once(disk)
+    file = disk.open(f"{ROOT}/queueFiles")
+    file.truncate(0)
+    file.pwrite(content, 0)
+    assert_whole(opened(disk), COUNT)
+
+
+def test_notes_end_at_the_first_damaged_one() -> None:
+    disk = RecordingDisk()
+    killed_at_once(disk)
+    file = disk.open(f"{ROOT}/queueFiles")
+    file.pwrite(b"?", file.size() - 1)
+    assert_whole(opened(disk), COUNT)
+
+
+def test_a_store_that_is_closed_has_no_notes() -> None:
+    disk = RecordingDisk()
+    killed_at_once(disk)
+    assert disk.is_file(f"{ROOT}/queueFiles")
+    assert opened(disk).close()
+    assert not disk.is_file(f"{ROOT}/queueFiles")
