@@ -20,7 +20,7 @@ from rmqproto.java.whole_numbers import whole_number
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
-    from rmqadmin.cli.run_progress import ProgressLines, StageLines
+    from rmqadmin.cli.run_progress import ProgressBar, ProgressLines, StageLines
     from rmqproto.wire.credentials import Credentials
     from rmqreplay.plans.plan import Plan
     from rmqreplay.plans.request import ReplayRequest
@@ -43,13 +43,13 @@ def run_job(
 ) -> Replayed:
     """Plans or executes with ``engine`` (``redrive`` of ``rmqreplay``, or ``replay`` of ``spark_tools``), and says how
     to resume after an interruption."""
-    from rmqadmin.cli.run_progress import ProgressLines, StageLines
+    from rmqadmin.cli.run_progress import StageLines, progress_for_here
     from rmqreplay.ledger.jobs import open_jobs
     from rmqreplay.ledger.ledger import read_ledger
     from rmqreplay.plans.request import default_ledger_root
     from rmqreplay.run.entry import Runner
 
-    progress, stage = ProgressLines(), StageLines()
+    progress, stage = progress_for_here(pace.rate), StageLines()
     own_jobs = {work.job}
 
     def note_plan(plan: Plan) -> None:
@@ -81,6 +81,7 @@ def run_job(
         raise
     finally:
         stage.stop()
+        progress.stop()
     if outcome.result is None:
         job = outcome.plan.job
         call.notice(f"nothing was sent; to send: rmqadmin {call.command} --execute --job {job}{ledger}{limits}")
@@ -108,7 +109,7 @@ def _limits(call: Call, pace: PaceOptions, guards: GuardOptions) -> RunOptions:
 def _hooks(
     call: Call,
     sample: int,
-    progress: ProgressLines,
+    progress: ProgressBar | ProgressLines,
     stage: StageLines,
     on_plan: Callable[[Plan], None],
     has_begun: Callable[[Plan], bool],
@@ -118,11 +119,15 @@ def _hooks(
 
     name = ""
 
+    def begin(text: str) -> None:
+        progress.stop()
+        stage(text)
+
     def show(plan: Plan) -> None:
         nonlocal name
         stage.stop()
         name = _asked_name(plan)
-        progress.planned = plan.shown.get("selected", 0)
+        progress.counts.planned = plan.shown.get("selected", 0)
         for text in _sample_lines(plan, sample):
             call.notice(text)
         for text in [*_warnings(plan), *_lonely(plan), *plan.shown.get("not_searched", [])]:
@@ -154,7 +159,8 @@ def _hooks(
         return report.is_good
 
     return Hooks(
-        on_stage=stage, on_read=stage.read, on_plan=show, confirm=confirm, on_progress=go_on, on_canary=judge,
+        on_stage=begin, on_read=stage.read, on_plan=show, confirm=confirm, on_progress=go_on,
+        on_service=progress.attach, on_canary=judge,
     )  # fmt: skip
 
 

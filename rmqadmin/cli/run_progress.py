@@ -1,16 +1,25 @@
-"""Progress of a replay, on standard error: lines while it is prepared, and while it sends. The numbers come from the
-permit service, which counts exactly."""
+"""Progress of a replay, on standard error: lines while it is prepared, then a bar and keys at a terminal, or plain
+lines elsewhere. The numbers come from the permit service, which counts exactly; keys are passed to it."""
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+import termios
 import threading
 import time
-from typing import TYPE_CHECKING
+import tty
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.output.terminal_guard import guard_terminal
+from rmqadmin.core.rate_dial import RateDial, SpeedGauge
 
 if TYPE_CHECKING:
     from rmqreplay.run.hooks import ReplayProgress
+    from rmqreplay.sending.permit_service import PermitService
 
 
 STAGE_INTERVAL_S = 5.0
@@ -18,6 +27,8 @@ STAGE_INTERVAL_S = 5.0
 
 INTERVAL_S = 2.0
 """The shortest time between plain lines, which may end up in logs."""
+
+KEYS_HELP = "keys: + faster, - slower, p pause"
 
 
 class StageLines:
@@ -58,18 +69,29 @@ class StageLines:
             diagnostics.notice(f"{stage}: {time.monotonic() - started:.0f} s{done}")
 
 
-class ProgressLines:
-    """Waves and messages as lines, now and then, and only if something has changed. ``planned``: the messages of the
-    plan, of which earlier runs may have sent some."""
+class Counts:
+    """Messages that this run is to send: those of the plan, without those that earlier runs have sent."""
 
     def __init__(self) -> None:
         self.planned = 0
         self._delivered_before: int | None = None
+
+    def expected(self, progress: ReplayProgress) -> int:
+        if self._delivered_before is None:
+            self._delivered_before = progress.delivered
+        return max(self.planned - self._delivered_before - progress.found, progress.granted)
+
+
+class ProgressLines:
+    """Waves and messages as plain lines, now and then, and only if something has changed."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
         self._shown: ReplayProgress | None = None
         self._shown_at = time.monotonic()
 
     def __call__(self, progress: ReplayProgress) -> None:
-        expected = self._expected(progress)
+        expected = self.counts.expected(progress)
         now, shown = time.monotonic(), self._shown
         is_last = progress.wave == progress.wave_count
         if progress == shown or (now - self._shown_at < INTERVAL_S and not is_last):
@@ -82,8 +104,128 @@ class ProgressLines:
             f"{per_s:.0f}/s" + (f", {left_s:.0f} s left" if left_s else "")
         )
 
-    def _expected(self, progress: ReplayProgress) -> int:
-        """The messages that this run is to send."""
-        if self._delivered_before is None:
-            self._delivered_before = progress.delivered
-        return max(self.planned - self._delivered_before - progress.found, progress.granted)
+    def attach(self, service: PermitService) -> None:
+        """Does nothing: nobody can press a key."""
+
+    def stop(self) -> None:
+        """Does nothing: nothing was taken."""
+
+
+def is_foreground(fd: int) -> bool:
+    """Whether this process may read from the terminal and set it up: not after ``&``, nor after Ctrl-Z and ``bg``."""
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:
+        return False
+
+
+class KeyReader:
+    """Calls ``on_key`` from its own thread for every key, until ``close``, which restores the terminal. Ctrl-C remains
+    a signal."""
+
+    def __init__(self, fd: int, on_key: Callable[[str], None]):
+        self._fd = fd
+        self._on_key = on_key
+        self._was = termios.tcgetattr(fd)
+        self._wake_read, self._wake_write = os.pipe()
+        tty.setcbreak(fd)
+        self._thread = threading.Thread(target=self._read, daemon=True, name="keys")
+        self._thread.start()
+
+    def _read(self) -> None:
+        while True:
+            ready, _, _ = select.select([self._fd, self._wake_read], [], [])
+            if self._wake_read in ready:
+                return
+            if not is_foreground(self._fd):  # reading would stop the process
+                select.select([self._wake_read], [], [], 0.5)
+                continue
+            try:
+                keys = os.read(self._fd, 64)
+            except OSError:  # the terminal was closed
+                return
+            if not keys:
+                return
+            for key in keys.decode("ascii", "replace"):
+                self._on_key(key)
+
+    def close(self) -> None:
+        os.write(self._wake_write, b"x")
+        self._thread.join()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        if is_foreground(self._fd):  # otherwise the shell owns it, and has set it up itself
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._was)
+
+
+class ProgressBar:
+    """A Rich bar on the terminal, and the keys. Call ``stop`` before a question and at the end; the next progress shows
+    the bar again."""
+
+    def __init__(self, rate: float | None):
+        self.counts = Counts()
+        self._dial = RateDial(rate)
+        self._lock = threading.RLock()
+        self._service: PermitService | None = None
+        self._keys: KeyReader | None = None
+        self._bar: Any = None
+        self._task: Any = None
+        self._speed = SpeedGauge()
+
+    def attach(self, service: PermitService) -> None:
+        """Lets keys change this service's rate from now on."""
+        self._service = service
+
+    def __call__(self, progress: ReplayProgress) -> None:
+        with self._lock:
+            if self._bar is None:
+                self._start(progress)
+            self._speed.measure(progress.granted)
+            self._bar.update(
+                self._task,
+                completed=progress.granted,
+                total=self.counts.expected(progress),
+                description=f"wave {min(progress.wave + 1, progress.wave_count)} of {progress.wave_count}",
+                dial=str(self._dial),
+            )
+
+    def press(self, key: str) -> None:
+        with self._lock:
+            if self._service is not None and self._dial.press(key, self._speed.per_s):
+                self._service.set_rate(self._dial.setting)
+                if self._bar is not None:
+                    self._bar.update(self._task, dial=str(self._dial))
+
+    def stop(self) -> None:
+        """Restores the terminal."""
+        keys, self._keys = self._keys, None
+        if keys is not None:
+            keys.close()  # without the lock: a key may be waiting for it
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None
+
+    def _start(self, progress: ReplayProgress) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        if self._task is None:
+            diagnostics.notice(KEYS_HELP)  # the bar's own line has no room for it in 80 columns
+        self._bar = Bar(
+            TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("messages"),
+            TimeRemainingColumn(), TextColumn("{task.fields[dial]}", markup=False),
+            console=diagnostics.terminal(), expand=True,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=self.counts.expected(progress), dial=str(self._dial))
+        self._bar.start()
+        self._keys = KeyReader(sys.stdin.fileno(), self.press)
+
+
+def progress_for_here(rate: float | None) -> ProgressBar | ProgressLines:
+    """A bar if somebody can see it and press keys, else lines."""
+    is_seen = sys.stdin.isatty() and sys.stderr.isatty() and is_foreground(sys.stdin.fileno())
+    if not is_seen:
+        return ProgressLines()
+    guard_terminal()  # it hides the cursor, and reads single keys
+    return ProgressBar(rate)

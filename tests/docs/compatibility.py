@@ -97,15 +97,6 @@ server says so in its log (`event=settings-without-effect`). It refuses a value 
 | settings about | why they have no effect | which |
 |---|---|---|"""
 
-WENT = """
-## What `rmqadmin` had before its first release
-
-| gone | instead |
-|---|---|
-| keys `+`, `-`, `p` and the bar during `dlq redrive` and `spark-replay` | Ctrl-C, then `--resume --rate N` |
-| `group lag --peak`, `--cores`, `--computing-ms`, `--waiting-ms` | [a formula](tasks/group-lags.md#faster) |
-| `store dump` of `index`, `timers`, `wheel` and `checkpoint` | `store verify`: they are made anew from the log |"""
-
 LEFT_OUT = """
 ## Recorded exchanges that are not played
 
@@ -167,7 +158,7 @@ def page() -> str:
     ]
     with_effect = ", ".join(sorted(acted_on(BrokerConfig) | acted_on(NamesrvConfig) | acted_on(ControllerConfig)))
     about_settings = SETTINGS.format(with_effect=fill(with_effect, PAGE_WIDTH), own=", ".join(own_keys()))
-    return "\n".join([HEAD, *lines, DIFFERENCES, *rows, about_settings, *settings, WENT, LEFT_OUT, *left_out, ""])
+    return "\n".join([HEAD, *lines, DIFFERENCES, *rows, about_settings, *settings, LEFT_OUT, *left_out, ""])
 
 
 if __name__ == "__main__":

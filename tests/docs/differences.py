@@ -185,7 +185,7 @@ NOT_RECORDED = {
     ),
     "rmqadmin store verify": Difference(
         "names the first place where a queue, an index file or the timer wheel differs from the log; `rmqadmin store "
-        "dump` shows every unit of a queue that does",
+        "dump` shows every unit and entry that does",
         "a queue or an index with a wrong place is removed and made anew from the log, whatever else is wrong in it",
     ),
     "1008 NOTIFY_BROKER_ROLE_CHANGED": Difference(

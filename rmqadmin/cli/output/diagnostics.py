@@ -135,6 +135,13 @@ def silence(address: str, is_silent: bool) -> None:
             status(None)
 
 
+def terminal() -> Any:
+    """A Rich console on standard error, for text that is redrawn in place."""
+    from rich.console import Console
+
+    return Console(stderr=True, quiet=_is_quiet)
+
+
 def ask(question: str) -> str | None:
     """The line typed in answer to a question; None at the end of input."""
     _say(question)

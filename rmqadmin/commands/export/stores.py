@@ -17,8 +17,17 @@ from rmqadmin.core.progress import BytesDone
 from rmqadmin.core.results import TIME, FoundRows, Notice, Row, doc
 from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
 from rmqadmin.core.stores.dumps.log_dump import DumpedLog, log_rows
-from rmqadmin.core.stores.dumps.queue_dump import DumpedQueues, queue_rows
-from rmqadmin.core.stores.dumps.table_dump import DumpedTables, table_rows
+from rmqadmin.core.stores.dumps.queue_dump import DumpedIndex, DumpedQueues, index_rows, queue_rows
+from rmqadmin.core.stores.dumps.table_dump import (
+    DumpedCheckpoints,
+    DumpedTables,
+    DumpedTimers,
+    DumpedWheel,
+    checkpoint_rows,
+    table_rows,
+    timer_rows,
+    wheel_rows,
+)
 from rmqadmin.core.stores.inspected import (
     InspectedFiles,
     InspectedGroups,
@@ -210,12 +219,20 @@ def store_verify(
 class StorePart(StrEnum):
     LOG = "log"
     QUEUE = "queue"
+    INDEX = "index"
+    TIMERS = "timers"
+    WHEEL = "wheel"
+    CHECKPOINT = "checkpoint"
     TABLES = "tables"
 
 
 _BOUNDS = {
     StorePart.LOG: ("begin", "end", "topic", "queue_id"),
     StorePart.QUEUE: ("begin", "end", "topic", "queue_id"),
+    StorePart.INDEX: ("begin", "end"),
+    StorePart.TIMERS: ("begin", "end"),
+    StorePart.WHEEL: ("begin", "end"),
+    StorePart.CHECKPOINT: (),
     StorePart.TABLES: ("table",),
 }
 
@@ -238,10 +255,12 @@ def store_dump(
         int | None, Value.QUEUE, typer.Option("--queue", min=0, help="With log and queue: this queue only.")
     ] = None,
     table: Annotated[str | None, Value.FILE, typer.Option("--table", help="With tables: this file only.")] = None,
-) -> DumpedLog | DumpedQueues | DumpedTables:
-    """PART is log (records of the commit log), queue (units of consume queues), or tables (entries below config/). Of
-    log, --from and --to are log offsets; of queue, queue offsets. Damaged entries are shown in their places, with what
-    is wrong with them. Only reads.
+) -> DumpedLog | DumpedQueues | DumpedIndex | DumpedTimers | DumpedWheel | DumpedCheckpoints | DumpedTables:
+    """PART is log (records of the commit log), queue (units of consume queues), index (its entries), timers (units of
+    the timer log), wheel (slots of the timer wheel), checkpoint (fields of both checkpoints), or tables (entries below
+    config/). --from and --to are offsets of that part: log offsets of log and index, queue offsets of queue, timer log
+    positions of timers, ms since the epoch of wheel. Damaged entries are shown in their places, with what is wrong with
+    them. Only reads.
 
     Examples:
       rmqadmin store dump /data/store log --limit 20
@@ -257,6 +276,14 @@ def store_dump(
             return DumpedLog(DumpedRows(log_rows(found, window, call.notice), limit))
         case StorePart.QUEUE:
             return DumpedQueues(DumpedRows(queue_rows(found, window), limit))
+        case StorePart.INDEX:
+            return DumpedIndex(DumpedRows(index_rows(found, window), limit))
+        case StorePart.TIMERS:
+            return DumpedTimers(DumpedRows(timer_rows(found, window), limit))
+        case StorePart.WHEEL:
+            return DumpedWheel(DumpedRows(wheel_rows(found, window), limit))
+        case StorePart.CHECKPOINT:
+            return DumpedCheckpoints(DumpedRows(checkpoint_rows(found), limit))
         case StorePart.TABLES:
             return DumpedTables(DumpedRows(table_rows(found, window), limit))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
@@ -15,12 +16,99 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
-from rmqadmin.core.groups.running_info import Pace, pace_text
+from rmqadmin.core.groups.running_info import Pace, mean_ms, pace_text
 from rmqadmin.core.health.finding import Finding, Grade, finding_lines, in_order
 from rmqadmin.core.health.group_checks import group_findings, look_closer, queue_findings
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
 from rmqadmin.core.terminal_text import wrapped_lines
+from rmqadmin.core.units import duration, rate
+from rmqproto.errors import UsageError
 from rmqproto.wording import counted
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A machine that runs one member, and what a message costs there. ``waiting_ms``: for databases and other services;
+    None to take what the members' consume time leaves."""
+
+    cores: float
+    computing_ms: float
+    waiting_ms: float | None = None
+
+    def thread_count(self, consume_ms: float | None) -> int | None:
+        """How many threads keep its cores busy: cores x (waiting + computing) / computing."""
+        waiting_ms = self.waiting_ms
+        if waiting_ms is None and consume_ms is not None:
+            waiting_ms = max(0.0, consume_ms - self.computing_ms)
+        if waiting_ms is None:
+            return None
+        return max(1, round(self.cores * (waiting_ms + self.computing_ms) / self.computing_ms))
+
+
+class PeakNeed(msgspec.Struct, frozen=True, kw_only=True):
+    """``basis``: where ``member_tps`` is from, which is None if nobody says it. ``thread_count``: those of all members
+    together. ``node_thread_count``: those of one machine."""
+
+    peak_tps: float | None = None
+    member_tps: float | None = None
+    basis: str | None = None
+    member_count: int | None = None
+    thread_count: int | None = None
+    queue_count: int = 0
+    node_thread_count: int | None = None
+
+    def lines(self) -> Iterator[str]:
+        if self.node_thread_count is not None:
+            yield f"threads of one machine: {self.node_thread_count:,}, by cores x (waiting + computing) / computing"
+        if self.peak_tps is None:
+            return
+        peak = f"a peak of {rate(self.peak_tps)}/s needs"
+        if self.member_count is None or self.member_tps is None:
+            yield f"{peak}: not known, because no member says what it manages; give --cores and --computing-ms"
+            return
+        members = counted(self.member_count, "member")
+        threads = "" if self.thread_count is None else f", or {counted(self.thread_count, 'thread')} in all"
+        yield f"{peak} {members}{threads}: one manages {rate(self.member_tps)}/s ({self.basis})"
+        if self.member_count > self.queue_count:
+            queues = counted(self.queue_count, "queue")
+            yield f"more than {queues} can feed: add queues first (rmqadmin updateTopic -r NUMBER -w NUMBER)"
+
+
+def mean_pace(standing: GroupStanding) -> Pace | None:
+    """What a member manages on average, of those that say it."""
+    paces = [one.pace for one in (standing.owners.members if standing.owners else ()) if one.pace is not None]
+    if not paces:
+        return None
+    threads = [one.thread_count for one in paces if one.thread_count is not None]
+    return Pace(
+        sum(one.consumed_tps for one in paces) / len(paces),
+        mean_ms((one.consumed_tps, one.consume_ms) for one in paces),
+        round(sum(threads) / len(threads)) if threads else None,
+    )
+
+
+def needs(standing: GroupStanding, peak_tps: float | None, node: Node | None) -> PeakNeed:
+    """What a peak needs. What a member does while messages wait is what it manages; if none wait, its threads and its
+    consume time say it; and of a ``node``, its cores and the computing time."""
+    pace, tps, basis = mean_pace(standing), None, None
+    consume_ms = None if pace is None else pace.consume_ms
+    if node is not None:
+        tps, basis = node.cores * 1000 / node.computing_ms, "cores / computing time"
+    elif standing.lag_count and pace is not None and pace.consumed_tps:
+        tps, basis = pace.consumed_tps, "what it does while messages wait"
+    elif standing.lag_count and standing.trend is not None and standing.clients.count:
+        tps, basis = standing.trend.consumed_tps / standing.clients.count, "what was committed while messages wait"
+    elif pace is not None and pace.most_tps is not None:
+        tps, basis = pace.most_tps, f"{counted(pace.thread_count or 0, 'thread')} / {duration(consume_ms)}"
+    is_known = peak_tps is not None and bool(tps)
+    return PeakNeed(
+        peak_tps=peak_tps,
+        member_tps=tps or None,
+        basis=basis if tps else None,
+        member_count=math.ceil(peak_tps / tps) if peak_tps is not None and tps else None,
+        thread_count=math.ceil(peak_tps * consume_ms / 1000) if is_known and peak_tps and consume_ms else None,
+        queue_count=standing.queue_count,
+        node_thread_count=None if node is None else node.thread_count(consume_ms),
+    )
 
 
 class QueueLagRow(Row, frozen=True):
@@ -59,6 +147,7 @@ class LagTotals(Row, frozen=True):
     sharing: Annotated[str | None, doc("how they share the queues out")]
     problems: Annotated[list[str] | None, doc("what is wrong, the worst first, and what to do", wide=True)]
     members: Annotated[list[MemberPace] | None, doc("what each client manages, as it says", wide=True)]
+    needs: Annotated[PeakNeed | None, doc("with --peak or --cores: members and threads", wide=True)]
 
 
 class GroupLagResult(ResultOf[QueueLagRow], frozen=True):
@@ -66,6 +155,8 @@ class GroupLagResult(ResultOf[QueueLagRow], frozen=True):
 
     standing: GroupStanding
     now_ms: int
+    peak_tps: float | None = None
+    node: Node | None = None
 
     def rows(self) -> Sequence[QueueLagRow]:
         has_members = bool(self.standing.member_count)
@@ -102,7 +193,9 @@ class GroupLagResult(ResultOf[QueueLagRow], frozen=True):
         if found:
             yield "\n"
         yield from finding_lines(found, width)
+        needed = self._needs()
         lines = [f"{one.client_id} manages: {pace_text(one.manages)}" for one in self._paces()]
+        lines += [] if needed is None else needed.lines()
         if lines:
             yield "\n"
         for line in lines:
@@ -111,6 +204,10 @@ class GroupLagResult(ResultOf[QueueLagRow], frozen=True):
     def _paces(self) -> list[MemberPace]:
         owners = self.standing.owners
         return [] if owners is None else [MemberPace(one.client_id, one.pace) for one in owners.members]
+
+    def _needs(self) -> PeakNeed | None:
+        is_asked = self.peak_tps is not None or self.node is not None
+        return needs(self.standing, self.peak_tps, self.node) if is_asked else None
 
     def summary(self) -> LagTotals:
         standing, trend, found = self.standing, self.standing.trend, self._findings()
@@ -126,6 +223,7 @@ class GroupLagResult(ResultOf[QueueLagRow], frozen=True):
             sharing=None if standing.owners is None else standing.owners.summary(),
             problems=[f"{one.what} ({one.fix})" if one.fix else one.what for one in found] or None,
             members=self._paces() or None,
+            needs=self._needs(),
         )
 
     def problem(self) -> str | None:
@@ -141,16 +239,49 @@ def group_lag(
     group: Annotated[str, Value.GROUP, typer.Argument(help="The group.")],
     topic: TopicOnly = None,
     sample_s: Sample = SAMPLE_DEFAULT_S,
+    peak_tps: Annotated[
+        float | None,
+        Value.NUMBER,
+        typer.Option("--peak", metavar="N", min=0.001, help="Say how many members N messages a second need."),
+    ] = None,
+    cores: Annotated[
+        float | None,
+        Value.NUMBER,
+        typer.Option("--cores", metavar="N", min=0.01, help="A member has N cores; with --computing-ms."),
+    ] = None,
+    computing_ms: Annotated[
+        float | None,
+        Value.NUMBER,
+        typer.Option("--computing-ms", metavar="MS", min=0.001, help="What one message costs a core."),
+    ] = None,
+    waiting_ms: Annotated[
+        float | None,
+        Value.NUMBER,
+        typer.Option(
+            "--waiting-ms",
+            metavar="MS",
+            min=0,
+            help="How long one message waits for other services; default: consume time less computing time.",
+        ),
+    ] = None,
 ) -> GroupLagResult:
     """Shows where messages wait and since when. From two readings, also shows whether the lag grows and when it will be
     gone. Asks the group's clients which queues they own and what they subscribe to. Problems are listed below: queues
     that nobody consumes or that stand still, members with different subscriptions, messages that retention has deleted
     or will delete soon.
 
+    --peak: members = peak / what one manages, threads in all = peak x consume time. For work that waits for other
+    services, with --cores and --computing-ms: threads of one member = cores x (waiting + computing) / computing.
+
     Examples:
       rmqadmin group lag OrderGroup --sample 0
+      rmqadmin group lag OrderGroup --peak 5000 --cores 4 --computing-ms 2 --waiting-ms 30
       rmqadmin -o json group lag OrderGroup -t OrderTopic --sample 0
     """
+    if (cores is None) is not (computing_ms is None) or (waiting_ms is not None and cores is None):
+        hint = "For example: --cores 4 --computing-ms 2 --waiting-ms 30."
+        raise UsageError("--cores and --computing-ms go together, and --waiting-ms with them", hint=hint)
+    node = None if cores is None or computing_ms is None else Node(cores, computing_ms, waiting_ms)
     name, topic_name = group.strip(), topic.strip() if topic else None
     with health_clients(call, pause_s=sample_s) as (admin, members):
         reader = StandingsReader(
@@ -166,4 +297,4 @@ def group_lag(
             raise standing.error
         if not standing.queues and not standing.clients.count:
             raise nothing_known(name, brokers)
-    return GroupLagResult(standing, call.now_ms())
+    return GroupLagResult(standing, call.now_ms(), peak_tps, node)

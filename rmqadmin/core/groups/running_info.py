@@ -50,6 +50,13 @@ class Pace(msgspec.Struct, frozen=True):
     consume_ms: float | None
     thread_count: int | None
 
+    @property
+    def most_tps(self) -> float | None:
+        """What its threads could do if all of them were busy."""
+        if self.consume_ms is None or self.thread_count is None:
+            return None
+        return self.thread_count * 1000 / self.consume_ms
+
 
 def pace_text(pace: Pace | None) -> str:
     """``120.0/s, 25 ms each, 20 threads``"""
@@ -69,12 +76,12 @@ def pace_of(info: ConsumerRunningInfo) -> Pace | None:
     threads = info.properties.get(THREADS, "")
     return Pace(
         sum(rate.consume_ok_tps for rate in rates),
-        _mean_ms((rate.consume_ok_tps + rate.consume_failed_tps, rate.consume_rt) for rate in rates),
+        mean_ms((rate.consume_ok_tps + rate.consume_failed_tps, rate.consume_rt) for rate in rates),
         int(threads) if threads.isdecimal() and int(threads) else None,
     )
 
 
-def _mean_ms(times: Iterable[tuple[float, float | None]]) -> float | None:
+def mean_ms(times: Iterable[tuple[float, float | None]]) -> float | None:
     """The mean of times, each with its messages a second; None if there is no time above 0."""
     known = [(max(tps, 0.001), each_ms) for tps, each_ms in times if each_ms]
     return sum(tps * each_ms for tps, each_ms in known) / sum(tps for tps, _ in known) if known else None

@@ -1,5 +1,8 @@
-"""What a long stage says, and the dial by which a dashboard changes a redrive's rate."""
+"""The keys and bar of a running replay: the dial alone, and a real program in a real terminal."""
 
+import sys
+
+import pexpect
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,3 +60,60 @@ def test_a_stage_is_told_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -
     stage.stop()
     stage.stop()
     assert said.index("counting") > max(at for at, line in enumerate(said) if line.startswith("reading"))
+
+
+PROGRAM = """
+import sys, termios, threading
+from rmqadmin.cli.run_progress import progress_for_here
+from rmqreplay.run.hooks import ReplayProgress
+
+asked, was = threading.Semaphore(0), termios.tcgetattr(0)
+
+class Service:
+    def set_rate(self, rate):
+        rates.append(rate)
+        asked.release()
+
+rates = []
+bar = progress_for_here(100.0)
+bar.counts.planned = 1_000_020
+bar.attach(Service())
+bar(ReplayProgress(0, 2, granted=10, delivered=20))
+for _ in range(3):
+    asked.acquire()
+bar(ReplayProgress(1, 2, granted=50, delivered=40))
+bar.stop()
+assert termios.tcgetattr(0) == was, "the terminal was not given back"
+print("rates", rates, input("who? "))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [80, 140])
+def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
+    child = pexpect.spawn(
+        sys.executable, ["-c", PROGRAM], encoding="utf-8", timeout=60, dimensions=(24, width), use_poll=True
+    )
+    child.expect_exact("keys: + faster, - slower, p pause")
+    child.expect("wave 1 of 2")
+    child.expect("10/1000000.* messages.*at most 100/s")
+    child.send("+")
+    child.send("zp")
+    child.send("p")
+    child.expect("50/1000000.* messages.*at most 125/s")
+    child.expect_exact("who? ")
+    child.sendline("me")
+    child.expect_exact("rates [125.0, 0.0, 125.0] me")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_a_program_behind_a_terminal_that_is_not_its_own_prints_lines() -> None:
+    """A background process that sets its terminal is stopped, together with its job."""
+    program = "from rmqadmin.cli.run_progress import *; print(type(progress_for_here(1)).__name__)"
+    child = pexpect.spawn(
+        "bash", ["-mc", f"{sys.executable} -c '{program}' & wait"], encoding="utf-8", timeout=60, use_poll=True
+    )
+    child.expect("ProgressLines")
+    child.expect(pexpect.EOF)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from rmqadmin.core.results import TIME, Row, doc
 from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
 from rmqproto.errors import ProtocolError, StorageError, UsageError
+from rmqproto.java.java_hash import abs_hash, extend_hash
+from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_files import FoundFiles
+    from rmqserver.store.checks.looks.index_check import FoundIndexFile
     from rmqserver.store.checks.survey import Survey
 
 
@@ -73,7 +76,7 @@ def _of_queue(found: Survey, topic: str, queue_id: int, window: DumpWindow) -> I
     while at < end:
         data = files.span(at * UNIT_SIZE_BYTES, min(_UNITS_READ, end - at) * UNIT_SIZE_BYTES)
         for log_offset, size, code in UNIT.iter_unpack(data):
-            stored, problem = _record(log, topic, queue_id, at, log_offset, size)
+            stored, problem = _queue_record(log, topic, queue_id, at, log_offset, size)
             base = files.base_of(at * UNIT_SIZE_BYTES)
             yield QueueUnitRow(
                 topic=topic, queue_id=queue_id, queue_offset=at, log_offset=log_offset, size_bytes=size, tags_code=code,
@@ -83,7 +86,7 @@ def _of_queue(found: Survey, topic: str, queue_id: int, window: DumpWindow) -> I
             at += 1
 
 
-def _record(
+def _queue_record(
     log: FoundFiles, topic: str, queue_id: int, queue_offset: int, log_offset: int, size: int
 ) -> tuple[StoredMessage | None, str | None]:
     """The record that a unit points to, and what is wrong with the unit or the record."""
@@ -107,3 +110,76 @@ def _record(
     if not is_light and (stored.topic, stored.queue_id, stored.queue_offset) != (topic, queue_id, queue_offset):
         return stored, f"the record there is of {stored.topic}-{stored.queue_id} offset {stored.queue_offset}"
     return stored, None if stored.is_intact else "the body of its record does not have its checksum"
+
+
+class IndexEntryRow(Row, frozen=True):
+    file: Annotated[str, doc("index file", key=True)]
+    entry: Annotated[int, doc("number of the entry", key=True)]
+    log_offset: Annotated[int, doc("where its message lies in the commit log", vital=True)]
+    topic: Annotated[str | None, doc("topic of the message there")]
+    key: Annotated[str | None, doc("its key of this hash; one of a tag begins with T#", vital=True)]
+    key_hash: Annotated[int, doc("hash of topic#key")]
+    indexed_ms: Annotated[int, TIME, doc("when the message was stored, to the second", minor=True)]
+    slot: Annotated[int, doc("slot of that hash", minor=True)]
+    previous_entry: Annotated[int, doc("entry before it in this slot, 0 for none", minor=True)]
+    problem: Annotated[str | None, doc("what is wrong with it", sparse=True)]
+
+
+class DumpedIndex(Dump[IndexEntryRow], frozen=True):
+    """Of ``index``: entries of its files, the oldest first."""
+
+
+def index_rows(found: Survey, window: DumpWindow) -> Iterator[IndexEntryRow]:
+    """The entries. ``window`` counts the log offsets of messages. StorageError if it is unknown where entries are."""
+    from rmqserver.store.checks.found_files import commit_log_of
+    from rmqserver.store.checks.looks.index_check import FoundIndexFile
+    from rmqserver.store.index.index_file import HEADER
+
+    if not found.has_index_counts:
+        raise StorageError("how many slots the index files have is unknown, and so where their entries begin")
+    log = commit_log_of(found)
+    counts = found.options.index_slot_count, found.options.index_unit_count
+    for path in found.paths.index_paths():
+        if found.disk.file_size(path) >= HEADER.size:  # an empty file was just being created
+            file = FoundIndexFile(found.disk.open(path, read_only=True), *counts)
+            for number in range(1, file.entry_count + 1):
+                if window.has(file.entry(number)[1]):
+                    yield _row(file, number, log)
+
+
+def _row(file: FoundIndexFile, number: int, log: FoundFiles) -> IndexEntryRow:
+    key_hash, log_offset, seconds, previous = file.entry(number)
+    stored = _index_record(log, log_offset)
+    key = None if stored is None else _key(stored, key_hash)
+    problem = None
+    if stored is None:
+        problem = "expired" if 0 <= log_offset < log.min_offset else "no record is there"
+    elif key is None:
+        problem = "the message there has no key of this hash"
+    elif not 0 <= previous < number:
+        problem = "the entry before it cannot be that one"
+    return IndexEntryRow(
+        file=file.path.rpartition("/")[2], entry=number, log_offset=log_offset,
+        topic=stored.topic if stored is not None else None, key=key, key_hash=key_hash,
+        indexed_ms=file.header.begin_timestamp_ms + 1000 * seconds,
+        slot=key_hash % file.slot_count, previous_entry=previous, problem=problem,
+    )  # fmt: skip
+
+
+def _index_record(log: FoundFiles, log_offset: int) -> StoredMessage | None:
+    size = int.from_bytes(log.read(log_offset, 4), "big")
+    try:
+        stored = decode_record_untrusted(log.read(log_offset, size))
+    except ProtocolError:
+        return None
+    return stored if stored.log_offset == log_offset else None
+
+
+def _key(stored: StoredMessage, key_hash: int) -> str | None:
+    """The key, unique key or tag of a message whose entry has this hash (``IndexService.buildIndex``, 5.5.0)."""
+    found = props.parse(stored.properties_raw.decode("utf-8", "replace"))
+    keys = [found.get(props.UNIQUE_KEY, ""), *found.get(props.KEYS, "").split(" ")]
+    if tag := found.get(props.TAGS):
+        keys.append(f"T#{tag}")
+    prefix = extend_hash(0, f"{stored.topic}#")
+    return next((key for key in keys if key and abs_hash(extend_hash(prefix, key)) == key_hash), None)

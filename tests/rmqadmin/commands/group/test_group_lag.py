@@ -133,7 +133,7 @@ def test_a_group_that_consumes_and_has_committed_nothing_is_not_taken_for_one_wi
     assert (named.status, named.out.split(" | ")[0].split(",")[0]) == (0, f"OK - {group}: {COUNT} messages behind")
 
 
-def test_what_members_manage(rmqadmin: Rmqadmin, server: Server, behind: tuple[str, str]) -> None:
+def test_what_members_manage_and_what_a_peak_needs(rmqadmin: Rmqadmin, server: Server, behind: tuple[str, str]) -> None:
     """Three members for two queues: two tell what they manage, as Java's do, and one does not."""
     group, topic = behind
     first, second = (MessageQueue(topic, "broker-a", queue_id) for queue_id in (0, 1))
@@ -143,8 +143,8 @@ def test_what_members_manage(rmqadmin: Rmqadmin, server: Server, behind: tuple[s
         ScriptedMember(server, group, topic, client_id="two", owns=[second], rates=rates),
         ScriptedMember(server, group, topic, client_id="spare", owns=[]),
     ):
-        told = rmqadmin("-o", "json", "group", "lag", group, "--sample", "0.1")
-        shown = rmqadmin("group", "lag", group, "--sample", "0")
+        told = rmqadmin("-o", "json", "group", "lag", group, "--sample", "0.1", "--peak", "250")
+        shown = rmqadmin("group", "lag", group, "--sample", "0", "--cores", "4", "--computing-ms", "10")
         check = rmqadmin("check", "lag", "-g", group, "-w", "1k")
     summary = told.document["summary"]
     assert summary["drain"] == "never at this rate"
@@ -154,11 +154,21 @@ def test_what_members_manage(rmqadmin: Rmqadmin, server: Server, behind: tuple[s
         "two": one,
         "spare": None,
     }
+    needed = summary["needs"]
+    assert (needed["member_tps"], needed["member_count"], needed["thread_count"]) == (100.0, 3, 10)
     assert "more members than queues, 3 members for 2: idle are spare" in "".join(summary["problems"])
     assert "one manages: 100.0/s, 40 ms each, 20 threads\n" in shown.out
     assert "spare manages: not known\n" in shown.out
+    assert "threads of one machine: 16, by cores x (waiting + computing) / computing\n" in shown.out
     assert f"OK - {group}: {COUNT} messages behind" in check.out
     assert ", more members than queues" in check.out
+
+
+@pytest.mark.parametrize("words", [["--cores", "4"], ["--computing-ms", "2"], ["--waiting-ms", "30"]])
+def test_half_of_what_the_formula_needs_is_refused(rmqadmin: Rmqadmin, words: list[str]) -> None:
+    ran = rmqadmin("group", "lag", "G", *words)
+    assert ran.status == 2
+    assert "--cores and --computing-ms go together" in ran.err
 
 
 def test_nobody_is_advised_to_call_the_command_that_was_just_called() -> None:

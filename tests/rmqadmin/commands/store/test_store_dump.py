@@ -98,6 +98,42 @@ def test_a_unit_that_leads_elsewhere_says_where(run: Rmqadmin, tmp_path: Path) -
     assert rows[2]["problem"] == "no unit is here"
 
 
+def test_index_entries_have_the_keys_of_their_messages(run: Rmqadmin, killed: Path) -> None:
+    logged = {row["log_offset"]: row for row in dump(run, killed, "log")}
+    rows = dump(run, killed, "index")
+    assert len(rows) == run("-o", "json", "store", "inspect", str(killed)).document["summary"]["index_entries"]
+    assert {row["problem"] for row in rows} == {None}
+    for row in rows[::50]:
+        message = logged[row["log_offset"]]
+        keys = [message["message_id"], *(message["keys"] or "").split(), f"T#{message['tags']}"]
+        assert row["key"] in keys
+        assert abs(row["indexed_ms"] - message["stored_ms"]) < 1000
+    late = dump(run, killed, "index", "--from", "1048576", "--limit", "2")
+    assert len(late) == 2
+    assert min(row["log_offset"] for row in late) >= 1048576
+
+
+def test_timers_and_the_slots_that_lead_to_them(run: Rmqadmin, killed: Path) -> None:
+    units = {row["position"]: row for row in dump(run, killed, "timers")}
+    slots = dump(run, killed, "wheel")
+    assert {row["problem"] for row in units.values()} == {None}
+    assert {row["kind"] for row in units.values()} == {"timer", "timer, rolled", "recall"}
+    assert "TimerTopic" in {row["topic"] for row in units.values()}
+    for slot in slots:
+        assert units[slot["last_position"]]["due_ms"] // 1000 == slot["due_ms"] // 1000
+        assert slot["delivered"] == units[slot["last_position"]]["delivered"]
+
+
+def test_checkpoints_field_by_field(run: Rmqadmin, ours: Path) -> None:
+    rows = {(row["path"], row["field"]): row for row in dump(run, ours, "checkpoint")}
+    offset = rows["checkpoint", "queues_log_offset"]["value"]
+    assert offset in {row["log_offset"] for row in dump(run, ours, "log")}
+    assert rows["checkpoint", "own_log_offset"]["value"] == offset
+    newest = rows["checkpoint", "log_timestamp_ms"]
+    assert newest["told_ms"] == newest["value"] > 0
+    assert rows["config/timercheck", "queue_offset"]["told_ms"] is None
+
+
 def test_tables_entry_by_entry(run: Rmqadmin, killed: Path, tmp_path: Path) -> None:
     (row,) = [row for row in dump(run, killed, "tables", "--table", "topics.json") if row["entry"] == "OrderTopic"]
     assert json.loads(row["value"])["topicName"] == "OrderTopic"
@@ -114,7 +150,7 @@ def test_tables_entry_by_entry(run: Rmqadmin, killed: Path, tmp_path: Path) -> N
 
 
 def test_options_that_say_nothing_about_a_part_are_refused(run: Rmqadmin, ours: Path) -> None:
-    for args in (["tables", "--topic", "TopicA"], ["tables", "--from", "1"], ["log", "--table", "topics.json"]):
+    for args in (["index", "--topic", "TopicA"], ["tables", "--from", "1"], ["log", "--table", "topics.json"]):
         ran = run("store", "dump", str(ours), *args)
         assert ran.status == 2
         assert f"{args[1]} does not apply to {args[0]}" in ran.err
