@@ -120,7 +120,7 @@ class ServerPlan:
         if is_loopback(self.listen):
             return {}
         found = {}
-        if self.broker is not None and not self.auth.is_authenticating:
+        if self.broker is not None and not self.auth.asks:
             found["broker"] = AUTHENTICATION
         if self.namesrv is not None and not self.namesrv.auth_enabled:
             found["namesrv"] = NAMESRV_AUTHENTICATION if self.auth.is_authenticating else AUTHENTICATION

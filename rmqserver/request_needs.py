@@ -92,6 +92,12 @@ def send_pairs(request: Request[Any], cluster: str) -> Pairs:
         yield Pair(topic_resource(topic), (PUB,))
 
 
+def plain_send(request: Request[Any], cluster: str) -> Pairs:
+    """A send to a retry topic needs that topic's group, whatever group the request names."""
+    topic = request.header.topic
+    yield Pair(topic_resource(topic), (SUB,) if topic.startswith(RETRY_PREFIX) else (PUB,))
+
+
 def end_transaction(request: Request[Any], cluster: str) -> Pairs:
     topic = request.header.topic
     if topic and topic.strip():
@@ -114,6 +120,14 @@ def unregister(request: Request[Any], cluster: str) -> Pairs:
     group = request.header.consumer_group
     if group and group.strip():
         yield Pair(group_resource(group), (SUB,))
+
+
+def plain_heartbeat(request: Request[Any], cluster: str) -> Pairs:
+    """Unlike ``heartbeat``, includes retry topics, of any group."""
+    for data in fastjson.loads_untrusted(request.body, Heartbeat).consumer_data_set:
+        yield Pair(group_resource(data.group_name), (SUB,))
+        for subscription in data.subscription_data_set:
+            yield Pair(topic_resource(subscription.topic), (SUB,))
 
 
 def heartbeat(request: Request[Any], cluster: str) -> Pairs:

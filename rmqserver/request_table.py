@@ -23,6 +23,8 @@ from rmqserver.request_needs import (
     locks,
     named_cluster,
     nothing,
+    plain_heartbeat,
+    plain_send,
     route,
     send_pairs,
     unregister,
@@ -59,6 +61,11 @@ class ServedRequest(NamedTuple):
     """Replaces ``pairs`` with authorizationStrictEnabled, for codes that need nothing, or too little, at Apache's."""
     names: tuple[str, ...] = ()
     """Only for a hot request: two or more header fields; the pairs depend on no others."""
+    plain: PairsOf | None = None
+    """What ACL 1.0 requires of an account (``PlainAccessResource.parse``, 5.3.2), each with PUB or SUB; None: any
+    account will do."""
+    is_admins: bool = False
+    """Whether ACL 1.0 requires an administrator's account."""
     on_slave: OnSlave = OnSlave.SERVED
     counts_as: CountsAs | None = None
     """The rate limit of a topic that counts it."""
@@ -67,9 +74,13 @@ class ServedRequest(NamedTuple):
 _TOPIC_AND_GROUP = ("topic", "consumer_group")
 _SUB_BOTH = fields_of(SUB, group="consumer_group", topic="topic")
 _REFUSED, _ELSE_SERVED = OnSlave.REFUSED, OnSlave.SERVED_WITHOUT_MASTER
-_SEND = ServedRequest(send_pairs, names=("topic", "producer_group"), on_slave=_REFUSED, counts_as=CountsAs.SEND)
-_PULL = ServedRequest(group_and_topic(SUB), names=_TOPIC_AND_GROUP, on_slave=OnSlave.READ, counts_as=CountsAs.PULL)
-_ACK = ServedRequest(_SUB_BOTH, names=_TOPIC_AND_GROUP, on_slave=_REFUSED)
+_SEND = ServedRequest(
+    send_pairs, names=("topic", "producer_group"), plain=plain_send, on_slave=_REFUSED, counts_as=CountsAs.SEND
+)
+_PULL = ServedRequest(
+    group_and_topic(SUB), names=_TOPIC_AND_GROUP, plain=_SUB_BOTH, on_slave=OnSlave.READ, counts_as=CountsAs.PULL
+)
+_ACK = ServedRequest(_SUB_BOTH, names=_TOPIC_AND_GROUP, plain=_SUB_BOTH, on_slave=_REFUSED)
 _POP = _ACK._replace(counts_as=CountsAs.PULL)
 _TOPIC_GET = fields_of(GET, topic="topic")
 _CLUSTER_GET, _CLUSTER_UPDATE = cluster_of(GET), cluster_of(UPDATE)
@@ -79,9 +90,9 @@ _KNOWN = ServedRequest(nothing)
 _REPLY = ServedRequest(nothing, on_slave=_REFUSED)
 _READS = ServedRequest(nothing, _CLUSTER_GET)
 """Apache requires only a known user; in strict mode this counts as reading the whole broker."""
-_CHANGES = ServedRequest(nothing, _CLUSTER_UPDATE)
+_CHANGES = ServedRequest(nothing, _CLUSTER_UPDATE, is_admins=True)
 """Apache requires only a known user; in strict mode this counts as changing the whole broker."""
-_ADMIN = ServedRequest(_CLUSTER_UPDATE)
+_ADMIN = ServedRequest(_CLUSTER_UPDATE, is_admins=True)
 
 SERVED: dict[int, ServedRequest] = {
     # Messages in.
@@ -91,11 +102,11 @@ SERVED: dict[int, ServedRequest] = {
     R.SEND_REPLY_MESSAGE: _REPLY,
     R.SEND_REPLY_MESSAGE_V2: _REPLY,
     R.CONSUMER_SEND_MSG_BACK: ServedRequest(
-        fields_of(SUB, group="group"), on_slave=_REFUSED
+        fields_of(SUB, group="group"), plain=fields_of(SUB, group="group"), on_slave=_REFUSED
     ),
     R.END_TRANSACTION: ServedRequest(end_transaction, on_slave=OnSlave.ENDS_NOTHING),
     R.RECALL_MESSAGE: ServedRequest(
-        fields_of(PUB, topic="topic"), on_slave=OnSlave.ENDS_NOTHING
+        fields_of(PUB, topic="topic"), plain=fields_of(PUB, topic="topic"), on_slave=OnSlave.ENDS_NOTHING
     ),
     # Messages out. Apache requires nothing for 361, 200070, 200071 and 200151. Here they need what similar codes need,
     # which their senders' heartbeats need anyway.
@@ -103,28 +114,28 @@ SERVED: dict[int, ServedRequest] = {
     R.LITE_PULL_MESSAGE: _PULL,
     R.POP_MESSAGE: _POP,
     R.POP_LITE_MESSAGE: _POP,
-    R.PEEK_MESSAGE: ServedRequest(fields_of(SUB, topic="topic", group="consumer_group")),
+    R.PEEK_MESSAGE: ServedRequest(fields_of(SUB, topic="topic", group="consumer_group"), plain=_SUB_BOTH),
     R.ACK_MESSAGE: _ACK,
-    R.BATCH_ACK_MESSAGE: ServedRequest(batch_acks, on_slave=_REFUSED),
+    R.BATCH_ACK_MESSAGE: ServedRequest(batch_acks, plain=batch_acks, on_slave=_REFUSED),
     R.CHANGE_MESSAGE_INVISIBLETIME: _ACK,
     R.NOTIFICATION: _ACK._replace(on_slave=OnSlave.SERVED),
     R.POLLING_INFO: ServedRequest(fields_of(GET, group="consumer_group", topic="topic")),
-    R.LITE_SUBSCRIPTION_CTL: ServedRequest(lite_subscriptions),
-    R.QUERY_MESSAGE: ServedRequest(fields_of(SUB, GET, topic="topic")),
+    R.LITE_SUBSCRIPTION_CTL: ServedRequest(lite_subscriptions, plain=lite_subscriptions),
+    R.QUERY_MESSAGE: ServedRequest(fields_of(SUB, GET, topic="topic"), plain=fields_of(SUB, topic="topic")),
     R.VIEW_MESSAGE_BY_ID: ServedRequest(_TOPIC_GET, view_message_strict),
     # Members of groups, and the groups' offsets.
-    R.HEART_BEAT: ServedRequest(heartbeat),
-    R.UNREGISTER_CLIENT: ServedRequest(unregister),
+    R.HEART_BEAT: ServedRequest(heartbeat, plain=plain_heartbeat),
+    R.UNREGISTER_CLIENT: ServedRequest(unregister, plain=unregister),
     R.CHECK_CLIENT_CONFIG: _KNOWN,
     R.QUERY_ASSIGNMENT: _KNOWN,
     R.LOCK_BATCH_MQ: ServedRequest(locks, on_slave=_ELSE_SERVED),
     R.UNLOCK_BATCH_MQ: ServedRequest(locks, on_slave=_ELSE_SERVED),
     R.GET_CONSUMER_LIST_BY_GROUP: ServedRequest(
-        fields_of(SUB, GET, group="consumer_group")
+        fields_of(SUB, GET, group="consumer_group"), plain=fields_of(SUB, group="consumer_group")
     ),
     R.QUERY_CONSUMER_OFFSET: ServedRequest(group_and_topic(SUB, GET)),
     R.UPDATE_CONSUMER_OFFSET: ServedRequest(
-        group_and_topic(SUB, UPDATE), on_slave=_ELSE_SERVED
+        group_and_topic(SUB, UPDATE), plain=_SUB_BOTH, on_slave=_ELSE_SERVED
     ),
     # Requests that the broker sends to its clients; it serves none of them.
     R.CHECK_TRANSACTION_STATE: ServedRequest(fields_of(PUB, topic="topic")),
@@ -134,10 +145,10 @@ SERVED: dict[int, ServedRequest] = {
     R.PUSH_REPLY_MESSAGE_TO_CLIENT: _KNOWN,
     R.NOTIFY_UNSUBSCRIBE_LITE: ServedRequest(fields_of(SUB, group="consumer_group")),
     # Topics.
-    R.UPDATE_AND_CREATE_TOPIC: ServedRequest(fields_of(CREATE, topic="topic")),
+    R.UPDATE_AND_CREATE_TOPIC: ServedRequest(fields_of(CREATE, topic="topic"), is_admins=True),
     R.UPDATE_AND_CREATE_TOPIC_LIST: _CHANGES,
     R.UPDATE_AND_CREATE_STATIC_TOPIC: _CHANGES,
-    R.DELETE_TOPIC_IN_BROKER: ServedRequest(fields_of(DELETE, topic="topic")),
+    R.DELETE_TOPIC_IN_BROKER: ServedRequest(fields_of(DELETE, topic="topic"), is_admins=True),
     R.GET_TOPIC_CONFIG: ServedRequest(_TOPIC_GET),
     R.GET_TOPIC_STATS_INFO: ServedRequest(_TOPIC_GET),
     R.QUERY_TOPIC_CONSUME_BY_WHO: ServedRequest(_TOPIC_GET),
@@ -152,7 +163,7 @@ SERVED: dict[int, ServedRequest] = {
     # Groups.
     R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _CHANGES,
     R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _CHANGES,
-    R.DELETE_SUBSCRIPTIONGROUP: ServedRequest(fields_of(DELETE, group="group_name")),
+    R.DELETE_SUBSCRIPTIONGROUP: ServedRequest(fields_of(DELETE, group="group_name"), is_admins=True),
     R.GET_SUBSCRIPTIONGROUP_CONFIG: ServedRequest(fields_of(GET, group="group")),
     R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _READS,
     R.QUERY_TOPICS_BY_CONSUMER: ServedRequest(fields_of(GET, group="group")),

@@ -22,7 +22,7 @@ _STRICT, NAMESRV_AUTHENTICATION = "authorizationStrictEnabled", "namesrvAuthEnab
 _INIT_USER, _INNER = "initAuthenticationUser", "innerClientAuthenticationCredentials"
 _AUTHENTICATION_WHITELIST, _AUTHORIZATION_WHITELIST = "authenticationWhitelist", "authorizationWhitelist"
 _CACHE_MAX, _CACHE_EXPIRED = "statefulAuthenticationCacheMaxNum", "statefulAuthenticationCacheExpiredSecond"
-_ACL_1, _MIGRATE = "aclEnable", "migrateAuthFromV1Enabled"
+ACL_1, _MIGRATE = "aclEnable", "migrateAuthFromV1Enabled"
 _ROOM = "org.apache.rocketmq.auth"
 _AUTHENTICATION_STRATEGY, _AUTHORIZATION_STRATEGY = "authenticationStrategy", "authorizationStrategy"
 
@@ -52,7 +52,7 @@ OWN_KEYS = frozenset({_STRICT, NAMESRV_AUTHENTICATION})
 
 AUTH_KEYS = frozenset({
     AUTHENTICATION, _AUTHORIZATION, _STRICT, NAMESRV_AUTHENTICATION, _INIT_USER, _INNER, _AUTHENTICATION_WHITELIST,
-    _AUTHORIZATION_WHITELIST, _CACHE_MAX, _CACHE_EXPIRED, _ACL_1, _MIGRATE, *_CLASSES,
+    _AUTHORIZATION_WHITELIST, _CACHE_MAX, _CACHE_EXPIRED, ACL_1, _MIGRATE, *_CLASSES,
 })  # fmt: skip
 
 
@@ -74,8 +74,15 @@ class AuthSettings:
     cached_s: int = 60
     plain_home: str = ""
     """The home directory for ACL 1.0, with ``conf/plain_acl.yml``."""
+    enforces_plain: bool = False
+    """Whether ACL 1.0 is enforced."""
     migrates_plain: bool = False
     """Whether accounts of ACL 1.0 become users at the start."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether requests must be signed, by users or by accounts of ACL 1.0."""
+        return self.is_authenticating or self.enforces_plain
 
 
 def auth_settings(given: Mapping[str, str]) -> AuthSettings:
@@ -99,10 +106,11 @@ def auth_settings(given: Mapping[str, str]) -> AuthSettings:
         cached_connections_max=cached_max if is_cached else None,
         cached_s=_number(pairs, _CACHE_EXPIRED, 60),
         plain_home=given.get("rocketmqHome", "").strip() or os.environ.get("ROCKETMQ_HOME", "").strip(),
+        enforces_plain=_is_true(pairs, ACL_1),
         migrates_plain=_is_true(pairs, _MIGRATE),
     )
     _check(settings)
-    _check_plain(settings, pairs)
+    _check_plain(settings)
     return settings
 
 
@@ -120,18 +128,18 @@ def _check(settings: AuthSettings) -> None:
         )
 
 
-def _check_plain(settings: AuthSettings, pairs: Mapping[str, str]) -> None:
-    if _is_true(pairs, _ACL_1):
+def _check_plain(settings: AuthSettings) -> None:
+    if settings.enforces_plain and settings.is_authenticating:
         raise UsageError(
-            f"{_ACL_1}=true: no broker from 5.3.3 on enforces ACL 1.0, and this one does not start as if it did",
-            hint=f"{_MIGRATE}=true, {AUTHENTICATION}=true and {_AUTHORIZATION}=true make users of its accounts: their "
-            "clients sign as before",
+            f"{ACL_1}=true and {AUTHENTICATION}=true: a request is checked by one of them, and not by both",
+            hint=f"{_MIGRATE}=true makes users of the accounts of {ACL_1}",
         )
-    if settings.migrates_plain and not settings.plain_home:
-        raise UsageError(
-            f"{_MIGRATE}=true: where conf/plain_acl.yml and conf/acl/ are is not known",
-            hint="set rocketmqHome=DIR, or ROCKETMQ_HOME in the environment",
-        )
+    for key, is_set in ((ACL_1, settings.enforces_plain), (_MIGRATE, settings.migrates_plain)):
+        if is_set and not settings.plain_home:
+            raise UsageError(
+                f"{key}=true: where conf/plain_acl.yml and conf/acl/ are is not known",
+                hint="set rocketmqHome=DIR, or ROCKETMQ_HOME in the environment",
+            )
 
 
 def check_namesrv(settings: AuthSettings, *, has_broker: bool) -> None:
@@ -142,10 +150,9 @@ def check_namesrv(settings: AuthSettings, *, has_broker: bool) -> None:
             f"{NAMESRV_AUTHENTICATION}=true: the broker could not register with a nameserver that asks who it is",
             hint=f'set {_INNER}={{"accessKey":"…","secretKey":"…"}} as well',
         )
-    if not has_broker and settings.migrates_plain:
-        raise UsageError(
-            f"{_MIGRATE}=true: a nameserver has no ACL 1.0", hint=f"leave it out, or set {AUTHENTICATION}=true"
-        )
+    if not has_broker and (settings.enforces_plain or settings.migrates_plain):
+        key = ACL_1 if settings.enforces_plain else _MIGRATE
+        raise UsageError(f"{key}=true: a nameserver has no ACL 1.0", hint=f"leave it out, or set {AUTHENTICATION}=true")
     if not has_broker and settings.is_authenticating and settings.inner_client is settings.init_user is None:
         raise UsageError(
             f"{AUTHENTICATION}=true: a nameserver knows the users of {_INIT_USER} and {_INNER}, and neither is set"

@@ -14,7 +14,7 @@ from rmqproto.errors import StorageError
 from rmqproto.names import TIMER_TOPIC
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
-from rmqserver.auth.plain_migration import migrate
+from rmqserver.auth.plain_acl.migration import migrate
 from rmqserver.broker.admin.auth_admin import AuthAdmin
 from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.controlled.set_master import SetMaster

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
-from rmqserver.auth.auth_settings import AUTHENTICATION
+from rmqserver.auth.auth_settings import ACL_1, AUTHENTICATION
 from rmqserver.config.keyed_settings import Settings, setting
 from rmqserver.config.setting_values import (
     MILLISECONDS,
@@ -297,7 +297,7 @@ class BrokerConfig(Settings):
 def _check_rate_of_users(values: Mapping[str, str]) -> None:
     """UsageError for a limit of users' requests on a broker that does not ask who sends them."""
     text = values["maxRequestRatePerUser"]
-    asks = values.get(AUTHENTICATION, "").lower() == "true"
+    asks = any(values.get(key, "").lower() == "true" for key in (AUTHENTICATION, ACL_1))
     if parse_rates(text).is_any and not asks:
         raise UsageError(
             f"maxRequestRatePerUser={shown(text)}: users are not known without authentication",

@@ -114,7 +114,7 @@ class Entrance:
     @property
     def is_guarded(self) -> bool:
         door = self._plan.tls.door
-        return self._plan.auth.is_authenticating or (door is not None and door.is_asked)
+        return self._plan.auth.asks or (door is not None and door.is_asked)
 
     def guard(self, service: Service, table: AuthTable, cluster: str) -> None:
         """Requires that peers of ``service`` are users of ``table``."""

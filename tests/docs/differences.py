@@ -172,12 +172,6 @@ NOT_RECORDED = {
         "whose log is shorter; with the second it puts due messages into a queue of another broker, where those come "
         "twice that its master has already delivered. The third is another format of the whole log",
     ),
-    "aclEnable": Difference(
-        "a broker does not start with it, and says what to do instead: `migrateAuthFromV1Enabled` makes users and "
-        "policies of the accounts of `conf/plain_acl.yml` and `conf/acl/`, and their clients sign as before "
-        "([users.md](users.md#acl-10))",
-        "from 5.3.3 on Apache's brokers enforce none of ACL 1.0, and say nothing of the setting",
-    ),
     "rmqadmin -o mqadmin": Difference(
         "mqadmin's widths and words, with rows and the members of maps sorted by name; compare with `sort` where a "
         "script compares with mqadmin. `allocateMQ` shows what a group of clients does",

@@ -161,7 +161,7 @@ def plan_broker_property(admin: AdminClient, addr: str, key: str, value: str, *,
 
 
 MEANINGS = {
-    "aclEnable": "whether ACL 1.0 is enforced, by brokers up to 5.3.2; true or false",
+    "aclEnable": "whether ACL 1.0 is enforced; true or false",
     "authenticationEnabled": "whether clients must say who they are; true or false",
     "authorizationEnabled": "whether it is checked what clients may do; true or false",
     "autoCreateSubscriptionGroup": "whether a group comes to be by itself when it consumes; true or false",

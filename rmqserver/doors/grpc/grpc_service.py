@@ -57,7 +57,7 @@ class GrpcService:
 
     def __init__(self, broker: Broker, gates_at: GatesAt):
         self._broker = broker
-        self._guard = Guard(broker.auth_settings, broker.auth) if broker.auth_settings.is_authenticating else None
+        self._guard = Guard(broker.auth_settings, broker.auth) if broker.auth_settings.asks else None
         self._gates = CallGates(gates_at, broker, self._guarded)
         self.clients = GrpcPeers(broker.config, broker.membership, broker.groups, self._client_gone)
         routes = RouteCalls(broker, self._guarded)

@@ -33,7 +33,8 @@ CONNECT_AGAIN_AFTER_S = 0.05
 
 
 def may_pass_on(broker: Broker) -> bool:
-    return broker.config.forward_to_master_enable and not broker.auth_settings.is_authorizing
+    settings = broker.auth_settings
+    return broker.config.forward_to_master_enable and not settings.is_authorizing and not settings.enforces_plain
 
 
 class ToMaster(Service):

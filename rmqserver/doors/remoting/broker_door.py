@@ -9,6 +9,7 @@ import trio
 
 from rmqproto.errors import StorageError
 from rmqserver.auth.auth_gate import AuthGate
+from rmqserver.auth.plain_acl.plain_gate import PlainGate
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.errors import as_refused
 from rmqserver.doors.remoting.automatic_topics import AutomaticTopics
@@ -65,6 +66,7 @@ class BrokerDoor(Service):
         self.offer_frames_to(broker.pull_plans.plain)
         broker.pull_plans.takers = self.takers
         self._auth_gate: AuthGate | None = None
+        self._plain_gate: PlainGate | None = None
         self._forwarding: Forwarding | None = None
         self._automatic_topics: AutomaticTopics | None = None
         if auth.is_authenticating:
@@ -88,13 +90,19 @@ class BrokerDoor(Service):
         self.use_gate(GatePlace.RATES, self._rate_gate if has_rates(config) else None)
 
     def open(self, advertised_host: bytes | None = None) -> Recovered:
-        """As ``Broker.open``."""
+        """As ``Broker.open``; raises UsageError, too, if the files of ACL 1.0 cannot be used."""
+        auth = self.broker.auth_settings
+        if auth.enforces_plain:
+            self._plain_gate = PlainGate(auth.plain_home, self.broker.config.broker_cluster_name, self.handlers)
+            self.use_gate(GatePlace.USERS, self._plain_gate)
         return self.broker.open(advertised_host)
 
     async def run(self) -> None:
         """Runs until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.broker.run)
+            if self._plain_gate is not None:
+                nursery.start_soon(self._plain_gate.watch)
             if self._forwarding is not None:
                 nursery.start_soon(self._forwarding.run)
             if self._automatic_topics is not None:

@@ -1,8 +1,9 @@
-"""Java, Go and Node clients that sign, at a guarded broker of Apache's and at ours. They send and consume with the
-fewest rights that they need. With a wrong key they are refused."""
+"""Java, Go and Node clients that sign, at a guarded broker of Apache's and at ours, by users and policies and by ACL
+1.0. They send and consume with the fewest rights that they need. With a wrong key they are refused."""
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -13,18 +14,21 @@ from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.wire.credentials import Credentials
+from tests.rmqserver.auth.plain_acl.test_plain_files import write
 from tests.support.auth_walk import ROOT
 
 from ..client import Client
-from ..cluster import SYSTEMS, Cluster
+from ..cluster import SETTINGS, SYSTEMS, Cluster
 from ..events import Outgoing, Refused
 from ..other_clients import start
+from ..ours import OurRocketMQ
+from ..plain_broker import PlainApache
 from ..witness import Witness
 from .test_auth import GUARDED
 
 pytestmark = pytest.mark.interop
 
-APP = Credentials("app-of-test", "app-secret")
+APP, PLAIN_ADMIN = Credentials("app-of-test", "app-secret"), Credentials("operator", "operator-secret")
 BODIES = [b"one", b"two", b"three"]
 
 # Each starts a client with the keys in the environment.
@@ -34,11 +38,28 @@ START: dict[str, Callable[[str, Path], Client]] = {
 TOPICS = {client: f"Signed-{client}" for client in START}
 GROUPS = {client: f"SignedGroup-{client}" for client in START}
 
+ACCOUNTS = f"""\
+accounts:
+  - {{accessKey: {PLAIN_ADMIN.access_key}, secretKey: {PLAIN_ADMIN.secret_key}, admin: true}}
+  - accessKey: {APP.access_key}
+    secretKey: {APP.secret_key}
+    defaultTopicPerm: DENY
+    defaultGroupPerm: DENY
+    topicPerms: [{", ".join(f"{topic}=PUB|SUB" for topic in TOPICS.values())}]
+    groupPerms: [{", ".join(f"{group}=SUB" for group in GROUPS.values())}]
+"""
 
-def create_topics_and_groups(system: Cluster) -> None:
+PLAIN: dict[str, Callable[[Path], AbstractContextManager[Cluster]]] = {
+    "apache": lambda home: PlainApache(home, PLAIN_ADMIN),
+    "ours": lambda home: OurRocketMQ(home, {**SETTINGS, "aclEnable": "true", "rocketmqHome": str(home)}),
+}
+"""Systems with ACL 1.0, made from their home folder, which contains ``conf``."""
+
+
+def create_topics_and_groups(system: Cluster, admin_user: Credentials) -> None:
     """Creates the retry topics before the groups, because the timers of these clients are too slow for a test."""
     addr = system.broker_addr
-    with AdminClient(system.namesrv_addr, ROOT) as admin:
+    with AdminClient(system.namesrv_addr, admin_user) as admin:
         for topic in (*TOPICS.values(), *(f"%RETRY%{group}" for group in GROUPS.values())):
             admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
         for group in GROUPS.values():
@@ -46,7 +67,7 @@ def create_topics_and_groups(system: Cluster) -> None:
 
 
 def prepare_app(system: Cluster) -> None:
-    create_topics_and_groups(system)
+    create_topics_and_groups(system, ROOT)
     addr = system.broker_addr
     with AdminClient(system.namesrv_addr, ROOT) as admin:
         admin.create_user(addr, UserAccount(username=APP.access_key, password=APP.secret_key))
@@ -68,22 +89,43 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield system
 
 
+@pytest.fixture(scope="module", params=list(PLAIN))
+def plain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The same system with ACL 1.0."""
+    home = tmp_path_factory.mktemp(f"plain-{request.param}")
+    write(home, "plain_acl.yml", ACCOUNTS)
+    with PLAIN[request.param](home) as system:
+        create_topics_and_groups(system, PLAIN_ADMIN)
+        yield system
+
+
 @pytest.mark.parametrize("client", list(START))
 def test_who_signs_is_served_and_who_guesses_is_not(
     guarded: Cluster, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sends_and_consumes(guarded, client, ROOT, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("client", list(START))
+def test_of_acl_1_as_well(plain: Cluster, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sends_and_consumes(plain, client, PLAIN_ADMIN, tmp_path, monkeypatch)
+
+
+def sends_and_consumes(
+    system: Cluster, client: str, admin_user: Credentials, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sends and consumes as APP. APP is refused another topic, and refused with a wrong key."""
     topic, group = TOPICS[client], GROUPS[client]
     monkeypatch.setenv("WITNESS_ACCESS_KEY", APP.access_key)
     monkeypatch.setenv("WITNESS_SECRET_KEY", "guessed")
-    with START[client](guarded.namesrv_addr, tmp_path / "guessing") as guessing:
+    with START[client](system.namesrv_addr, work / "guessing") as guessing:
         (refusal,) = guessing.try_send(topic, [Outgoing(body=b"stolen")])
     assert isinstance(refusal, Refused)
     assert client == "node" or re.search("[cC]heck signature failed", refusal.error)  # Node only tells its attempts
-    with AdminClient(guarded.namesrv_addr, ROOT) as admin:
-        assert admin.max_offset(guarded.broker_addr, topic, 0) == 0
+    with AdminClient(system.namesrv_addr, admin_user) as admin:
+        assert admin.max_offset(system.broker_addr, topic, 0) == 0
     monkeypatch.setenv("WITNESS_SECRET_KEY", APP.secret_key)
-    with START[client](guarded.namesrv_addr, tmp_path / "signing") as signing:
+    with START[client](system.namesrv_addr, work / "signing") as signing:
         sent = signing.send(topic, [Outgoing(body=body) for body in BODIES])
         assert [each.status for each in sent] == ["SEND_OK"] * len(BODIES)
         consumer = signing.consume(group, topic)

@@ -12,7 +12,7 @@ from rmqserver.config.keyed_settings import Settings
 from rmqserver.config.namesrv_config import NamesrvConfig
 
 GUARDS = [("aclEnable", "true"), ("migrateAuthFromV1Enabled", "true")]
-"""Refused at the start: the first always, the second if there is no ``rocketmqHome``."""
+"""Refused at the start if there is no ``rocketmqHome``."""
 
 AT_START = [
     ("tls.test.mode.enable", "false"), ("tls.test.mode.enable", "no"), ("tls.server.mode", "enforcing"),

@@ -58,7 +58,7 @@ async def test_without_the_libraries_every_client_is_turned_away_in_words(monkey
 @pytest.mark.parametrize(
     ("asks", "forwards", "passes"),
     [({}, True, True), ({}, False, False), ({"is_authenticating": True}, True, True),
-     ({"is_authenticating": True, "is_authorizing": True}, True, False)],
+     ({"is_authenticating": True, "is_authorizing": True}, True, False), ({"enforces_plain": True}, True, False)],
 )  # fmt: skip
 def test_a_slave_passes_on_only_what_its_master_judges_alike(
     asks: dict[str, bool], forwards: bool, passes: bool

@@ -5,7 +5,7 @@ import pytest
 
 from rmqproto.access.resources import group_resource, topic_resource
 from rmqproto.errors import UsageError
-from rmqserver.auth.plain_accounts import Perm, read_accounts
+from rmqserver.auth.plain_acl.plain_files import Perm, PlainFiles
 
 PLAIN = """\
 globalWhiteRemoteAddresses:
@@ -34,20 +34,26 @@ def write(home: Path, name: str, text: str) -> None:
 
 def test_accounts_as_apache_reads_them(tmp_path: Path) -> None:
     write(tmp_path, "plain_acl.yml", PLAIN)
-    acl = read_accounts(str(tmp_path))
-    assert acl.has_global_white
+    acl = PlainFiles(str(tmp_path)).read()
+    assert [white.has("10.10.103.9") for white in acl.global_white] == [True]
     app, operator = acl.accounts["orders-app"], acl.accounts["operator"]
     assert app.secret_key == "0123456789"  # a text, although it looks like a number
     assert (app.is_admin, operator.is_admin) == (False, True)
-    assert (app.has_white, operator.has_white) == (False, True)
+    assert not app.white_addresses.is_any
+    assert operator.white_addresses.has("192.168.1.7")
     assert "0123456789" not in repr(app)
-    assert app.perms == {
-        topic_resource("orders"): Perm.PUB | Perm.SUB,
-        topic_resource("audit"): Perm.DENY,
-        group_resource("orders-reader"): Perm.SUB,
-    }
-    assert (app.default_topic_perm, app.default_group_perm) == (Perm.DENY, Perm.SUB)
-    assert (operator.default_topic_perm, operator.perms) == (None, {})
+    for resource, perm, refusal in (
+        (topic_resource("orders"), Perm.PUB, None),
+        (topic_resource("orders"), Perm.SUB, None),
+        (topic_resource("audit"), Perm.SUB, "No permission for topic:audit"),
+        (topic_resource("other"), Perm.SUB, "No default permission for topic:other"),
+        (group_resource("orders-reader"), Perm.SUB, None),
+        (group_resource("%RETRY%orders-reader"), Perm.PUB, "No permission for group:orders-reader"),
+        (group_resource("other"), Perm.SUB, None),
+        (group_resource("other"), Perm.PUB, "No default permission for group:other"),
+    ):
+        assert app.refusal(resource, perm) == refusal
+    assert operator.refusal(topic_resource("x"), Perm.PUB) == "No default permission for topic:x"  # if it were no admin
 
 
 def test_all_files_together_and_who_came_first_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -55,13 +61,16 @@ def test_all_files_together_and_who_came_first_stays(tmp_path: Path, caplog: pyt
     write(tmp_path, "acl/a.yml", "accounts: [{accessKey: operator, secretKey: other-secret}]")
     write(tmp_path, "acl/deep/b.yaml", "accounts: [{accessKey: another, secretKey: 12345678}]")
     write(tmp_path, "acl/readme.txt", "no YAML: [")
+    files = PlainFiles(str(tmp_path))
     with caplog.at_level(logging.WARNING):
-        accounts = read_accounts(str(tmp_path)).accounts
+        accounts = files.read().accounts
     assert accounts.keys() == {"operator", "another", "orders-app"}
     assert accounts["operator"].secret_key == "other-secret"
     assert "event=account-repeated access_key=operator" in caplog.text
+    before = files.stamps()
     write(tmp_path, "acl/c.yml", "")
-    assert read_accounts(str(tmp_path)).accounts.keys() == accounts.keys()
+    assert files.stamps() != before
+    assert files.read().accounts.keys() == accounts.keys()
 
 
 @pytest.mark.parametrize(
@@ -95,16 +104,18 @@ def test_all_files_together_and_who_came_first_stays(tmp_path: Path, caplog: pyt
             "'PUBB' is none of DENY, PUB",
         ),
         ("accounts: [{accessKey: long-enough, secretKey: SECRETS, defaultTopicPerm: ALL}]", "'ALL' is none of DENY"),
+        ("accounts: [{accessKey: long-enough, secretKey: SECRETS, whiteRemoteAddress: 1.2}]", "1.2 is not an address"),
+        ("globalWhiteRemoteAddresses: [x]", "globalWhiteRemoteAddresses: x is not an address"),
         ("a: &x [1]\nb: *x", "aliases are not taken"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_its_place(tmp_path: Path, text: str, said: str | None) -> None:
     write(tmp_path, "plain_acl.yml", text)
     if said is None:
-        assert read_accounts(str(tmp_path)).accounts == {}
+        assert PlainFiles(str(tmp_path)).read().accounts == {}
         return
     with pytest.raises(UsageError) as caught:
-        read_accounts(str(tmp_path))
+        PlainFiles(str(tmp_path)).read()
     assert f"{tmp_path}/conf/plain_acl.yml" in str(caught.value)
     assert said in str(caught.value)
     assert "SECRETS" not in str(caught.value)
@@ -112,4 +123,4 @@ def test_what_is_not_understood_is_refused_with_its_place(tmp_path: Path, text: 
 
 def test_no_file_at_all_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"neither .*/conf/plain_acl.yml nor a file in .*/conf/acl"):
-        read_accounts(str(tmp_path))
+        PlainFiles(str(tmp_path)).read()

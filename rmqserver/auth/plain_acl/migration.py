@@ -10,14 +10,14 @@ from rmqproto.access.resources import ANY, Action, PolicyDecision, PolicyType, R
 from rmqproto.access.users import SUBJECT_PREFIX, UserType
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqserver.auth.auth_table import AuthRefused, AuthTable
-from rmqserver.auth.plain_accounts import Account, Perm, read_accounts
+from rmqserver.auth.plain_acl.plain_files import Account, Perm, PlainFiles
 
 log = logging.getLogger(__name__)
 
 
 def migrate(home: str, table: AuthTable) -> None:
     """Raises UsageError, and migrates nothing, if the files cannot be used."""
-    acl = read_accounts(home)
+    acl = PlainFiles(home).read()
     made = []
     for account in acl.accounts.values():
         if table.user(account.access_key) is not None:
@@ -27,14 +27,14 @@ def migrate(home: str, table: AuthTable) -> None:
             made.append(account.access_key)
         except AuthRefused as error:
             log.error("event=account-not-migrated access_key=%s reason=%r", account.access_key, str(error))
-        if account.has_white:
+        if account.white_addresses.is_any:
             log.warning(
                 "event=white-address-not-migrated access_key=%s reason='requests from there must be signed now'",
                 account.access_key,
             )
     if made:
         log.info("event=accounts-migrated users=%s", ",".join(made))
-    if acl.has_global_white:
+    if acl.global_white:
         log.warning(
             "event=white-address-not-migrated access_key=* reason='globalWhiteRemoteAddresses hold no longer: requests "
             "from there must be signed now'"

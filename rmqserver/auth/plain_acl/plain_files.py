@@ -15,8 +15,7 @@ files below ``conf/acl/``, in the home directory of an Apache broker.
         groupPerms:
           - orders-reader=SUB
 
-They are only read, to make users of their accounts (``plain_migration.py``). Anything unknown is refused, with file
-and place. Apache takes a permission that it cannot read as DENY.
+Anything unknown is refused, with file and place. Apache takes a permission that it cannot read as DENY.
 """
 
 from __future__ import annotations
@@ -30,6 +29,9 @@ from typing import Any
 
 from rmqproto.access.resources import Resource, ResourceType
 from rmqproto.errors import UsageError
+from rmqproto.wire.signing import SigningKey
+from rmqserver.auth.plain_acl.white_addresses import WhiteAddresses
+from rmqserver.file_stamps import Stamps, stamps
 
 log = logging.getLogger(__name__)
 
@@ -47,34 +49,48 @@ _BOOLS = {"": False, "false": False, "no": False, "off": False, "true": True, "y
 
 @dataclass(frozen=True, slots=True)
 class PlainAcl:
-    """The content of all files: accounts by access key, and whether requests of some addresses all passed."""
+    """The content of all files: accounts by access key, and addresses whose requests all pass."""
 
     accounts: Mapping[str, Account]
-    has_global_white: bool
+    global_white: tuple[WhiteAddresses, ...]
 
 
-def read_accounts(home: str) -> PlainAcl:
-    """Reads the files of the home directory: those in ``conf/acl/``, sorted, then ``conf/plain_acl.yml``. Raises
-    UsageError, which shows no secret, if there is no file, or one cannot be used."""
-    conf = Path(home) / "conf"
-    inside = (path for path in (conf / "acl").rglob("*") if path.suffix in (".yml", ".yaml"))
-    paths = [str(path) for path in (*sorted(inside), conf / "plain_acl.yml") if path.is_file()]
-    if not paths:
-        raise UsageError(
-            f"ACL 1.0 is asked for, and there is neither {conf}/plain_acl.yml nor a file in {conf}/acl",
-            hint="rocketmqHome=DIR says where conf/ is",
-        )
-    accounts: dict[str, Account] = {}
-    has_white = False
-    for path in paths:
-        reader = _Reader(path)
-        has_white |= reader.has_global_white()
-        for account in reader.accounts():
-            if account.access_key in accounts:
-                log.warning("event=account-repeated access_key=%s file=%s", account.access_key, path)
-            else:
-                accounts[account.access_key] = account
-    return PlainAcl(accounts, has_white)
+class PlainFiles:
+    """The files of one home directory."""
+
+    def __init__(self, home: str):
+        self._home = Path(home)
+
+    def paths(self) -> list[str]:
+        """Existing files in reading order: those in ``conf/acl/``, sorted, then ``conf/plain_acl.yml``."""
+        conf = self._home / "conf"
+        inside = (path for path in (conf / "acl").rglob("*") if path.suffix in (".yml", ".yaml"))
+        return [str(path) for path in (*sorted(inside), conf / "plain_acl.yml") if path.is_file()]
+
+    def stamps(self) -> Stamps:
+        """Stamps that differ when a file has changed, come or gone."""
+        return stamps(self.paths())
+
+    def read(self) -> PlainAcl:
+        """Reads all files. Raises UsageError, which shows no secret, if there is no file, or one cannot be used."""
+        paths = self.paths()
+        if not paths:
+            conf = self._home / "conf"
+            raise UsageError(
+                f"ACL 1.0 is asked for, and there is neither {conf}/plain_acl.yml nor a file in {conf}/acl",
+                hint="rocketmqHome=DIR says where conf/ is",
+            )
+        accounts: dict[str, Account] = {}
+        white: list[WhiteAddresses] = []
+        for path in paths:
+            reader = _Reader(path)
+            white += reader.global_white()
+            for account in reader.accounts():
+                if account.access_key in accounts:
+                    log.warning("event=account-repeated access_key=%s file=%s", account.access_key, path)
+                else:
+                    accounts[account.access_key] = account
+        return PlainAcl(accounts, tuple(white))
 
 
 class _Reader:
@@ -100,8 +116,9 @@ class _Reader:
             raise UsageError(f"{path}{line}: {getattr(error, 'problem', None) or 'no YAML'}") from None
         self._top = self._members(document or {}, "the file", _TOP_MEMBERS)
 
-    def has_global_white(self) -> bool:
-        return any(self._texts(self._top, "globalWhiteRemoteAddresses", ""))
+    def global_white(self) -> Iterator[WhiteAddresses]:
+        for text in self._texts(self._top, "globalWhiteRemoteAddresses", ""):
+            yield self._white(text, "globalWhiteRemoteAddresses")
 
     def accounts(self) -> Iterator[Account]:
         found = self._top.get("accounts") or []
@@ -129,11 +146,14 @@ class _Reader:
         return Account(
             access_key=access_key,
             secret_key=secret_key,
-            has_white=bool(self._text(members, "whiteRemoteAddress", place)),
+            white_addresses=self._white(
+                self._text(members, "whiteRemoteAddress", place), f"{place}.whiteRemoteAddress"
+            ),
             is_admin=is_admin,
             default_topic_perm=self._default(members, "defaultTopicPerm", place),
             default_group_perm=self._default(members, "defaultGroupPerm", place),
             perms=perms,
+            signing_key=SigningKey(secret_key),
         )
 
     def _default(self, members: Mapping[str, Any], name: str, place: str) -> Perm | None:
@@ -144,6 +164,12 @@ class _Reader:
         if text not in PERMS:
             raise self._bad(place, f"{text[:100]!a} is none of {', '.join(PERMS)}")
         return PERMS[text]
+
+    def _white(self, text: str, place: str) -> WhiteAddresses:
+        try:
+            return WhiteAddresses(text)
+        except ValueError as error:
+            raise self._bad(place, str(error)) from None
 
     def _members(self, value: object, place: str, known: frozenset[str]) -> Mapping[str, Any]:
         if not isinstance(value, dict):
@@ -184,14 +210,23 @@ PERMS = {
 @dataclass(frozen=True, slots=True)
 class Account:
     """An account of ACL 1.0 (``PlainAccessResource``, ``PlainPermissionChecker``, 5.3.2). ``perms`` take precedence
-    over the defaults for topics and groups. An administrator may do everything. ``has_white``: requests from some
-    addresses need no signature."""
+    over the defaults for topics and groups. An administrator may do everything."""
 
     access_key: str
     secret_key: str = field(repr=False)
-    has_white: bool
+    white_addresses: WhiteAddresses
     is_admin: bool
     default_topic_perm: Perm | None
     """None if the file names none, which denies."""
     default_group_perm: Perm | None
     perms: Mapping[Resource, Perm]
+    signing_key: SigningKey = field(repr=False)
+
+    def refusal(self, resource: Resource, needed: Perm) -> str | None:
+        """Why the account may not use the resource, in Apache's words; None if it may."""
+        what = f"{resource.type.value.lower()}:{resource.name}"
+        perm = self.perms.get(resource)
+        if perm is not None:
+            return None if needed in perm else f"No permission for {what}"
+        default = self.default_group_perm if resource.type is ResourceType.GROUP else self.default_topic_perm
+        return None if needed in (default or Perm.DENY) else f"No default permission for {what}"
