@@ -153,19 +153,17 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *names) {
     return (PyObject *)self;
 }
 
+#define OWNED(X) X(on_frame) X(owner) X(takers)
+
 static int traverse(FrameCutter *self, visitproc visit, void *arg) {
-    Py_VISIT(self->on_frame);
-    Py_VISIT(self->owner);
-    Py_VISIT(self->takers);
+    OWNED(VISIT)
     return 0;
 }
 
 // What else is collected may still call the cutter: it is closed.
 static int clear(FrameCutter *self) {
     self->is_stopped = self->is_closed = 1;
-    Py_CLEAR(self->on_frame);
-    Py_CLEAR(self->owner);
-    Py_CLEAR(self->takers);
+    OWNED(CLEAR)
     return 0;
 }
 

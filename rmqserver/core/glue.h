@@ -16,6 +16,8 @@ typedef struct { PyObject **name; const char *text; } Name;
 int make_names(const Name *names, size_t count);
 #define MEMBER_OF(name) PyObject *name;  // with NAME_OF: for a list of names, and a struct ``names`` of them
 #define NAME_OF(name) {&names.name, #name},
+#define VISIT(member) Py_VISIT(self->member);  // these two for a list of the members that a type owns
+#define CLEAR(member) Py_CLEAR(self->member);
 
 // An attribute; -1 if it cannot be read as that.
 int is_true(PyObject *owner, PyObject *name);

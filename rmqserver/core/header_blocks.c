@@ -21,45 +21,30 @@ typedef struct {
 
 typedef struct { const uint8_t *at, *end; } Block;
 
-static PyObject *protocol_error, *static_entries;
-
-static const char static_text[] =
-    ":authority| :method|GET :method|POST :path|/ :path|/index.html :scheme|http :scheme|https :status|200 :status|204 "
-    ":status|206 :status|304 :status|400 :status|404 :status|500 accept-charset| accept-encoding|gzip,~deflate "
-    "accept-language| accept-ranges| accept| access-control-allow-origin| age| allow| authorization| cache-control| "
-    "content-disposition| content-encoding| content-language| content-length| content-location| content-range| "
-    "content-type| cookie| date| etag| expect| expires| from| host| if-match| if-modified-since| if-none-match| if-range| "
-    "if-unmodified-since| last-modified| link| location| max-forwards| proxy-authenticate| proxy-authorization| range| "
-    "referer| refresh| retry-after| server| set-cookie| strict-transport-security| transfer-encoding| user-agent| vary| "
-    "via| www-authenticate| ";  // ~ is a blank
-
-// The length of each byte's Huffman code, and of the end's, in bits.
-static const uint8_t code_sizes[SYMBOLS] = {
-    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28,
-    28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, 13, 6,
-    7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, 15, 5, 6, 5, 6, 5, 6, 6, 6,
-    5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23,
-    23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22, 21, 20, 22, 22, 23, 23, 21, 23, 22,
-    22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25,
-    26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21,
-    21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30};
+static PyObject *protocol_error, *static_entries;  // the latter of header_blocks.py, with one more before them
 
 static uint16_t symbols[SYMBOLS];  // in the order of their codes
 static uint32_t first_code[CODE_MAX + 1], code_count[CODE_MAX + 1];  // by size
 static int first_symbol[CODE_MAX + 1];
 
-static void prepare_codes(void) {
+// Takes the length of each byte's Huffman code, and of the end's, in bits. -1 with an exception.
+static int prepare_codes(PyObject *sizes) {
     uint32_t code = 0;
     int place = 0;
+    if (!PyBytes_Check(sizes) || PyBytes_GET_SIZE(sizes) != SYMBOLS) {
+        PyErr_Format(PyExc_TypeError, "%d sizes of codes are wanted", SYMBOLS);
+        return -1;
+    }
     for (int size = 1; size <= CODE_MAX; size++) {
         code <<= 1;
         first_code[size] = code;
         first_symbol[size] = place;
         for (int symbol = 0; symbol < SYMBOLS; symbol++)
-            if (code_sizes[symbol] == size) symbols[place++] = (uint16_t)symbol;
+            if (PyBytes_AS_STRING(sizes)[symbol] == size) symbols[place++] = (uint16_t)symbol;
         code_count[size] = (uint32_t)(place - first_symbol[size]);
         code += code_count[size];
     }
+    return 0;
 }
 
 static PyObject *pair_of(PyObject *name, PyObject *value) {  // takes both
@@ -70,20 +55,6 @@ static PyObject *pair_of(PyObject *name, PyObject *value) {  // takes both
 }
 
 static PyObject *bytes_of(const void *at, ptrdiff_t size) { return PyBytes_FromStringAndSize(at, size); }
-
-static int prepare_static(void) {
-    static_entries = PyList_New(0);
-    for (const char *at = static_text; static_entries && *at;) {
-        const char *bar = strchr(at, '|'), *end = strchr(bar, ' ');
-        PyObject *value = bytes_of(bar + 1, end - bar - 1);
-        for (char *blank = value ? strchr(PyBytes_AS_STRING(value), '~') : NULL; blank; blank = NULL) *blank = ' ';
-        PyObject *pair = pair_of(bytes_of(at, bar - at), value);
-        if (!pair || PyList_Append(static_entries, pair)) Py_CLEAR(static_entries);
-        Py_XDECREF(pair);
-        at = end + 1;
-    }
-    return static_entries && PyList_GET_SIZE(static_entries) == STATIC_MAX ? 0 : -1;
-}
 
 static void *refuse(const char *text) {
     PyErr_SetString(protocol_error, text);
@@ -121,7 +92,7 @@ static void remember(HeaderDecoder *self, PyObject *pair) {
 
 // Borrowed; NULL with an exception.
 static PyObject *entry_at(HeaderDecoder *self, uint32_t index) {
-    if (index && index <= STATIC_MAX) return PyList_GET_ITEM(static_entries, index - 1);
+    if (index && index <= STATIC_MAX) return PyTuple_GET_ITEM(static_entries, index);
     if (!index || index - STATIC_MAX > (uint32_t)self->count) return refuse_end();
     return self->entries[((uint32_t)self->newest + index - STATIC_MAX - 1) % ENTRIES_MAX];
 }
@@ -292,9 +263,16 @@ static PyTypeObject HeaderDecoderType = {
 };
 
 int add_header_decoder(PyObject *module) {
-    PyObject *errors = PyImport_ImportModule("rmqproto.errors");
-    protocol_error = errors ? PyObject_GetAttrString(errors, "ProtocolError") : NULL;
-    Py_XDECREF(errors);
-    prepare_codes();
-    return protocol_error && !prepare_static() ? PyModule_AddType(module, &HeaderDecoderType) : -1;
+    PyObject *twin = PyImport_ImportModule("rmqserver.core.header_blocks");
+    PyObject *sizes = twin ? PyObject_GetAttrString(twin, "CODE_SIZES") : NULL;
+    if (sizes) protocol_error = PyObject_GetAttrString(twin, "ProtocolError");
+    if (protocol_error) static_entries = PyObject_GetAttrString(twin, "STATIC_HEADERS");
+    int failed = !static_entries || prepare_codes(sizes);
+    Py_XDECREF(sizes);
+    Py_XDECREF(twin);
+    if (!failed && (!PyTuple_Check(static_entries) || PyTuple_GET_SIZE(static_entries) != STATIC_MAX + 1)) {
+        PyErr_Format(PyExc_TypeError, "%d static headers are wanted", STATIC_MAX);
+        failed = 1;
+    }
+    return failed ? -1 : PyModule_AddType(module, &HeaderDecoderType);
 }

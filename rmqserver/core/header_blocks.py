@@ -32,7 +32,7 @@ transfer-encoding | user-agent | vary | via | www-authenticate
 """
 """The static table: names, and what they have as a value."""
 
-_CODE_SIZES = """
+_SIZES = """
 13 23 28 28 28 28 28 28 28 24 30 28 28 30 28 28 28 28 28 28 28 28 30 28 28 28 28 28 28 28 28 28 6 10 10 12 13 6 8 11
 10 10 8 11 8 6 6 6 5 5 5 6 6 6 6 6 6 6 7 8 15 6 12 10 13 6 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 8 7 8 13 19 13
 14 6 15 5 6 5 6 5 6 6 6 5 7 7 6 6 6 5 6 7 6 5 5 6 7 7 7 7 7 15 11 14 13 28 20 22 20 20 22 22 22 23 22 23 23 23 23 23
@@ -40,15 +40,19 @@ _CODE_SIZES = """
 22 23 23 20 22 22 22 23 22 22 23 26 26 20 19 22 23 22 25 26 26 26 27 27 26 24 25 19 21 26 27 27 26 27 24 21 21 26 26
 28 27 27 27 20 24 20 21 22 21 21 23 22 22 25 25 24 24 26 23 26 27 26 26 27 27 27 27 27 28 27 27 27 27 27 26 30
 """
+CODE_SIZES = bytes(map(int, _SIZES.split()))
 """How many bits the Huffman code of each byte has, and of the end. Codes of one size follow each other in the order of
 bytes, and shorter ones come first."""
 
-_STATIC: Headers = [(b"", b"")]
-_STATIC += [
-    (name.encode(), value.encode())
-    for name, _, value in (each.strip().partition(" ") for each in _STATIC_TEXT.replace("\n", " ").split(" | "))
-]
-_STATIC_MAX = len(_STATIC) - 1
+STATIC_HEADERS = (
+    (b"", b""),
+    *(
+        (name.encode(), value.encode())
+        for name, _, value in (each.strip().partition(" ") for each in _STATIC_TEXT.replace("\n", " ").split(" | "))
+    ),
+)
+"""They count from 1."""
+_STATIC_MAX = len(STATIC_HEADERS) - 1
 
 FRAME_SIZE_MAX_BYTES = 16_384
 # length u24, as u16 and u8 | type u8 | flags u8 | stream u32
@@ -66,7 +70,7 @@ def _huffman_codes() -> tuple[list[tuple[int, int]], dict[tuple[int, int], int]]
     of longer ones by size and code."""
     short, long = [(0, 0)] * (1 << _PEEK_BITS), dict[tuple[int, int], int]()
     code = size_before = 0
-    for size, symbol in sorted((int(size), symbol) for symbol, size in enumerate(_CODE_SIZES.split())):
+    for size, symbol in sorted((size, symbol) for symbol, size in enumerate(CODE_SIZES)):
         code <<= size - size_before
         rest = _PEEK_BITS - size
         if rest < 0:
@@ -146,7 +150,7 @@ class HeaderDecoder:
                 index = byte & 0x7F
                 if index == 0x7F:
                     index, at = _integer(block, at, index)
-                header = _STATIC[index] if index <= _STATIC_MAX else entries[index - _STATIC_MAX - 1]
+                header = STATIC_HEADERS[index] if index <= _STATIC_MAX else entries[index - _STATIC_MAX - 1]
                 if not index:
                     raise IndexError
             elif byte & 0xE0 == 0x20:
@@ -162,7 +166,7 @@ class HeaderDecoder:
                 if index == mask:
                     index, at = _integer(block, at, mask)
                 if index:
-                    name = (_STATIC[index] if index <= _STATIC_MAX else entries[index - _STATIC_MAX - 1])[0]
+                    name = (STATIC_HEADERS[index] if index <= _STATIC_MAX else entries[index - _STATIC_MAX - 1])[0]
                 else:
                     name, at = _text(block, at)
                 value, at = _text(block, at)

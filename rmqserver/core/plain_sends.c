@@ -32,8 +32,9 @@ typedef struct {
     Py_ssize_t room_size;
 } PlainSends;
 
-static PyObject *name_is_plain, *name_queue_limit, *name_sys_flag, *name_flow, *name_add, *name_queues, *name_born_host,
-    *name_local_host, *name_advertised_host;
+#define NAMES(X) X(is_plain) X(queue_limit) X(sys_flag) X(flow) X(add) \
+    X(queues) X(born_host) X(local_host) X(advertised_host)
+static struct { NAMES(MEMBER_OF) } names;
 
 // --- the puts of a round -----------------------------------------------------------------------------------------------
 
@@ -134,18 +135,18 @@ static PyObject *value_in(PyObject *dict, PyObject *key) {
 // 1 if a plain target takes the send; else 0, or -1 with an exception.
 static int find_target(PyObject *target, const Send *send, Goal *found) {
     long long queue_limit, sys_flag;
-    int is_plain = is_true(target, name_is_plain);
+    int is_plain = is_true(target, names.is_plain);
     if (is_plain <= 0) return is_plain;
-    if (get_number(target, name_queue_limit, &queue_limit) || get_number(target, name_sys_flag, &sys_flag)) return -1;
+    if (get_number(target, names.queue_limit, &queue_limit) || get_number(target, names.sys_flag, &sys_flag)) return -1;
     found->sys_flag = send->sys_flag | (int32_t)sys_flag;
     if (send->queue_id < 0 || send->queue_id >= queue_limit) return 0;
-    return (found->flow = PyObject_GetAttr(target, name_flow)) ? 1 : -1;
+    return (found->flow = PyObject_GetAttr(target, names.flow)) ? 1 : -1;
 }
 
 static int find_queue(PlainSends *self, PyObject *topic, const Send *send, Goal *found) {
     found->entry = value_in(self->topics, topic);
     if (!found->entry) return PyErr_Occurred() ? -1 : 0;
-    PyObject *queues = PyObject_GetAttr(found->entry, name_queues), *queue_id = PyLong_FromLong(send->queue_id);
+    PyObject *queues = PyObject_GetAttr(found->entry, names.queues), *queue_id = PyLong_FromLong(send->queue_id);
     found->queue = value_in(queues, queue_id);
     Py_XDECREF(queues);
     Py_XDECREF(queue_id);
@@ -153,10 +154,10 @@ static int find_queue(PlainSends *self, PyObject *topic, const Send *send, Goal 
 }
 
 static int find_hosts(PlainSends *self, PyObject *owner, Goal *found) {
-    found->born_host = PyObject_GetAttr(owner, name_born_host);
-    found->store_host = PyObject_GetAttr(self->address, name_advertised_host);
+    found->born_host = PyObject_GetAttr(owner, names.born_host);
+    found->store_host = PyObject_GetAttr(self->address, names.advertised_host);
     if (found->store_host && Py_IsNone(found->store_host))
-        Py_SETREF(found->store_host, PyObject_GetAttr(owner, name_local_host));
+        Py_SETREF(found->store_host, PyObject_GetAttr(owner, names.local_host));
     return found->born_host && found->store_host ? 1 : -1;
 }
 
@@ -243,7 +244,7 @@ static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *s
     }
     PyObject *numbers[] = {found->flow, PyLong_FromSsize_t(count),
                            PyLong_FromSsize_t(send->is_batch ? frame->body.size : place.size)};
-    PyObject *counted = numbers[1] && numbers[2] ? PyObject_VectorcallMethod(name_add, numbers, 3, NULL) : NULL;
+    PyObject *counted = numbers[1] && numbers[2] ? PyObject_VectorcallMethod(names.add, numbers, 3, NULL) : NULL;
     Py_XDECREF(numbers[1]);
     Py_XDECREF(numbers[2]);
     Py_XDECREF(counted);
@@ -346,11 +347,11 @@ static PyObject *answers(PlainSends *self, PyObject *given) {
     return found;
 }
 
-static int read_rules(PlainSends *self, PyObject *names, PyObject *more_names, PyObject *marks) {
+static int read_rules(PlainSends *self, PyObject *own_names, PyObject *more_names, PyObject *marks) {
     SendRules *rules = &self->rules;
     const Py_ssize_t most = sizeof rules->marks / sizeof *rules->marks;
-    if (take_texts(names, rules->names[0], SEND_NAMES, 0) || take_texts(more_names, rules->names[1], SEND_NAMES, 0)) return -1;
-    if (PyTuple_GET_SIZE(names) != SEND_NAMES || PyTuple_GET_SIZE(more_names) != SEND_NAMES) {
+    if (take_texts(own_names, rules->names[0], SEND_NAMES, 0) || take_texts(more_names, rules->names[1], SEND_NAMES, 0)) return -1;
+    if (PyTuple_GET_SIZE(own_names) != SEND_NAMES || PyTuple_GET_SIZE(more_names) != SEND_NAMES) {
         PyErr_Format(PyExc_ValueError, "a send has %d fields", SEND_NAMES);
         return -1;
     }
@@ -360,11 +361,11 @@ static int read_rules(PlainSends *self, PyObject *names, PyObject *more_names, P
 }
 
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *given_names) {
-    PyObject *round, *topics, *targets, *address, *next_unique_id, *names, *more_names, *marks, *repeat_mark;
+    PyObject *round, *topics, *targets, *address, *next_unique_id, *own_names, *more_names, *marks, *repeat_mark;
     int unusual_sys_flag;
     if (given_names && PyDict_GET_SIZE(given_names)) return PyErr_Format(PyExc_TypeError, "PlainSends takes no keywords");
     if (!PyArg_ParseTuple(args, "O!O!O!OOOOOSi", &RoundBufferType, &round, &PyDict_Type, &topics, &PyDict_Type, &targets,
-                          &address, &next_unique_id, &names, &more_names, &marks, &repeat_mark, &unusual_sys_flag)) return NULL;
+                          &address, &next_unique_id, &own_names, &more_names, &marks, &repeat_mark, &unusual_sys_flag)) return NULL;
     PlainSends *self = (PlainSends *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->taker.take = take;
@@ -377,34 +378,22 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *given_names)
     self->unusual_sys_flag = unusual_sys_flag;
     self->added = PyBytes_FromStringAndSize(NULL, 0);
     self->pieces = PyTuple_New(0);
-    self->texts = PyTuple_Pack(4, names, more_names, marks, repeat_mark);
-    if (!self->added || !self->pieces || !self->texts || read_rules(self, names, more_names, marks)) Py_CLEAR(self);
+    self->texts = PyTuple_Pack(4, own_names, more_names, marks, repeat_mark);
+    if (!self->added || !self->pieces || !self->texts || read_rules(self, own_names, more_names, marks)) Py_CLEAR(self);
     return (PyObject *)self;
 }
 
+#define OWNED(X) X(round) X(topics) X(targets) X(address) X(next_unique_id) X(admits) X(written) X(safe)
+
 static int traverse(PlainSends *self, visitproc visit, void *arg) {
-    Py_VISIT(self->round);
-    Py_VISIT(self->topics);
-    Py_VISIT(self->targets);
-    Py_VISIT(self->address);
-    Py_VISIT(self->next_unique_id);
-    Py_VISIT(self->admits);
-    Py_VISIT(self->written);
-    Py_VISIT(self->safe);
+    OWNED(VISIT)
     return 0;
 }
 
 // What else is collected may still offer a frame: none is taken.
 static int clear(PlainSends *self) {
     self->is_busy = 1;
-    Py_CLEAR(self->round);
-    Py_CLEAR(self->topics);
-    Py_CLEAR(self->targets);
-    Py_CLEAR(self->address);
-    Py_CLEAR(self->next_unique_id);
-    Py_CLEAR(self->admits);
-    Py_CLEAR(self->written);
-    Py_CLEAR(self->safe);
+    OWNED(CLEAR)
     return 0;
 }
 
@@ -443,11 +432,7 @@ static PyTypeObject PlainSendsType = {
 };
 
 int add_plain_sends(PyObject *module) {
-    static const Name names[] = {
-        {&name_is_plain, "is_plain"}, {&name_queue_limit, "queue_limit"}, {&name_sys_flag, "sys_flag"}, {&name_flow, "flow"},
-        {&name_add, "add"}, {&name_queues, "queues"}, {&name_born_host, "born_host"}, {&name_local_host, "local_host"},
-        {&name_advertised_host, "advertised_host"},
-    };
-    if (make_names(names, sizeof names / sizeof *names)) return -1;
+    static const Name all[] = {NAMES(NAME_OF)};
+    if (make_names(all, sizeof all / sizeof *all)) return -1;
     return PyModule_AddType(module, &PutsType) ? -1 : PyModule_AddType(module, &PlainSendsType);
 }

@@ -22,8 +22,10 @@ typedef struct {
 typedef struct { PyObject *field, *fates; uint32_t prefix_hash; } TopicFacts;  // owned, what was read of a Topic
 
 static PyObject *appended_type, *extend_hash_utf8;
-static PyObject *name_refuses_writes, *name_field, *name_fates, *name_is_too_long, *name_prefix_hash, *name_next_offset,
-    *name_tail, *name_is_touched;
+
+#define NAMES(X) X(refuses_writes) X(field) X(fates) X(is_too_long) X(index_prefix_hash) \
+    X(next_offset) X(tail) X(is_touched)
+static struct { NAMES(MEMBER_OF) } names;
 
 // --- small parts
 
@@ -113,15 +115,15 @@ static void release(TopicFacts *topic) {
 // 1; 0 if the topic is too long, or its records need two bytes for its length and these ``must_be_short``.
 static int read_topic(PyObject *entry, int must_be_short, TopicFacts *topic) {
     long long prefix_hash;
-    *topic = (TopicFacts){PyObject_GetAttr(entry, name_field), PyObject_GetAttr(entry, name_fates), 0};
-    if (!topic->field || !topic->fates || get_number(entry, name_prefix_hash, &prefix_hash)) goto failed;
+    *topic = (TopicFacts){PyObject_GetAttr(entry, names.field), PyObject_GetAttr(entry, names.fates), 0};
+    if (!topic->field || !topic->fates || get_number(entry, names.index_prefix_hash, &prefix_hash)) goto failed;
     if (!PyBytes_CheckExact(topic->field) || !PyBytes_CheckExact(topic->fates) || PyBytes_GET_SIZE(topic->fates) != 256) {
         PyErr_SetString(PyExc_TypeError, "a Topic has a field of bytes, and 256 fates");
         goto failed;
     }
     topic->prefix_hash = (uint32_t)prefix_hash;
     if (PyBytes_GET_SIZE(topic->field) <= TOPIC_V1_SIZE_MAX + 1) return 1;
-    int is_refused = must_be_short ? 1 : is_true(entry, name_is_too_long);
+    int is_refused = must_be_short ? 1 : is_true(entry, names.is_too_long);
     if (!is_refused) return 1;
     release(topic);
     return is_refused < 0 ? -1 : 0;
@@ -143,7 +145,7 @@ static int takes_more(RoundBuffer *self) {
         PyErr_SetString(PyExc_RuntimeError, "this RoundBuffer is appending");
         return -1;
     }
-    int refuses = is_true(self->flags, name_refuses_writes);
+    int refuses = is_true(self->flags, names.refuses_writes);
     return refuses < 0 ? -1 : !refuses;
 }
 
@@ -162,8 +164,8 @@ static int start(RoundBuffer *self) {
 
 // Adds the units to the queue, which goes on at ``next_offset``.
 static int add_units(RoundBuffer *self, PyObject *queue, long long next_offset, const uint8_t *units, Py_ssize_t size) {
-    PyObject *tail = PyObject_GetAttr(queue, name_tail), *number = PyLong_FromLongLong(next_offset + size / UNIT_SIZE);
-    int is_touched = is_true(queue, name_is_touched), failed = -1;
+    PyObject *tail = PyObject_GetAttr(queue, names.tail), *number = PyLong_FromLongLong(next_offset + size / UNIT_SIZE);
+    int is_touched = is_true(queue, names.is_touched), failed = -1;
     if (!tail || !number || is_touched < 0 || reserve(&self->touched, sizeof(PyObject *))) goto done;
     if (!PyByteArray_CheckExact(tail)) {
         PyErr_SetString(PyExc_TypeError, "a queue's tail is a bytearray");
@@ -173,9 +175,9 @@ static int add_units(RoundBuffer *self, PyObject *queue, long long next_offset, 
     if (PyByteArray_Resize(tail, before + size)) goto done;
     memcpy(PyByteArray_AS_STRING(tail) + before, units, (size_t)size);
     // Nothing fails from here on with a ConsumeQueue, whose attributes are slots.
-    if (PyObject_SetAttr(queue, name_next_offset, number)) goto done;
+    if (PyObject_SetAttr(queue, names.next_offset, number)) goto done;
     if (!is_touched) {
-        if (PyObject_SetAttr(queue, name_is_touched, Py_True)) goto done;
+        if (PyObject_SetAttr(queue, names.is_touched, Py_True)) goto done;
         *(PyObject **)end_of(&self->touched) = Py_NewRef(queue);
         self->touched.size += sizeof(PyObject *);
     }
@@ -186,37 +188,48 @@ done:
     return failed;
 }
 
+// Writes one record, its index entries and, at ``unit``, its unit, behind what is written but not taken in. Without
+// ``tags_code``, the unit has the tag's. -1 if that failed.
+static int put_one(RoundBuffer *self, const TopicFacts *topic, const Message *message, const Spot *spot, int is_indexed,
+                   const int64_t *tags_code, uint8_t *unit, Py_ssize_t *entry_count) {
+    uint8_t *record = (uint8_t *)end_of(&self->records) + (spot->log_offset - self->end_offset);
+    put_record(record, message, text_of(topic->field), spot);
+    ptrdiff_t properties_size = message->properties.size + message->added.size;
+    Keys keys = keys_of((Text){(const char *)record + spot->size - properties_size, properties_size});
+    uint32_t code = 0;
+    if (!tags_code && extend_any_hash(&code, keys.tags, odd_hash)) return -1;
+    put_unit(unit, spot->log_offset, spot->size, tags_code ? *tags_code : (int32_t)code);
+    if (!is_indexed) return 0;
+    if (reserve(&self->entries, (*entry_count + entry_count_max(&keys)) * (Py_ssize_t)sizeof(Entry))) return -1;
+    Entry *entries = end_of(&self->entries);
+    ptrdiff_t made = put_entries(entries + *entry_count, topic->prefix_hash, &keys, spot->log_offset, spot->store_ms, odd_hash);
+    *entry_count += made;
+    return made < 0 ? -1 : 0;
+}
+
+// Takes in what was written, of which ``last`` is the last record.
+static void take_in(RoundBuffer *self, const Spot *last, Py_ssize_t entry_count) {
+    int64_t end_offset = last->log_offset + last->size;
+    self->records.size += end_offset - self->end_offset;
+    self->entries.size += entry_count * (Py_ssize_t)sizeof(Entry);
+    self->last_record_offset = last->log_offset;
+    self->end_offset = end_offset;
+}
+
 static int append_record(RoundBuffer *self, const TopicFacts *topic, PyObject *queue, const Message *message, int fate,
                          const int64_t *tags_code, Place *place) {
-    Text field = text_of(topic->field);
-    int64_t size = record_size(message, field);
+    int64_t size = record_size(message, text_of(topic->field));
     if (size > INT32_MAX || size > self->records_end_offset - self->end_offset) return 0;
     if (start(self)) return -1;
-    Spot spot = {self->end_offset, 0, self->store_timestamp_ms, (int32_t)size};
+    Py_ssize_t entry_count = 0;
+    uint8_t unit[UNIT_SIZE];
     long long queue_offset = 0;
-    if (fate & QUEUED && get_number(queue, name_next_offset, &queue_offset)) return -1;
-    spot.queue_offset = queue_offset;
+    if (fate & QUEUED && get_number(queue, names.next_offset, &queue_offset)) return -1;
+    Spot spot = {self->end_offset, queue_offset, self->store_timestamp_ms, (int32_t)size};
     if (reserve(&self->records, size)) return -1;
-    uint8_t *record = end_of(&self->records);
-    put_record(record, message, field, &spot);
-    ptrdiff_t properties_size = message->properties.size + message->added.size, entry_count = 0;
-    Keys keys = keys_of((Text){(const char *)record + size - properties_size, properties_size});
-    if (fate & self->indexed_bits) {
-        if (reserve(&self->entries, entry_count_max(&keys) * (Py_ssize_t)sizeof(Entry))) return -1;
-        entry_count = put_entries(end_of(&self->entries), topic->prefix_hash, &keys, spot.log_offset, spot.store_ms, odd_hash);
-        if (entry_count < 0) return -1;
-    }
-    if (fate & QUEUED) {
-        uint8_t unit[UNIT_SIZE];
-        uint32_t code = 0;
-        if (!tags_code && extend_any_hash(&code, keys.tags, odd_hash)) return -1;
-        put_unit(unit, spot.log_offset, spot.size, tags_code ? *tags_code : (int32_t)code);
-        if (add_units(self, queue, queue_offset, unit, UNIT_SIZE)) return -1;
-    }
-    self->records.size += size;
-    self->entries.size += entry_count * (Py_ssize_t)sizeof(Entry);
-    self->last_record_offset = spot.log_offset;
-    self->end_offset += size;
+    if (put_one(self, topic, message, &spot, fate & self->indexed_bits, tags_code, unit, &entry_count)) return -1;
+    if (fate & QUEUED && add_units(self, queue, queue_offset, unit, UNIT_SIZE)) return -1;
+    take_in(self, &spot, entry_count);
     *place = (Place){spot.log_offset, queue_offset, spot.size};
     return 1;
 }
@@ -258,59 +271,36 @@ static int look_at_batch(const RoundBuffer *self, Text field, const Message *mes
     return look->count > 0;
 }
 
-// Writes records, entries, units and log offsets behind the ends of their buffers. Returns how many entries; -1 if that failed.
-static Py_ssize_t put_batch(RoundBuffer *self, const TopicFacts *topic, const Message *message, int64_t queue_offset,
-                            int64_t *offset) {
-    Text rest = message->body;
-    Message one = *message;
-    Spot spot = {self->end_offset, queue_offset, self->store_timestamp_ms, 0};
-    Py_ssize_t entry_count = 0;
-    uint8_t *record = end_of(&self->records), *unit = (uint8_t *)self->units.bytes;
-    for (; next_of_batch(&rest, &one) > 0; record += spot.size, spot.log_offset += spot.size, spot.queue_offset++) {
-        spot.size = (int32_t)record_size(&one, text_of(topic->field));
-        put_record(record, &one, text_of(topic->field), &spot);
-        ptrdiff_t properties_size = one.properties.size + one.added.size;
-        Keys keys = keys_of((Text){(const char *)record + spot.size - properties_size, properties_size});
-        uint32_t code = 0;
-        if (extend_any_hash(&code, keys.tags, odd_hash)) return -1;
-        put_unit(unit, spot.log_offset, spot.size, (int32_t)code);
-        unit += UNIT_SIZE;
-        *offset++ = spot.log_offset;
-        if (!self->indexed_bits) continue;
-        if (reserve(&self->entries, (entry_count + entry_count_max(&keys)) * (Py_ssize_t)sizeof(Entry))) return -1;
-        Entry *entries = end_of(&self->entries);
-        ptrdiff_t made = put_entries(entries + entry_count, topic->prefix_hash, &keys, spot.log_offset, spot.store_ms, odd_hash);
-        if (made < 0) return -1;
-        entry_count += made;
-    }
-    return entry_count;
-}
-
 static int append_records(RoundBuffer *self, const TopicFacts *topic, PyObject *queue, const Message *message, Place *first,
                           PyObject **offsets) {
     Look look;
     long long queue_offset;
     if (PyBytes_AS_STRING(topic->fates)[0] & DUE_TIME || !look_at_batch(self, text_of(topic->field), message, &look)) return 0;
-    if (start(self) || get_number(queue, name_next_offset, &queue_offset)) return -1;
-    Py_ssize_t units_size = look.count * UNIT_SIZE;
+    if (start(self) || get_number(queue, names.next_offset, &queue_offset)) return -1;
+    Py_ssize_t units_size = look.count * UNIT_SIZE, entry_count = 0, number = 0;
     if (reserve(&self->records, look.size) || reserve(&self->units, units_size)) return -1;
     PyObject *made = PyBytes_FromStringAndSize(NULL, look.count * (Py_ssize_t)sizeof(int64_t));
     if (!made) return -1;
-    Py_ssize_t entry_count = put_batch(self, topic, message, queue_offset, (int64_t *)PyBytes_AS_STRING(made));
-    if (entry_count < 0 || add_units(self, queue, queue_offset, (uint8_t *)self->units.bytes, units_size)) {
-        Py_DECREF(made);
-        return -1;
+    int64_t *log_offsets = (int64_t *)PyBytes_AS_STRING(made);
+    Text rest = message->body;
+    Message one = *message;
+    Spot spot = {self->end_offset, queue_offset, self->store_timestamp_ms, 0};
+    for (; next_of_batch(&rest, &one) > 0; spot.queue_offset++, number++) {
+        uint8_t *unit = (uint8_t *)self->units.bytes + number * UNIT_SIZE;
+        spot.log_offset += spot.size;
+        spot.size = (int32_t)record_size(&one, text_of(topic->field));
+        if (!number) *first = (Place){spot.log_offset, queue_offset, spot.size};
+        log_offsets[number] = spot.log_offset;
+        if (put_one(self, topic, &one, &spot, self->indexed_bits, NULL, unit, &entry_count)) goto failed;
     }
-    const int64_t *offset = (const int64_t *)PyBytes_AS_STRING(made);
-    int64_t second = look.count > 1 ? offset[1] : self->end_offset + look.size;
-    *first = (Place){self->end_offset, queue_offset, (int32_t)(second - self->end_offset)};
-    self->records.size += look.size;
-    self->entries.size += entry_count * (Py_ssize_t)sizeof(Entry);
-    self->last_record_offset = offset[look.count - 1];
-    self->end_offset += look.size;
+    if (add_units(self, queue, queue_offset, (uint8_t *)self->units.bytes, units_size)) goto failed;
+    take_in(self, &spot, entry_count);
     if (self->units.room > KEPT_MAX_BYTES) drop(&self->units);
     *offsets = made;
     return 1;
+failed:
+    Py_DECREF(made);
+    return -1;
 }
 
 int round_append_batch(PyObject *round, PyObject *entry, PyObject *queue, const Message *message, Place *first,
@@ -416,7 +406,7 @@ static PyObject *dispatch(RoundBuffer *self, PyObject *args) {
     uint32_t code = 0;
     uint8_t unit[UNIT_SIZE];
     if (!PyArg_ParseTuple(args, "OLiS", &queue, &log_offset, &size, &tags)) return NULL;
-    if (extend_any_hash(&code, text_of(tags), odd_hash) || get_number(queue, name_next_offset, &next_offset)) return NULL;
+    if (extend_any_hash(&code, text_of(tags), odd_hash) || get_number(queue, names.next_offset, &next_offset)) return NULL;
     put_unit(unit, log_offset, size, (int32_t)code);
     if (add_units(self, queue, next_offset, unit, UNIT_SIZE)) return NULL;
     Py_RETURN_NONE;
@@ -446,7 +436,7 @@ static PyObject *take_touched(RoundBuffer *self, PyObject *Py_UNUSED(unused)) {
     self->touched.size = 0;
     for (Py_ssize_t number = 0; number < count; number++) PyList_SET_ITEM(taken, number, queues[number]);
     for (Py_ssize_t number = 0; number < count; number++)
-        if (PyObject_SetAttr(PyList_GET_ITEM(taken, number), name_is_touched, Py_False)) {
+        if (PyObject_SetAttr(PyList_GET_ITEM(taken, number), names.is_touched, Py_False)) {
             Py_DECREF(taken);
             return NULL;
         }
@@ -538,12 +528,8 @@ PyTypeObject RoundBufferType = {
 };
 
 int add_round_buffer(PyObject *module) {
-    static const Name names[] = {
-        {&name_refuses_writes, "refuses_writes"}, {&name_field, "field"}, {&name_fates, "fates"},
-        {&name_is_too_long, "is_too_long"}, {&name_prefix_hash, "index_prefix_hash"}, {&name_next_offset, "next_offset"},
-        {&name_tail, "tail"}, {&name_is_touched, "is_touched"},
-    };
-    if (make_names(names, sizeof names / sizeof *names)) return -1;
+    static const Name all[] = {NAMES(NAME_OF)};
+    if (make_names(all, sizeof all / sizeof *all)) return -1;
     PyObject *twin = PyImport_ImportModule("rmqserver.core.round_buffer");
     PyObject *hashes = PyImport_ImportModule("rmqproto.java.java_hash");
     if (twin) appended_type = PyObject_GetAttrString(twin, "Appended");
