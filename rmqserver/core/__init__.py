@@ -20,6 +20,7 @@ from rmqserver.core.simple import (
 
 try:
     from rmqserver.core._core import (
+        CONTRACT,
         FrameCutter,
         HeaderDecoder,
         PlainPulls,
@@ -33,7 +34,10 @@ try:
         serve_ready,
         take_wanted,
     )
-except ImportError:  # installed without a C compiler
+
+    if simple.CONTRACT != CONTRACT:
+        raise ImportError("the native core was built from older sources")
+except ImportError:  # installed without a C compiler, or that
     from rmqserver.core.header_blocks import HeaderDecoder
     from rmqserver.core.round_buffer import RoundBuffer
     from rmqserver.core.simple import (

@@ -297,6 +297,7 @@ PyMODINIT_FUNC PyInit__core(void) {
     prepare_values();
     PyObject *module = PyModule_Create(&definition);
     if (module && (add_frame_cutter(module) || add_plain_pulls(module) || add_round_buffer(module) ||
-                   add_plain_sends(module) || add_header_decoder(module) || prepare_turn())) Py_CLEAR(module);
+                   add_plain_sends(module) || add_header_decoder(module) || prepare_turn() ||
+                   PyModule_AddIntConstant(module, "CONTRACT", 2))) Py_CLEAR(module);
     return module;
 }

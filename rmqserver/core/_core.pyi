@@ -1,5 +1,6 @@
 from rmqserver.core.header_blocks import HeaderDecoder as HeaderDecoder
 from rmqserver.core.round_buffer import RoundBuffer as RoundBuffer
+from rmqserver.core.simple import CONTRACT as CONTRACT
 from rmqserver.core.simple import FrameCutter as FrameCutter
 from rmqserver.core.simple import PlainPulls as PlainPulls
 from rmqserver.core.simple import PlainSends as PlainSends

@@ -21,6 +21,10 @@ IndexItem = tuple[int, int, int, bytes, bytes, int]
 """What ``pack_entries`` needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS,
 and the hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is one for every message sent."""
 
+CONTRACT = 2
+"""Of these two modules with the rest; it counts up when that changes. A native core of another contract was built from
+older sources, and is not used."""
+
 NO_TAG = -1
 """Stands for the hash of a tag's index entry if a message has no tags."""
 

@@ -60,3 +60,13 @@ def test_both_modules_have_the_same_names() -> None:
         twin = getattr(homes.get(name, simple), name)
         assert inspect.isclass(twin) == inspect.isclass(getattr(native, name))
         assert getattr(rmqserver.core, name) is getattr(native, name)
+
+
+def test_a_core_of_older_sources_is_not_used() -> None:
+    pytest.importorskip("rmqserver.core._core")
+    code = (
+        "from rmqserver.core import _core; _core.CONTRACT -= 1; import importlib, rmqserver.core as core; "
+        "importlib.reload(core); print(core.NAME)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "python\n", done.stderr
