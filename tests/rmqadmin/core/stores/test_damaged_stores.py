@@ -13,8 +13,8 @@ from rmqadmin.commands.export.stores import start_plan
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.stores.dumps.dump import DumpedRows, DumpWindow
 from rmqadmin.core.stores.dumps.log_dump import log_rows
-from rmqadmin.core.stores.dumps.queue_dump import queue_rows
-from rmqadmin.core.stores.dumps.table_dump import table_rows
+from rmqadmin.core.stores.dumps.queue_dump import index_rows, queue_rows
+from rmqadmin.core.stores.dumps.table_dump import checkpoint_rows, table_rows, timer_rows, wheel_rows
 from rmqadmin.core.stores.inspected import inspected_files, inspected_groups, inspected_topics
 from rmqserver.store.checks.dry_run import BREAKS
 from rmqserver.store.checks.survey import Survey, survey
@@ -37,7 +37,10 @@ RESULTS: list[Callable[[Survey], Result]] = [
 DUMPS: list[Callable[[Survey], Iterable[Row]]] = [
     lambda found: log_rows(found, WHOLE, no_notice),
     lambda found: queue_rows(found, WHOLE),
+    lambda found: index_rows(found, WHOLE),
+    lambda found: timer_rows(found, WHOLE),
     lambda found: table_rows(found, WHOLE),
+    checkpoint_rows,
 ]
 
 
@@ -104,3 +107,8 @@ def test_a_flipped_body_is_dumped_where_it_lies(root: Path) -> None:
         (bad,) = [each for each in found if each.problem]
         assert (bad.log_offset, bad.topic, bad.queue_offset) == (row.log_offset, row.topic, row.queue_offset)
         assert len(found) == len(rows)
+
+
+def test_the_wheel_of_a_whole_store_is_read(root: Path) -> None:
+    slots: Any = list(wheel_rows(survey(str(root), Damaged.of(root).disk), WHOLE))
+    assert sum(slot.messages for slot in slots) == 5
