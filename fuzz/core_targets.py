@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import json
+import struct
 from types import SimpleNamespace
 from typing import Any
 
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.sending import SendHeader, SendHeaderV2
+from rmqproto.message import properties as props
 from rmqproto.message.record import decode_records_untrusted, host_bytes
+from rmqproto.topic_message_type import TopicMessageType
 from rmqproto.wire import header_json
 from rmqproto.wire.command import HeaderCodec, decode_header_untrusted
 from rmqproto.wire.frames import frame
 from rmqserver.auth.signed_fields import SignedFields
+from rmqserver.broker.sending.properties import USUAL
 from rmqserver.core import (
     FrameCutter,
     HeaderDecoder,
     PlainPulls,
     PlainSends,
     RoundBuffer,
+    cut_ack,
+    cut_send,
     cut_signed,
     header_blocks,
     plain_records,
     simple,
     take_wanted,
 )
+from rmqserver.doors.grpc.call_checks import SentMessage, check_message, ms_of
+from rmqserver.doors.grpc.messages import CLASSES
+from rmqserver.doors.grpc.plain_calls import RESERVED
+from rmqserver.doors.grpc.stored import properties_of, sys_flag_of, type_of
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
 from rmqserver.store.fate import INDEXED, QUEUED
@@ -126,6 +136,33 @@ def core_headers(data: bytes) -> None:
                 break
             at += size
     assert found[0] == found[1]
+
+
+def core_calls(data: bytes) -> None:
+    """A message of gRPC that is cut out as a plain one is, by protobuf, the same, and breaks no rule."""
+    call, address = struct.pack(">BI", 0, len(data)) + data, "10.0.0.1:5"
+    acked = cut_ack(call)
+    if acked is not None:
+        request = CLASSES["AckMessageRequest"].FromString(data)
+        (entry,) = request.entries
+        assert not entry.HasField("lite_topic")
+        found = request.group.name, request.topic.name, entry.message_id.encode(), entry.receipt_handle
+        assert acked == found
+    sent = cut_send(call, RESERVED, address)
+    if sent is None:
+        return
+    topic, sys_flag, born_ms, body, stored, keys = sent
+    (message,) = CLASSES["SendMessageRequest"].FromString(data).messages
+    asked, system = SentMessage(message, message.body, dict(message.user_properties)), message.system_properties
+    check_message(asked, 0)
+    assert type_of(asked) is TopicMessageType.NORMAL
+    assert (topic, body) == (message.topic.name, message.body)
+    properties = properties_of(asked, TopicMessageType.NORMAL, address)
+    assert sorted(stored.split(b"\2")) == sorted(props.joined(properties).split(b"\2"))
+    assert (sys_flag, born_ms) == (sys_flag_of(system, TopicMessageType.NORMAL), ms_of(system.born_timestamp))
+    usual = USUAL.fullmatch(stored)
+    assert usual is not None
+    assert usual.groups(b"") == keys
 
 
 _HOST = host_bytes("127.0.0.1", 1)

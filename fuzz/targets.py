@@ -8,7 +8,16 @@ from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
-from fuzz.core_targets import core_frames, core_headers, core_pulls, core_records, core_sends, core_signed, core_wanted
+from fuzz.core_targets import (
+    core_calls,
+    core_frames,
+    core_headers,
+    core_pulls,
+    core_records,
+    core_sends,
+    core_signed,
+    core_wanted,
+)
 from fuzz.gate_target import gate
 from rmqadmin.core.messages.files import message_pack
 from rmqadmin.core.messages.files.json_lines import decode_line_untrusted
@@ -231,7 +240,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     for target in (
         frame, json_header, binary_header, record, batch, message_properties, json_body, expression,
         sql92, config, registration, trace, recall_handle, delivery_note, packed_messages, message_line, gate,
-        http2, core_frames, core_headers, core_pulls, core_records, core_sends, core_signed,
+        http2, core_calls, core_frames, core_headers, core_pulls, core_records, core_sends, core_signed,
         core_wanted,
     )
 }  # fmt: skip

@@ -287,6 +287,8 @@ static PyMethodDef methods[] = {
     {"take_wanted", take_wanted, METH_VARARGS, NULL},
     {"serve_ready", serve_ready, METH_VARARGS, NULL},
     {"flush_dirty", flush_dirty, METH_VARARGS, NULL},
+    {"cut_send", cut_send, METH_VARARGS, NULL},
+    {"cut_ack", cut_ack, METH_O, NULL},
     {"cut_signed", (PyCFunction)(void (*)(void))cut_signed, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -5,6 +5,8 @@ from rmqserver.core.simple import FrameCutter as FrameCutter
 from rmqserver.core.simple import PlainPulls as PlainPulls
 from rmqserver.core.simple import PlainSends as PlainSends
 from rmqserver.core.simple import Puts as Puts
+from rmqserver.core.simple import cut_ack as cut_ack
+from rmqserver.core.simple import cut_send as cut_send
 from rmqserver.core.simple import cut_signed as cut_signed
 from rmqserver.core.simple import flush_dirty as flush_dirty
 from rmqserver.core.simple import index_units as index_units

@@ -81,6 +81,11 @@ int add_plain_pulls(PyObject *module);
 
 int add_header_decoder(PyObject *module);
 
+// --- plain_calls.c
+
+PyObject *cut_send(PyObject *module, PyObject *args);
+PyObject *cut_ack(PyObject *module, PyObject *data);
+
 // --- turn.c
 
 int prepare_turn(void);

@@ -27,6 +27,7 @@ from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader
+    from rmqproto.message.properties import MessageKeys
     from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.stats import BrokerStats
     from rmqserver.config.broker_config import BrokerConfig
@@ -135,15 +136,24 @@ class Sends:
         try:
             if not 0 <= queue_id < target.queue_limit:
                 queue_id = target.choose_queue(queue_id, peer.address)
-            store_host = self._address.record_host(peer)
-            appended = self._store.append(
-                topic, queue_id, 0, sys_flag, born_timestamp, peer.born_host, store_host, 0, body,
-                properties + self.added_bytes, 0, (unique_key, keys, tags),
-            )  # fmt: skip
+            found = unique_key, keys, tags
+            appended = self.append_plain(target, queue_id, sys_flag, born_timestamp, body, properties, found, peer)
         except Exception as error:
             raise self.refused(error) from None
+        return SendOutcome(appended, queue_id, self._address.record_host(peer), unique_key.decode())
+
+    def append_plain(
+        self, target: Target, queue_id: int, sys_flag: int, born_timestamp: int, body: bytes, properties: bytes,
+        keys: MessageKeys, peer: Peer,
+    ) -> Appended:  # fmt: skip
+        """Puts a message of which ``put_plain`` knows all that, into a queue of its plain target. Raises as the store
+        does; nothing is stored then."""
+        appended = self._store.append(
+            target.config.topic_name, queue_id, 0, sys_flag, born_timestamp, peer.born_host,
+            self._address.record_host(peer), 0, body, properties + self.added_bytes, 0, keys,
+        )  # fmt: skip
         target.flow.add(1, appended.size_bytes)
-        return SendOutcome(appended, queue_id, store_host, unique_key.decode())
+        return appended
 
     def put_batch(self, header: SendHeader, body: bytes, peer: Peer, on_sent: OnSent | None) -> None:
         """As ``put``, for the messages in ``body``, all of one queue. Each is stored as a message of its own, without

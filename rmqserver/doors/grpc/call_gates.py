@@ -58,6 +58,11 @@ class CallGates:
         self._put_refusal = broker.replicas.put_refusal
         self._guarded = guarded
 
+    def ask_now(self) -> bool:
+        """Whether anything stands before a call now, be it a count."""
+        counts = self._config.max_requests_in_flight_per_connection > 0
+        return counts or bool(self._gates_at(PLACES)) or self._put_refusal() is not None
+
     def let_pass(self, call: GrpcCall, name: str, request: Any, go_on: Callable[[], None]) -> None:
         """Goes on at once, later or never. Raises CallRefused or Refused."""
         code = CODES.get(name)

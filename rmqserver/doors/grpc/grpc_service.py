@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from rmqserver.doors.grpc.codes import CallRefused, Code, GrpcStatus, refusal_of
 from rmqserver.doors.grpc.link import GrpcCall, Link
 from rmqserver.doors.grpc.lite_calls import LiteTopicCalls
 from rmqserver.doors.grpc.messages import CLASSES, SERVICE
+from rmqserver.doors.grpc.plain_calls import PlainCalls
+from rmqserver.doors.grpc.plain_calls import Take as TakePlain
 from rmqserver.doors.grpc.presence import GrpcPeer, GrpcPeers, id_of
 from rmqserver.doors.grpc.receive_calls import ReceiveCalls
 from rmqserver.doors.grpc.route_calls import RouteCalls
@@ -63,6 +65,7 @@ class GrpcService:
         routes = RouteCalls(broker, self._guarded)
         sending = SendCalls(broker, self._guarded)
         self._settling = settling = SettleCalls(broker, self._guarded)
+        self._plain = PlainCalls(broker, settling)
         receiving = ReceiveCalls(broker, self.clients, settling, self._guarded)
         lite = LiteTopicCalls(broker.pop.lite.subscriptions, self.clients)
         kinds = (
@@ -111,6 +114,12 @@ class GrpcService:
         ):
             return f"Method {text} is unimplemented"
         return f"Method not found: {text}"
+
+    def plain_calls(self) -> Mapping[bytes, TakePlain]:
+        """None while somebody has to be asked about each call, or all wait for one answer."""
+        if self._guard is not None or self._broker.slave is not None or self._gates.ask_now():
+            return {}
+        return self._plain.offered()
 
     def take(self, call: GrpcCall, request: Any) -> None:
         kind = call.kind

@@ -11,6 +11,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import IntEnum
+from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -64,18 +65,22 @@ class _Error(IntEnum):
     ENHANCE_YOUR_CALM = 11
 
 
+Metadata = dict[bytes, bytes]
+"""The headers of a request; of several with one name, the last."""
+
+
 class StreamAsked(NamedTuple):
     """A request begins."""
 
     stream: int
-    headers: Headers
+    metadata: Metadata
 
 
 class StreamCalled(NamedTuple):
     """A request begins, and has come whole: the client sends no more on this stream."""
 
     stream: int
-    headers: Headers
+    metadata: Metadata
     data: bytes
 
 
@@ -124,6 +129,12 @@ class _Stream:
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     size = len(payload)
     return _HEAD.pack(size >> 8, size & 255, kind, flags, stream) + payload
+
+
+@lru_cache(maxsize=1024)
+def _before_number(kind: int, flags: int, size: int) -> bytes:
+    """The head of a frame, up to the number of its stream."""
+    return _HEAD.pack(size >> 8, size & 255, kind, flags, 0)[: -_U32.size]
 
 
 _HELLO = (
@@ -279,7 +290,8 @@ class Http2:
         self._take_request(stream, is_last, self._decoder.decode_untrusted(block))
 
     def _take_call(self, stream: int, headers: Headers, data: bytes, _after: int) -> None:
-        if len(self._streams) >= STREAMS_MAX or not _is_request(headers):
+        metadata = _metadata_of(headers)
+        if len(self._streams) >= STREAMS_MAX or metadata is None:
             self._take_request(stream, False, headers)
             self._take_data(_END_STREAM, stream, data)
             return
@@ -287,7 +299,7 @@ class Http2:
         self._streams[stream] = found = _Stream(self._first_room)
         found.has_peer_ended = True
         self._give_back(len(data))
-        self._events.append(StreamCalled(stream, headers, data))
+        self._events.append(StreamCalled(stream, metadata, data))
 
     def _take_request(self, stream: int, is_last: bool, headers: Headers) -> None:
         found = self._streams.get(stream)
@@ -302,11 +314,11 @@ class Http2:
         self._last_stream = stream
         if len(self._streams) >= STREAMS_MAX:
             self._tell_reset(stream, _Error.REFUSED_STREAM)
-        elif not _is_request(headers):
+        elif (metadata := _metadata_of(headers)) is None:
             self._tell_reset(stream, _Error.PROTOCOL_ERROR)
         else:
             self._streams[stream] = found = _Stream(self._first_room)
-            self._events.append(StreamAsked(stream, headers))
+            self._events.append(StreamAsked(stream, metadata))
             if is_last:
                 self._peer_ended(stream, found)
 
@@ -463,11 +475,11 @@ class Http2:
             self.end(stream, trailers)
             return
         self._room -= size
+        number = _U32.pack(stream)
         self._out += (
-            _frame(_HEADERS, _END_HEADERS, stream, head),
-            _frame(_DATA, 0, stream, data),
-            _frame(_HEADERS, _END_HEADERS | _END_STREAM, stream, trailers),
-        )
+            _before_number(_HEADERS, _END_HEADERS, len(head)), number, head, _before_number(_DATA, 0, size), number,
+            data, _before_number(_HEADERS, _END_HEADERS | _END_STREAM, len(trailers)), number, trailers,
+        )  # fmt: skip
         self._ended_well(stream)
 
     def is_waiting(self, stream: int) -> bool:
@@ -559,8 +571,8 @@ def _unpadded(payload: bytes) -> bytes:
     return payload[1 : len(payload) - payload[0]]
 
 
-def _is_request(headers: Headers) -> bool:
-    """Whether they are a request's, by the rules that tell a mistake of the peer (RFC 9113, 8.2 and 8.3)."""
+def _metadata_of(headers: Headers) -> Metadata | None:
+    """None if they are no request's, by the rules that tell a mistake of the peer (RFC 9113, 8.2 and 8.3)."""
     names = tuple(map(_NAME, headers))
     if names not in _REQUESTS:
         text = b"\n".join(names)
@@ -573,12 +585,13 @@ def _is_request(headers: Headers) -> bool:
             and b"" not in names
             and b"connection" not in names
         ):
-            return False
+            return None
         if len(text) <= _REQUEST_NAMES_MAX_BYTES:
             if len(_REQUESTS) >= _REQUESTS_MAX:
                 _REQUESTS.clear()
             _REQUESTS.add(names)
-    return dict(headers)[b":path"] != b""
+    metadata = dict(headers)
+    return metadata if metadata[b":path"] else None
 
 
 _NAME = itemgetter(0)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from google.protobuf.message import DecodeError
 
-from rmqserver.core.header_blocks import FRAME_SIZE_MAX_BYTES, Headers, encode_block
+from rmqserver.core.header_blocks import FRAME_SIZE_MAX_BYTES, encode_block
 from rmqserver.doors.grpc.codes import GrpcStatus
 from rmqserver.doors.grpc.http2 import (
     Http2,
+    Metadata,
     StreamAsked,
     StreamCalled,
     StreamData,
@@ -62,6 +63,10 @@ Guarded = Callable[["GrpcCall", Callable[[], None]], None]
 class CallTable(Protocol):
     def kind_of(self, path: bytes) -> CallKind | str:
         """The call of that path, or why there is none."""
+
+    def plain_calls(self) -> Mapping[bytes, Callable[[Link, StreamCalled], bool]]:
+        """By path, what may take a whole call past ``take``. It answers by ``Link.answer``, or returns False and has
+        done nothing. To be asked again for each read."""
 
     def take(self, call: GrpcCall, message: Any) -> None:
         """Takes a message of the client; answers now or later."""
@@ -188,8 +193,7 @@ class GrpcCall:
             self._put((message,))
             self.finish()
             return
-        raw = message.SerializeToString()
-        self.link.http2.answer(self._stream, _HEAD, _FRAME.pack(0, len(raw)) + raw, _DONE)
+        self.link.answer(self._stream, message.SerializeToString())
         self._end()
 
     def fail(self, code: GrpcStatus, text: str) -> None:
@@ -268,16 +272,17 @@ class Link:
         """Takes bytes of the client. ProtocolError if they break the rules of HTTP/2."""
         self._is_feeding = True
         try:
+            plain = self.service.plain_calls() if not self._is_left else {}
             for event in self.http2.received(data):
                 if self.connection.closed:
                     break
                 if isinstance(event, StreamCalled):
-                    called = self._asked(event.stream, event.headers)
-                    if called is not None:
-                        called.came_whole(event.data)
+                    take = plain.get(event.metadata[b":path"])
+                    if take is None or not _is_grpc(event.metadata) or not take(self, event):
+                        self._called(event)
                     continue
                 if isinstance(event, StreamAsked):
-                    self._asked(event.stream, event.headers)
+                    self._asked(event.stream, event.metadata)
                     continue
                 call = self._calls.get(event.stream)
                 if call is None:
@@ -297,12 +302,16 @@ class Link:
             if self.http2.is_over:  # the connection is closed next, and drops what has not left
                 self.connection.flush()
 
-    def _asked(self, stream: int, headers: Headers) -> GrpcCall | None:
+    def _called(self, event: StreamCalled) -> None:
+        call = self._asked(event.stream, event.metadata)
+        if call is not None:
+            call.came_whole(event.data)
+
+    def _asked(self, stream: int, metadata: Metadata) -> GrpcCall | None:
         """The call that begins; None if there is none."""
         if self._is_left:
             return None
-        metadata = dict(headers)
-        if not metadata.get(b"content-type", b"").startswith(b"application/grpc"):
+        if not _is_grpc(metadata):
             self.http2.begin(stream, _NO_GRPC, is_all=True)
             return None
         found = self.service.kind_of(metadata.get(b":path", b""))
@@ -338,6 +347,11 @@ class Link:
                 del self._unread[left]
         self.changed()
 
+    def answer(self, stream: int, message: bytes) -> None:
+        """Sends the whole answer of a unary call of which nothing was sent; does nothing if it was cancelled."""
+        self.http2.answer(stream, _HEAD, _FRAME.pack(0, len(message)) + message, _DONE)
+        self.changed()
+
     def hand_to(self, on_frame: object, takers: object) -> None:
         """Another broker takes the place of this one, which has answered what it could. Calls that come too late for
         it are made anew by the clients' libraries, on a new connection."""
@@ -360,6 +374,10 @@ class Link:
                 lost()
         self._unread.clear()
         self.http2.close()
+
+
+def _is_grpc(metadata: Metadata) -> bool:
+    return metadata.get(b"content-type", b"").startswith(b"application/grpc")
 
 
 def _status_block(code: GrpcStatus, text: str) -> bytes:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.clients.membership import Membership
     from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.config.broker_config import BrokerConfig
+    from rmqserver.doors.grpc.http2 import Metadata
     from rmqserver.doors.grpc.link import GrpcCall
     from rmqserver.operation import OnPeerAnswer
 
@@ -431,7 +432,11 @@ def _consumer_groups(settings: Any) -> set[str]:
 
 
 def id_of(call: GrpcCall) -> str:
-    return call.metadata.get(b"x-mq-client-id", b"").decode("utf-8", "replace")
+    return id_in(call.metadata)
+
+
+def id_in(metadata: Metadata) -> str:
+    return metadata.get(b"x-mq-client-id", b"").decode("utf-8", "replace")
 
 
 def _consumed(command: Any) -> _Answer:

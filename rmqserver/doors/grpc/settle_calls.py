@@ -92,7 +92,11 @@ class SettleCalls:
             answer.status.CopyFrom(status(common, common.name))
         call.answer(answer)
 
-    def _ack(self, call: GrpcCall, group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> None:
+    def ack_one(self, peer: Peer, group: str, topic: str, receipt: str) -> None:
+        """Acknowledges one message. Raises CallRefused, with nothing done."""
+        self._ack(peer, group, topic, self._receipt_untrusted(receipt))
+
+    def _ack(self, call: Peer, group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> None:
         receipt = self._usable(group, topic, receipt, lite_topic)
         handle = receipt.handle
         header = AckHeader(

@@ -1,0 +1,134 @@
+"""Calls that come whole and ask for nothing unusual: a send of one message that is only to be stored, and an
+acknowledgement of one. They go past the objects of calls and messages, and store and answer what the general way does.
+What is not certainly so is left to that, with nothing done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from rmqproto.message import properties as props
+from rmqproto.perm import PERM_WRITE
+from rmqproto.topic_message_type import TopicMessageType as Type
+from rmqserver.broker.sending.pending import STORED
+from rmqserver.broker.sending.properties import ASKING_NAMES
+from rmqserver.core import cut_ack, cut_send
+from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, check_group, check_topic
+from rmqserver.doors.grpc.codes import OK, status_of
+from rmqserver.doors.grpc.messages import CLASSES, SERVICE
+from rmqserver.doors.grpc.presence import id_in
+from rmqserver.doors.grpc.route_calls import expected_type
+
+if TYPE_CHECKING:
+    from rmqserver.broker.broker import Broker
+    from rmqserver.broker.sending.pending import Outcome, PendingPut
+    from rmqserver.doors.grpc.http2 import StreamCalled
+    from rmqserver.doors.grpc.link import Link
+    from rmqserver.doors.grpc.settle_calls import SettleCalls
+
+Take = Callable[["Link", "StreamCalled"], bool]
+"""Takes a call, and answers it later or now; False, with nothing done, if it is not plain."""
+
+RESERVED = frozenset(
+    name.encode()
+    for name in {
+        *SYSTEM_PROPERTIES, *ASKING_NAMES, props.UNIQUE_KEY, props.PRODUCER_GROUP, props.TAGS, props.KEYS, props.WAIT,
+        props.TRACE_CONTEXT, props.RECONSUME_TIME, props.BORN_HOST, props.BORN_TIMESTAMP, props.SHARDING_KEY,
+    }
+)  # fmt: skip
+"""Names of user properties with which a message is not plain: the broker's own, and those that are set from fields."""
+_ANY_QUEUE = -1
+_NOTHING: Mapping[bytes, Take] = {}
+_OK = OK.SerializeToString()
+_STATUS_OK = b"\x0a%c%b" % (len(_OK), _OK)
+"""The first field of every answer that we make here."""
+
+
+class PlainCalls:
+    def __init__(self, broker: Broker, settling: SettleCalls):
+        self._sends = broker.sends
+        self._pending = broker.pending
+        self._clock_ms = broker.clock_ms
+        self._settling = settling
+        self._acks: Mapping[bytes, Take] = {f"/{SERVICE}/AckMessage".encode(): self._ack}
+        self._all: Mapping[bytes, Take] = {**self._acks, f"/{SERVICE}/SendMessage".encode(): self._send}
+
+    def offered(self) -> Mapping[bytes, Take]:
+        """What may be taken now, by path. An answer that waits for more than the end of the round is a call's."""
+        return self._acks if self._sends.knows_safe else self._all
+
+    # --- sends -------------------------------------------------------------------------------------------------------
+
+    def _send(self, link: Link, called: StreamCalled) -> bool:
+        cut = cut_send(called.data, RESERVED, link.connection.address)
+        if cut is None or not id_in(called.metadata).strip():
+            return False
+        topic, sys_flag, born_ms, body, properties, keys = cut
+        target = self._sends.known_targets.get(topic)
+        if target is None or not target.is_plain or not target.config.perm & PERM_WRITE:
+            return False
+        if expected_type(target.config) not in (Type.NORMAL, Type.MIXED):
+            return False
+        try:
+            check_topic(topic)
+            appended = self._sends.append_plain(
+                target, target.choose_queue(_ANY_QUEUE, ""), sys_flag, born_ms or self._clock_ms(), body, properties,
+                keys, link.connection,
+            )  # fmt: skip
+        except Exception:  # the general way says why
+            return False
+        self._pending.when_written.append((_answer_send, link, called.stream, keys[0], appended.queue_offset))
+        return True
+
+    # --- acknowledgements --------------------------------------------------------------------------------------------
+
+    def _ack(self, link: Link, called: StreamCalled) -> bool:
+        cut = cut_ack(called.data)
+        if cut is None or not id_in(called.metadata).strip():
+            return False
+        group, topic, message_id, receipt = cut
+        try:
+            check_topic(topic)
+            check_group(group)
+            self._settling.ack_one(link.connection, group, topic, receipt)
+        except Exception:  # the general way says why
+            return False
+        link.answer(called.stream, acked_answer(message_id, receipt.encode()))
+        return True
+
+
+def _answer_send(outcome: Outcome, put: PendingPut) -> None:
+    _, link, stream, message_id, queue_offset = put
+    if outcome is STORED:
+        link.answer(stream, sent_answer(message_id, queue_offset))
+    else:
+        link.answer(stream, CLASSES["SendMessageResponse"](status=status_of(outcome)).SerializeToString())
+
+
+def sent_answer(message_id: bytes, queue_offset: int) -> bytes:
+    """The bytes of a SendMessageResponse for one stored message."""
+    size = len(message_id)
+    offset = b"\x20" + _varint(queue_offset) if queue_offset else b""
+    entry = b"%b\x12%c%b\x1a%c%b%b" % (_STATUS_OK, size, message_id, size, message_id, offset)
+    return b"%b\x12%c%b" % (_STATUS_OK, len(entry), entry)
+
+
+def acked_answer(message_id: bytes, receipt: bytes) -> bytes:
+    """The bytes of an AckMessageResponse for one message that was acknowledged."""
+    entry = b"\x0a%c%b\x12%b%b\x1a%c%b" % (
+        len(message_id), message_id, _varint(len(receipt)), receipt, len(_OK), _OK,
+    )  # fmt: skip
+    return b"%b\x12%b%b" % (_STATUS_OK, _varint(len(entry)), entry)
+
+
+def _varint(value: int) -> bytes:
+    if value < 1 << 7:
+        return b"%c" % value
+    if value < 1 << 14:
+        return b"%c%c" % (value & 127 | 128, value >> 7)
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
