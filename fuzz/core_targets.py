@@ -28,6 +28,7 @@ from rmqserver.core import (
     cut_send,
     cut_signed,
     header_blocks,
+    pack_received,
     plain_records,
     simple,
     take_wanted,
@@ -35,7 +36,7 @@ from rmqserver.core import (
 from rmqserver.doors.grpc.call_checks import SentMessage, check_message, ms_of
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.doors.grpc.plain_calls import RESERVED
-from rmqserver.doors.grpc.stored import properties_of, sys_flag_of, type_of
+from rmqserver.doors.grpc.stored import MD5, PLAIN_ROLES, properties_of, put_message, sys_flag_of, type_of
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
 from rmqserver.store.fate import INDEXED, QUEUED
@@ -163,6 +164,23 @@ def core_calls(data: bytes) -> None:
     usual = USUAL.fullmatch(stored)
     assert usual is not None
     assert usual.groups(b"") == keys
+
+
+def core_received(data: bytes) -> None:
+    """Records that are packed as answers of gRPC: by protobuf, the same."""
+    handles = [b"handle"] * (data[0] if data else 0)
+    packed = pack_received(data[1:], b"topic", handles, PLAIN_ROLES, 3, MD5)
+    if packed is None:
+        return
+    at = 0
+    for record in decode_records_untrusted(data[1:]):
+        answer, size = CLASSES["ReceiveMessageResponse"](), int.from_bytes(packed[at + 1 : at + 5], "big")
+        put_message(answer.message, record, "topic", f"handle {record.log_offset}")
+        assert record.reconsume_times < 3
+        assert CLASSES["ReceiveMessageResponse"].FromString(packed[at + 5 : at + 5 + size]) == answer
+        assert (packed[at], size) == (0, answer.ByteSize())
+        at += 5 + size
+    assert at == len(packed)
 
 
 _HOST = host_bytes("127.0.0.1", 1)

@@ -13,6 +13,7 @@ from fuzz.core_targets import (
     core_frames,
     core_headers,
     core_pulls,
+    core_received,
     core_records,
     core_sends,
     core_signed,
@@ -240,7 +241,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     for target in (
         frame, json_header, binary_header, record, batch, message_properties, json_body, expression,
         sql92, config, registration, trace, recall_handle, delivery_note, packed_messages, message_line, gate,
-        http2, core_calls, core_frames, core_headers, core_pulls, core_records, core_sends, core_signed,
+        http2, core_calls, core_frames, core_headers, core_pulls, core_received, core_records, core_sends, core_signed,
         core_wanted,
     )
 }  # fmt: skip

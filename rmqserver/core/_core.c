@@ -289,6 +289,7 @@ static PyMethodDef methods[] = {
     {"flush_dirty", flush_dirty, METH_VARARGS, NULL},
     {"cut_send", cut_send, METH_VARARGS, NULL},
     {"cut_ack", cut_ack, METH_O, NULL},
+    {"pack_received", pack_received, METH_VARARGS, NULL},
     {"cut_signed", (PyCFunction)(void (*)(void))cut_signed, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

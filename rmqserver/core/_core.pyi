@@ -10,6 +10,7 @@ from rmqserver.core.simple import cut_send as cut_send
 from rmqserver.core.simple import cut_signed as cut_signed
 from rmqserver.core.simple import flush_dirty as flush_dirty
 from rmqserver.core.simple import index_units as index_units
+from rmqserver.core.simple import pack_received as pack_received
 from rmqserver.core.simple import plain_records as plain_records
 from rmqserver.core.simple import serve_ready as serve_ready
 from rmqserver.core.simple import take_wanted as take_wanted

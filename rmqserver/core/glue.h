@@ -86,6 +86,10 @@ int add_header_decoder(PyObject *module);
 PyObject *cut_send(PyObject *module, PyObject *args);
 PyObject *cut_ack(PyObject *module, PyObject *data);
 
+// --- plain_receives.c
+
+PyObject *pack_received(PyObject *module, PyObject *args);
+
 // --- turn.c
 
 int prepare_turn(void);

@@ -7,6 +7,7 @@ import struct
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from itertools import compress, islice, repeat
 from operator import add, gt
 from typing import Any
@@ -357,6 +358,35 @@ def cut_send(call: bytes, reserved: frozenset[bytes], address: str, /) -> CutSen
 
 def cut_ack(call: bytes, /) -> CutAck | None:
     """The only entry of an AckMessageRequest, as ``cut_send``. Here always None."""
+    return None
+
+
+class Role(IntEnum):
+    """What ``pack_received`` makes of a property."""
+
+    USER = 0
+    TAG = 1
+    KEYS = 2
+    UNIQUE_KEY = 3
+    BORN_TIME = 4
+    BORN_TEXT = 5
+    DROPPED = 6
+    ODD = 7
+
+
+def pack_received(
+    records: bytes,
+    topic: bytes,
+    handles: list[bytes],
+    roles: dict[bytes, int],
+    attempts_max: int,
+    md5: Callable[[bytes], Any],
+    /,
+) -> bytes | None:
+    """The records as ReceiveMessageResponses, each behind the head of its frame. ``handles`` are their receipt handles
+    without the log offset; ``roles`` has the names of properties that are not the user's. None if one of them is not
+    plain: if a property is ODD, not of printable ASCII, or comes twice; for a compressed body, an IPv6 host, a message
+    without a unique key, and one that was tried ``attempts_max`` times. Here always None."""
     return None
 
 

@@ -171,8 +171,7 @@ class GrpcCall:
         self._begin()
         data = b""
         for message in messages:
-            raw = message.SerializeToString()
-            data += _FRAME.pack(0, len(raw)) + raw
+            data += framed(message)
             if len(data) > FRAME_SIZE_MAX_BYTES:
                 self.link.http2.send(self._stream, data)
                 data = b""
@@ -193,8 +192,15 @@ class GrpcCall:
             self._put((message,))
             self.finish()
             return
-        self.link.answer(self._stream, message.SerializeToString())
-        self._end()
+        self.answer_packed(framed(message))
+
+    def answer_packed(self, data: bytes) -> None:
+        """Answers with whole messages, each behind its head, if nothing was sent before."""
+        if self.closed or self.is_answer_lost:
+            self.finish()
+        else:
+            self.link.http2.answer(self._stream, _HEAD, data, _DONE)
+            self._end()
 
     def fail(self, code: GrpcStatus, text: str) -> None:
         """Ends the call with a status of gRPC."""
@@ -374,6 +380,12 @@ class Link:
                 lost()
         self._unread.clear()
         self.http2.close()
+
+
+def framed(message: Any) -> bytes:
+    """The message's bytes behind their head."""
+    raw: bytes = message.SerializeToString()
+    return _FRAME.pack(0, len(raw)) + raw
 
 
 def _is_grpc(metadata: Metadata) -> bool:

@@ -15,9 +15,11 @@ from rmqproto.headers.lite import PopLiteHeader
 from rmqproto.headers.popping import PopHeader
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.names import DLQ_PREFIX
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import Handle
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
+from rmqserver.core import pack_received
 from rmqserver.doors.grpc.call_checks import (
     INVISIBLE_MIN_MS,
     check_filter,
@@ -27,10 +29,11 @@ from rmqserver.doors.grpc.call_checks import (
     ms_of,
 )
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, status
+from rmqserver.doors.grpc.link import framed
 from rmqserver.doors.grpc.lite_calls import lite_receipts
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.doors.grpc.receipts import RENEWED_MS, Receipt
-from rmqserver.doors.grpc.stored import put_message, set_ms
+from rmqserver.doors.grpc.stored import MD5, PLAIN_ROLES, put_message, set_ms
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
@@ -49,6 +52,7 @@ REQUEST_TIMEOUT_DEFAULT_MS = 3000
 FROM_LAST = 1
 """initMode of pops: a new group gets what comes from now on."""
 _RECEIVED = CLASSES["ReceiveMessageResponse"]
+_FOUND = framed(_RECEIVED(status=OK))
 
 Found = list[tuple[StoredMessage, Receipt, str]]
 """Popped messages with their receipts and lite topics; the last is empty for all others."""
@@ -117,6 +121,13 @@ class ReceiveCalls:
 
     def _popped(self, call: GrpcCall, request: Any, header: PopHeader, code: ResponseCode, popped: Popped) -> None:
         tags = parse_tags(header.exp) if header.exp_type == TAG else EVERYTHING
+        if tags is EVERYTHING and popped.offsets and not popped.order_counts and not request.auto_renew:
+            packed = self._packed(request, header, popped)
+            if packed is not None and not call.closed and not call.has_client_left():
+                popped.chunks = []  # it is kept until the answer has left
+                call.on_lost = partial(self._give_back_popped, call, request.group.name, header, popped)
+                call.answer_packed(_FOUND + packed + framed(self._last()))
+                return
         self._deliver(call, request, code, [(*each, "") for each in self._receipts(header, popped)], tags)
 
     def _lite_popped(
@@ -159,33 +170,64 @@ class ReceiveCalls:
         call.send(_RECEIVED(status=told), *answers)
         self._end(call)
 
+    def _packed(self, request: Any, header: PopHeader, popped: Popped) -> bytes | None:
+        """The popped messages as they are sent; None if one of them is not plain."""
+        if header.topic.startswith(DLQ_PREFIX):
+            return None
+        handles: list[bytes] = []
+        before = f"{popped.pop_time_ms} {header.invisible_time} {popped.revive_queue_id}"
+        for source, offsets in popped.offsets.items():
+            of_source = f"{popped.starts[source]} {before} {source[0]} {self._broker_name} {source[1]} ".encode()
+            handles += [b"%b%d" % (of_source, offset) for offset in offsets]
+        attempts_max = self._clients.attempts_max(request.group.name)
+        return pack_received(b"".join(popped.chunks), header.topic.encode(), handles, PLAIN_ROLES, attempts_max, MD5)
+
     def _give_back(self, call: GrpcCall, group: str, topic: str, found: list[tuple[Receipt, str]]) -> None:
         for receipt, lite_topic in found:
             self._settling.later(partial(self._settling.give_back, group, topic, receipt, call, lite_topic))
+
+    def _give_back_popped(self, call: GrpcCall, group: str, header: PopHeader, popped: Popped) -> None:
+        found = [(Receipt(handle, None), "") for handle in self._handles(header, popped)]
+        self._give_back(call, group, header.topic, found)
 
     def refuse(self, call: GrpcCall, refusal: CallRefused) -> None:
         call.send(_RECEIVED(status=status(refusal.code, refusal.text)))
         self._end(call)
 
     def _end(self, call: GrpcCall) -> None:
+        call.answer(self._last())
+
+    def _last(self) -> Any:
         last = _RECEIVED()
         set_ms(last.delivery_timestamp, self._clock_ms())
-        call.answer(last)
+        return last
 
     def _receipts(self, header: PopHeader, popped: Popped) -> list[tuple[StoredMessage, Receipt]]:
         """The popped messages with their receipts. A message that is consumed in order is counted by the broker, and
         in its record if it was tried elsewhere before."""
         records = decode_records_untrusted(b"".join(popped.chunks))
         counts = {source: by_offset for source, by_offset, _ in popped.order_counts}
-        places = [(source, offset) for source, offsets in popped.offsets.items() for offset in offsets]
         found = []
-        for record, (source, offset) in zip(records, places, strict=True):
-            kind, queue_id = source
-            handle = Handle(
-                popped.starts[source], popped.pop_time_ms, header.invisible_time, popped.revive_queue_id, kind,
-                self._broker_name, queue_id, offset,
-            )  # fmt: skip
-            if times := counts.get(source, {}).get(offset):
+        for record, handle in zip(records, self._handles(header, popped), strict=True):
+            if times := counts.get((handle.kind, handle.queue_id), {}).get(handle.queue_offset):
                 record = msgspec.structs.replace(record, reconsume_times=times)
             found.append((record, Receipt(handle, record.log_offset)))
         return found
+
+    def _handles(self, header: PopHeader, popped: Popped) -> list[Handle]:
+        broker_name, invisible_ms = self._broker_name, header.invisible_time
+        pop_time_ms, revive_queue_id = popped.pop_time_ms, popped.revive_queue_id
+        return [
+            Handle(
+                popped.starts[kind, queue_id],
+                pop_time_ms,
+                invisible_ms,
+                revive_queue_id,
+                kind,
+                broker_name,
+                queue_id,
+                offset,
+            )
+            for (kind, queue_id), offsets in popped.offsets.items()
+            for offset in offsets
+        ]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import Any
 
 from rmqproto.errors import ProtocolError
@@ -13,11 +14,15 @@ from rmqproto.message.record import StoredMessage, host_text
 from rmqproto.message.sys_flag import COMPRESSED, TRANSACTION_PREPARED
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.topic_message_type import TopicMessageType as Type
+from rmqserver.core import Role
 from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, SentMessage, ms_of
 from rmqserver.doors.grpc.messages import value
 
 PLAIN_SIZE_MAX_BYTES = 16 << 20
 """A frame of the older protocol. What is longer once unpacked was made to be: 32 such bodies would fill memory."""
+
+MD5 = partial(hashlib.md5, usedforsecurity=False)
+"""Of bodies: the only digest that all clients read alike."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _IDENTITY, _GZIP = value("Encoding", "IDENTITY"), value("Encoding", "GZIP")
@@ -112,7 +117,7 @@ def put_message(
         system.keys.extend(props.split_keys(keys))
     system.message_id = get(props.UNIQUE_KEY) or record.message_id
     digest = system.body_digest
-    digest.type, digest.checksum = _MD5, hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
+    digest.type, digest.checksum = _MD5, MD5(body).hexdigest().upper()
     system.body_encoding = encoding
     system.message_type = value("MessageType", _type_of_stored(properties))
     set_ms(system.born_timestamp, _number(get(props.BORN_TIMESTAMP), record.born_timestamp_ms))
@@ -138,6 +143,22 @@ _PUT_IF_THERE = {
     props.DLQ_ORIGIN_MESSAGE_ID, props.PRIORITY, props.LITE_TOPIC,
 }  # fmt: skip
 """Properties that most messages do not have."""
+
+
+PLAIN_ROLES: dict[bytes, int] = {
+    name.encode(): role
+    for names, role in (
+        (SYSTEM_PROPERTIES, Role.DROPPED),
+        ((*_PUT_IF_THERE, props.TRANSACTION_ID, props.TRAN_MSG, props.DELAY), Role.ODD),
+        ((props.TAGS,), Role.TAG),
+        ((props.KEYS,), Role.KEYS),
+        ((props.UNIQUE_KEY,), Role.UNIQUE_KEY),
+        ((props.BORN_TIMESTAMP,), Role.BORN_TIME),
+        ((props.BORN_HOST,), Role.BORN_TEXT),
+    )
+    for name in names
+}
+"""What ``pack_received`` is told of the properties, so that it does what ``put_message`` does."""
 
 
 def _put_what_is_there(system: Any, properties: dict[str, str]) -> None:

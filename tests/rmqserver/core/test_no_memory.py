@@ -24,6 +24,7 @@ from rmqserver.store.queues.consume_queues import Topic
 from rmqserver.store.running_flags import RunningFlags
 from tests.rmqserver.broker.consuming.test_pull_plans import Bench, header_of
 from tests.rmqserver.core.test_round_buffer import NOW_MS, V4, V6
+from tests.rmqserver.doors.grpc.test_plain_receives import stored
 
 testcapi = pytest.importorskip("_testcapi", reason="this Python cannot have its allocations fail")
 
@@ -265,6 +266,25 @@ def test_calls() -> None:
     assert core.cut_ack(ack) == ("g", "t", b"i", "h")
     same_or_none(core.cut_send, send, reserved, "ho", seen=[send, reserved])
     same_or_none(core.cut_ack, ack, seen=[ack])
+
+
+def test_received_messages() -> None:
+    record = stored([("UNIQ_KEY", "id"), ("TAGS", "t"), ("colour", "blue")])
+    handles, roles, md5 = [b"h"], {b"UNIQ_KEY": core.Role.UNIQUE_KEY, b"TAGS": core.Role.TAG}, Md5()
+    assert core.pack_received(record, b"T", handles, roles, 9, md5) is not None
+    same_or_none(
+        core.pack_received, record, b"T", handles, roles, 9, md5, seen=[record, handles, roles, md5, md5.digested]
+    )
+
+
+class Md5:
+    digested = bytes(range(200, 216))
+
+    def __call__(self, body: bytes) -> "Md5":
+        return self
+
+    def digest(self) -> bytes:
+        return self.digested
 
 
 def test_pulls(tmp_path: Path) -> None:
