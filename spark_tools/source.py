@@ -26,7 +26,6 @@ from spark_tools.source_options import (
     ReadOptions,
     parse_loaded_options,
     parse_read_options,
-    parse_stream_options,
     parse_write_options,
 )
 from spark_tools.spark_worker import spare_modules
@@ -112,9 +111,7 @@ class RocketMQDataSource(DataSource):
     def streamReader(self, schema: StructType) -> RocketMQStreamReader:
         from spark_tools.streaming.reader import RocketMQStreamReader
 
-        with hints_in_text():
-            options = parse_stream_options(self._given)
-            return RocketMQStreamReader(options, _columns(schema, options.read))
+        return RocketMQStreamReader(self._given, _typed_columns(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> RocketMQWriter:
         from spark_tools.writing.writer import RocketMQWriter

@@ -83,6 +83,10 @@ class Manifest:
         """Where the archive ends in each of its queues."""
         return {queue: ranges[-1].end for queue, ranges in self.ranges.items()}
 
+    def newest_ms(self, queue: MessageQueue) -> int | None:
+        """When the newest archived message of a queue was stored; None if it has none."""
+        return max((each.newest_ms for each in self.ranges.get(queue, ()) if each.newest_ms is not None), default=None)
+
     def add(self, batch: ArchivedBatch) -> None:
         """StorageError for a batch that does not continue the others."""
         path = batch_path(self.root, batch.number)

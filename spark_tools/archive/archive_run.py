@@ -32,7 +32,7 @@ from spark_tools.session import SessionOptions, check_installed, errors_name_log
 from spark_tools.source_options import ReadOptions
 from spark_tools.streaming.limits import TriggerLimits
 from spark_tools.streaming.offsets import Places, StreamOffset, ranges_between
-from spark_tools.streaming.planner import StreamPlanner
+from spark_tools.streaming.planner import MadeAnewError, StreamPlanner
 from spark_tools.streaming.survey import QueueSurvey
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ BATCH_MESSAGES_DEFAULT = 500_000
 TASK_MESSAGES_MAX = 25_000
 """A queue's part of a batch is read by tasks of so many."""
 LOCK = "_lock"
+OTHER_DIRECTORY = "archive it in another directory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +120,12 @@ def archive(
         survey = QueueSurvey(cluster, options)
         planner = StreamPlanner(survey, limits, not request.allow_loss)
 
-        def ends() -> Places:
+        def archived() -> StreamOffset:
             """Of the topics that are asked for: the archive may have others."""
-            return {queue: end for queue, end in manifest.ends().items() if survey.is_wanted(queue)}
+            ends = {queue: end for queue, end in manifest.ends().items() if survey.is_wanted(queue)}
+            newest = {queue: manifest.newest_ms(queue) for queue in ends}
+            marks = {queue: (ends[queue] - 1, at_ms) for queue, at_ms in newest.items() if at_ms is not None}
+            return StreamOffset(ends, first=marks)
 
         def write(ranges: list[OffsetRange]) -> ArchivedBatch:
             nonlocal spark
@@ -138,11 +142,13 @@ def archive(
                 request,
                 outcome,
                 planner,
-                ends,
-                lambda: hooks.on_look(cluster, ends()),
+                archived,
+                lambda: hooks.on_look(cluster, archived().queues),
                 None if look_only else write,
                 hooks.on_batch,
             )
+        except MadeAnewError as error:
+            raise StorageError(str(error), hint=OTHER_DIRECTORY) from None
         except DataLossError as error:
             error.hint = "archive more often; --allow-loss goes on with what is left, and the manifest tells the gap"
             raise
@@ -154,12 +160,12 @@ def _run(
     request: ArchiveRequest,
     outcome: ArchiveOutcome,
     planner: StreamPlanner,
-    ends: Callable[[], Places],
+    archived: Callable[[], StreamOffset],
     look: Callable[[], None],
     write: Callable[[list[OffsetRange]], ArchivedBatch] | None,
     on_batch: Callable[[ArchivedBatch], None],
 ) -> None:
-    at = StreamOffset(ends()) if outcome.manifest.batches else planner.initial()
+    at = archived() if outcome.manifest.batches else planner.initial()
     if request.every_s is None:
         planner.stop_at_present()
     while True:
@@ -172,7 +178,7 @@ def _run(
             return
         if ranges:
             on_batch(write(ranges))
-            at = StreamOffset(ends())
+            at = archived()
         else:
             time.sleep(request.every_s or 0)
 
@@ -185,7 +191,7 @@ def _refuse_made_anew(manifest: Manifest, end: StreamOffset) -> None:
             raise StorageError(
                 f"{queue_text(queue)} was made anew: it is at {at}, and {manifest.root} holds it up to"
                 f" {archived[queue]}",
-                hint="archive it in another directory",
+                hint=OTHER_DIRECTORY,
             )
 
 

@@ -1,10 +1,14 @@
 """The offset of a stream, as it stands in a checkpoint.
 
-    {"source": "rocketmq", "version": 1, "queues": {"topic/broker/queueId": next offset}, "from": {the same: offset}}
+    {"source": "rocketmq", "version": 1, "queues": {"topic/broker/queueId": next offset}, "from": {the same: offset},
+     "first": {the same: [offset, ms]}}
 
 ``from`` is where the batch that ends here began in queues of which the offset before says nothing: all queues in the
 first batch, and queues that came in later. Spark keeps no start of a first batch: if it is repeated after a crash, it
 would begin where "latest" is by then, and what came between would be lost.
+
+``first`` is the first message that each queue had, and when it was stored. A younger one in its place, or before it,
+tells that the topic was made anew.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ VERSION = 1
 SOURCE = "rocketmq"
 
 Places = Mapping[MessageQueue, int]
+Marks = Mapping[MessageQueue, tuple[int, int]]
+"""A message of each queue: its offset, and when it was stored, in ms since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +36,14 @@ class StreamOffset:
     queues: Places
     begun: Places = field(default_factory=dict)
     is_initial: bool = False
+    first: Marks = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"source": SOURCE, "version": VERSION, "queues": _texts(self.queues)}
         if self.begun:
             found["from"] = _texts(self.begun)
+        if self.first:
+            found["first"] = {queue_text(queue): list(self.first[queue]) for queue in sorted(self.first)}
         if self.is_initial:
             found["initial"] = True
         return found
@@ -56,9 +65,10 @@ def parse_offset(given: Any) -> StreamOffset:
         )
     try:
         return StreamOffset(
-            _places(given["queues"]), _places(given.get("from", {})), is_initial=given.get("initial") is True
-        )
-    except (KeyError, AttributeError, TypeError, StorageError) as error:
+            _places(given["queues"]), _places(given.get("from", {})), given.get("initial") is True,
+            _marks(given.get("first", {})),
+        )  # fmt: skip
+    except (KeyError, AttributeError, TypeError, ValueError, StorageError) as error:
         raise UsageError(f"the checkpoint's offset is damaged: {error!r} in {str(given)[:200]}") from None
 
 
@@ -83,3 +93,7 @@ def _places(texts: dict[str, int]) -> dict[MessageQueue, int]:
         if type(offset) is not int or offset < 0:
             raise TypeError(f"{text} is at {offset!r}")
     return {parse_queue_text(text): offset for text, offset in texts.items()}
+
+
+def _marks(texts: dict[str, list[int]]) -> dict[MessageQueue, tuple[int, int]]:
+    return {parse_queue_text(text): (int(offset), int(stored_ms)) for text, (offset, stored_ms) in texts.items()}

@@ -16,6 +16,10 @@ from spark_tools.streaming.offsets import Places, StreamOffset
 from spark_tools.streaming.survey import Seen
 
 
+class MadeAnewError(DataLossError):
+    """A queue that was read is gone, and another has its name."""
+
+
 class Surveyed(Protocol):
     """``QueueSurvey``, as far as it is needed here."""
 
@@ -23,6 +27,7 @@ class Surveyed(Protocol):
     def look(self, known: Places) -> Seen: ...
     def is_wanted(self, queue: MessageQueue) -> bool: ...
     def sizes(self, queue: MessageQueue, start: int, count: int) -> list[int]: ...
+    def first_stored_ms(self, queue: MessageQueue) -> int | None: ...
 
 
 class StreamPlanner:
@@ -61,12 +66,18 @@ class StreamPlanner:
         seen = self._survey.look(known)
         for queue in seen.gone:
             self._lost(f"{queue_text(queue)} is gone, which was read to {known.pop(queue)}")
-        self.latest = {queue: last for queue, (_, last) in seen.bounds.items()}
-        places, begun = {}, dict(start.queues) if start.is_initial else {}
+        before, self.latest = self.latest, {queue: last for queue, (_, last) in seen.bounds.items()}
+        places, begun, marks = {}, dict(start.queues) if start.is_initial else {}, dict(start.first)
         for queue, (first, last) in seen.bounds.items():
             if self._target is not None and queue not in known and queue not in self._target:
                 continue  # it came in after the query began
             at = known.get(queue)
+            stored_ms = self._survey.first_stored_ms(queue) if last > first and before.get(queue) != last else None
+            if stored_ms is not None:
+                if at is not None and _is_younger(marks.get(queue), first, stored_ms):
+                    self._lost(f"{queue_text(queue)} was made anew after it was read to {at}", MadeAnewError)
+                    at = None
+                marks[queue] = first, stored_ms
             if at is None:
                 begun[queue] = at = first
             elif at < first:
@@ -84,7 +95,10 @@ class StreamPlanner:
         if known == start.queues and not start.is_initial:
             return start
         self._batch_at_s = self._now_s()
-        return StreamOffset(known, {queue: begun[queue] for queue in known if queue in begun})
+        return StreamOffset(
+            known, {queue: begun[queue] for queue in known if queue in begun},
+            first={queue: mark for queue, mark in marks.items() if queue in known},
+        )  # fmt: skip
 
     def _waits(self, waiting_count: int) -> bool:
         """Whether too few messages wait. At the end of Trigger.AvailableNow too few may be all."""
@@ -103,10 +117,15 @@ class StreamPlanner:
         tell(f"{text}: it is left out")
         return False
 
-    def _lost(self, text: str) -> None:
+    def _lost(self, text: str, kind: type[DataLossError] = DataLossError) -> None:
         if self._fail_on_data_loss:
-            raise DataLossError(text, hint="failOnDataLoss=false goes on with what is left")
+            raise kind(text, hint="failOnDataLoss=false goes on with what is left")
         tell(text)
+
+
+def _is_younger(mark: tuple[int, int] | None, first: int, stored_ms: int) -> bool:
+    """Whether a queue's first message, although it is not behind the marked one, was stored later."""
+    return mark is not None and first <= mark[0] and stored_ms > mark[1]
 
 
 def _all(places: dict[MessageQueue, tuple[int, int]]) -> dict[MessageQueue, int]:

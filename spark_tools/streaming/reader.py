@@ -3,7 +3,7 @@ reads in tasks; the reader is pickled into each, so its connections are opened a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,8 @@ from pyspark.sql.streaming.datasource import (
 from spark_tools.hints import hints_in_text
 from spark_tools.partitions import cluster_of, cut_range
 from spark_tools.planned_part import PlannedPart
-from spark_tools.source_options import StreamOptions
+from spark_tools.schema import check_columns
+from spark_tools.source_options import StreamOptions, parse_stream_options
 from spark_tools.streaming.offsets import StreamOffset, parse_offset, ranges_between
 from spark_tools.streaming.planner import StreamPlanner
 from spark_tools.streaming.progress import GroupCommits
@@ -33,9 +34,19 @@ if TYPE_CHECKING:
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: StreamOptions, columns: list[str]):
-        self._options = options
-        self._columns = columns
+    """``given`` are the options, and ``columns`` have their types. They are checked at the first question: an error of
+    the constructor is hidden behind one of Spark's own (4.3)."""
+
+    def __init__(self, given: Mapping[str, str], columns: list[tuple[str, str]]):
+        self._given = given
+        self._typed_columns = columns
+
+    @cached_property
+    def _options(self) -> StreamOptions:
+        with hints_in_text():
+            options = parse_stream_options(self._given)
+            check_columns(self._typed_columns, properties=options.read.properties, corrupt=False)
+            return options
 
     @cached_property
     def _cluster(self) -> LiveCluster:
@@ -90,7 +101,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return iter(())
         from spark_tools.part_reader import read_any
 
-        return read_any(partition.part, self._options.read, self._columns)
+        return read_any(partition.part, self._options.read, [name for name, _ in self._typed_columns])
 
     def commit(self, end: dict[str, Any]) -> None:
         self._commit(parse_offset(end))

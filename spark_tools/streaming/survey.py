@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import ConnectError, RocketMQError
+from rmqproto.errors import ConnectError, RefusedError, RocketMQError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.pulling import PullRules, is_gone, is_passing, is_silence, persist
@@ -152,6 +152,16 @@ class QueueSurvey:
                 raise
             return []
         return [] if answer is None else [unit.physic_size for unit in answer.queue_data]
+
+    def first_stored_ms(self, queue: MessageQueue) -> int | None:
+        """When the queue's first message was stored; None if its broker does not tell."""
+        try:
+            address = self._cluster.reading_address(queue)
+            return self._cluster.admin.earliest_store_time(address, queue.topic, queue.queue_id)
+        except RocketMQError as error:
+            if not is_passing(error) and not isinstance(error, RefusedError):
+                raise
+            return None
 
     def _check_sql92(self, queues: Places) -> None:
         if self._options.sql92 is not None:

@@ -11,7 +11,7 @@ from rmqproto.codes import NOBODY_THERE
 from rmqproto.errors import RefusedError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from rmqreplay.source.live import LiveCluster
-from rmqserver.store.checks.found_tables import GROUPS
+from rmqserver.store.checks.found_tables import GROUPS, TOPICS
 from rmqserver.store.checks.inventory import FoundQueue, inventory
 from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.disk import OsDisk
@@ -140,6 +140,11 @@ def store_groups(path: str) -> set[str]:
         found = {key.partition("@")[2] for key in opened.tables.offsets()}
         topics = [one.topic for one in opened.queues()]
     return found | set(configured.entries if configured is not None else ()) | _groups_with_letters(topics)
+
+
+def store_topics(path: str) -> set[str]:
+    with inventory(survey(path, OsDisk())) as opened:
+        return {one.topic for one in opened.queues()} | (opened.tables.keys(TOPICS) or set())
 
 
 def _groups_with_letters(topics: list[str]) -> set[str]:

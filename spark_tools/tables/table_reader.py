@@ -16,6 +16,7 @@ from rmqproto.names import DLQ_PREFIX, TRACE_TOPIC
 from rmqreplay.ledger.letter_source import LiveLetters, StoredLetters
 from rmqreplay.ledger.letters import Letter, Place
 from rmqreplay.ledger.sent_before import sent_of_letters
+from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.pulling import PullRules
 from rmqreplay.source.store_view import StoreView
 from spark_tools.arrow_records import DATE_MAX_MS, DATE_MIN_MS
@@ -33,6 +34,7 @@ from spark_tools.tables.positions import (
     store_groups,
     store_offsets,
     store_queues,
+    store_topics,
 )
 from spark_tools.tables.table_columns import kinds_of
 from spark_tools.tables.traces_and_letters import in_ms, letter_rows, trace_rows
@@ -66,25 +68,35 @@ class TableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         paths: list[str | None] = [*self._options.paths] or [None]
         with hints_in_text():
-            self._check_groups()
+            self._check_names()
         if self._options.table != "deadletters":
             return [TablePart(path, None) for path in paths]
         return [TablePart(path, group) for path in paths for group in self._groups(path)]
 
-    def _check_groups(self) -> None:
-        """NotFoundError for a group that nobody knows: its name is probably wrong."""
-        wanted = self._options.groups
+    def _check_names(self) -> None:
+        """NotFoundError for a group or topic that nobody knows: its name is probably wrong."""
+        self._check_known("group", self._options.groups, store_groups, live_groups)
+        self._check_known("topic", self._options.topics, store_topics, LiveCluster.topics)
+
+    def _check_known(
+        self,
+        kind: str,
+        wanted: list[str] | None,
+        of_store: Callable[[str], Iterable[str]],
+        of_cluster: Callable[[LiveCluster], Iterable[str] | None],
+    ) -> None:
         if not wanted:
             return
-        known: set[str] | None
+        known: Iterable[str] | None
         if self._options.paths:
-            known = set().union(*map(store_groups, self._options.paths))
+            known = set().union(*map(of_store, self._options.paths))
         else:
             with cluster_of(self._options) as cluster:
-                known = live_groups(cluster)
-        unknown = sorted(set(wanted) - known) if known is not None else []
+                known = of_cluster(cluster)
+        unknown = sorted(set(wanted).difference(known)) if known is not None else []
         if unknown:
-            raise NotFoundError(f"there is no group {unknown[0]}", hint=did_you_mean(unknown[0], sorted(known or ())))
+            hint = did_you_mean(unknown[0], sorted(known or ()))
+            raise NotFoundError(f"there is no {kind} {unknown[0]}", hint=hint)
 
     def _groups(self, path: str | None) -> list[str]:
         """The groups with dead letters, or those that were asked for."""
@@ -120,9 +132,6 @@ class TableReader(DataSourceReader):
         )  # fmt: skip
         with cluster_of(options) as cluster:
             if options.table == "queues":
-                for topic in options.topics or ():
-                    if not cluster.route(topic):
-                        raise NotFoundError(f"there is no topic {topic}")
                 yield from live_queues(cluster, options.topics or cluster.topics())
             elif options.table == "offsets":
                 yield from live_offsets(cluster, options.groups)

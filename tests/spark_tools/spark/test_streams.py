@@ -98,6 +98,21 @@ def test_the_first_batch_after_a_crash_begins_where_it_began(spark, topic: Topic
     assert seen == Counter(str(number) for number in range(10, 30))
 
 
+def test_a_topic_that_is_made_anew_between_two_runs_loses_nothing_silently(spark, topic: Topic, tmp_path) -> None:
+    topic.send(20, topic.address)
+    drain(spark, topic.source, tmp_path)
+    topic.admin.delete_topic_in_broker(topic.address, topic.topic)
+    topic.resize(2)
+    wait_for_route(topic.admin, topic.topic)
+    topic.send(30, topic.address)
+    with pytest.raises(Exception, match="was made anew after it was read to 10"):
+        drain(spark, topic.source, tmp_path)
+    drain(spark, topic.source | {"failOnDataLoss": "false"}, tmp_path)
+    topic.send(10, topic.address)
+    drain(spark, topic.source, tmp_path)
+    assert rows(spark, tmp_path) == each_once(60)
+
+
 def test_retention_overtakes_a_running_stream(spark, tmp_path) -> None:
     """Files are deleted after a batch was planned and before it is read: an error, or what is left, each once."""
     settings = ("--set", "mappedFileSizeCommitLog=65536", "--set", "fileReservedTime=0")
@@ -162,8 +177,9 @@ def test_retention_overtakes_a_running_stream(spark, tmp_path) -> None:
 )  # fmt: skip
 def test_what_a_stream_cannot_do_is_said_in_words(spark, topic: Topic, tmp_path, options, words) -> None:
     topic.send(4, topic.address)
-    with pytest.raises(Exception, match=words):
+    with pytest.raises(Exception, match=words) as told:
         drain(spark, topic.source | options, tmp_path)
+    assert "UnboundLocalError" not in str(told.value), "all that Spark shows when it hides tracebacks"
 
 
 def test_a_checkpoint_that_does_not_fit_is_refused(spark, topic: Topic, tmp_path) -> None:

@@ -18,7 +18,7 @@ A, B = MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)
 
 @given(places, places, st.booleans())
 def test_an_offset_comes_back_from_its_json(ends: dict, begun: dict, is_initial: bool) -> None:
-    offset = StreamOffset(ends, begun, is_initial=is_initial)
+    offset = StreamOffset(ends, begun, is_initial=is_initial, first={queue: (at, 7) for queue, at in begun.items()})
     assert parse_offset(json.loads(json.dumps(offset.to_json()))) == offset
 
 
@@ -32,6 +32,7 @@ def test_an_offset_comes_back_from_its_json(ends: dict, begun: dict, is_initial:
         ({"source": "rocketmq", "version": 1, "queues": {"T/b/0": "x"}}, "damaged"),
         ({"source": "rocketmq", "version": 1, "queues": {"T/b/0": -1}}, "damaged"),
         ({"source": "rocketmq", "version": 1, "queues": {"nothing": 1}}, "damaged"),
+        ({"source": "rocketmq", "version": 1, "queues": {}, "first": {"T/b/0": [1]}}, "damaged"),
     ],
 )
 def test_an_offset_of_somebody_else_is_refused_in_words(given_json: object, words: str) -> None:

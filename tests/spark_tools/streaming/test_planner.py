@@ -15,7 +15,7 @@ from rmqproto.errors import UsageError
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.streaming.limits import TriggerLimits
 from spark_tools.streaming.offsets import Places, StreamOffset, parse_offset, ranges_between
-from spark_tools.streaming.planner import StreamPlanner
+from spark_tools.streaming.planner import MadeAnewError, StreamPlanner
 from spark_tools.streaming.survey import Seen
 
 A, B = MessageQueue("T", "a", 0), MessageQueue("T", "b", 0)
@@ -29,6 +29,7 @@ class Brokers:
         self.start = start
         self.away: set[MessageQueue] = set()
         self.unwanted: set[MessageQueue] = set()
+        self.made_ms = 0
 
     def starting(self) -> dict[MessageQueue, int]:
         return {queue: ends[self.start == "latest"] for queue, ends in self.bounds.items()}
@@ -39,6 +40,10 @@ class Brokers:
 
     def is_wanted(self, queue: MessageQueue) -> bool:
         return queue not in self.unwanted
+
+    def first_stored_ms(self, queue: MessageQueue) -> int | None:
+        """Messages are stored one each millisecond."""
+        return self.made_ms + self.bounds[queue][0]
 
     def sizes(self, queue: MessageQueue, start: int, count: int) -> list[int]:
         return [100] * min(count, 7)
@@ -88,6 +93,24 @@ def test_what_is_lost_is_an_error_or_is_passed_over(bounds, words) -> None:
     assert end.queues == {queue: last for queue, (_, last) in bounds.items()}
     read = [(each.start, each.end) for each in ranges_between(start, end)]
     assert read == ([(10, 20)] if bounds.get(A) == (12, 20) else [])
+
+
+def test_a_queue_that_was_made_anew_is_told_from_one_that_lost_its_oldest_messages() -> None:
+    brokers = Brokers({A: (3, 10), B: (0, 5)})
+    before = planner(brokers)
+    logged = parse_offset(json.loads(json.dumps(before.next(before.initial(), limited=True).to_json())))
+    for bounds in [(3, 12), (7, 12), (0, 12)]:  # the last one is of a replica that deletes later
+        brokers.bounds[A] = bounds
+        went_on = planner(brokers).next(logged, limited=True)
+        assert [(each.start, each.end) for each in ranges_between(logged, went_on)] == [(10, 12)]
+    brokers.bounds[A], brokers.made_ms = (0, 12), 1000
+    with pytest.raises(MadeAnewError, match="T/a/0 was made anew after it was read to 10"):
+        planner(brokers).next(logged, limited=True)
+    plan = planner(brokers, fail=False, offsets_max=10)
+    anew = plan.next(logged, limited=True)
+    after = plan.next(anew, limited=True)
+    read = [(each.queue, each.start, each.end) for each in ranges_between(logged, anew) + ranges_between(anew, after)]
+    assert {queue: sum(end - start for each, start, end in read if each == queue) for queue in (A, B)} == {A: 12, B: 5}
 
 
 def test_a_broker_that_is_away_keeps_its_place() -> None:
