@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 from spark_tools.part_reader import read_any
-from spark_tools.schema import NAMES, ddl
+from spark_tools.schema import ddl
 from spark_tools.source import plan_read
 from spark_tools.source_options import parse_read_options
 
@@ -37,19 +38,20 @@ class ChannelSource(DataSource):
     def schema(self) -> str:
         return ddl()
 
-    def reader(self, schema: object) -> ChannelReader:
-        return ChannelReader({name.lower(): value for name, value in self.options.items()})
+    def reader(self, schema: StructType) -> ChannelReader:
+        options = {name.lower(): value for name, value in self.options.items()}
+        return ChannelReader(options, [each.name for each in schema.fields])
 
 
 class ChannelReader(DataSourceReader):
-    def __init__(self, options: dict[str, str]):
+    def __init__(self, options: dict[str, str], columns: list[str]):
+        self.columns = columns
         self.row_count, self.tasks = int(options.pop("rows")), int(options.pop("tasks"))
         self.read_options = options
 
     def partitions(self) -> list[InputPartition]:
         options = parse_read_options(self.read_options)
-        columns = [name for name in NAMES if name != "corrupt"]
-        ready = next(read_any(plan_read(options).parts[0], options, columns)).slice(0, ROWS)
+        ready = next(read_any(plan_read(options).parts[0], options, self.columns)).slice(0, ROWS)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, ready.schema) as stream:
             stream.write_batch(ready)

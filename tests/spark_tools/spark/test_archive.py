@@ -221,7 +221,7 @@ def test_a_topic_that_was_made_anew_is_not_mixed_with_the_one_before(spark, kept
     wait_for_route(kept.admin, kept.topic)
     kept.more(2)
     monkeypatch.setattr(archive_run, "ReadOptions", partial(ReadOptions, read_timeout_ms=200))
-    with pytest.raises(StorageError, match="was made anew: it is at 1, and"):
+    with pytest.raises(StorageError, match="was made anew: it is at 0, and"):
         archive(replace(kept.request, allow_loss=True), spark=spark)
     kept.more(30)
     with pytest.raises(StorageError, match="was made anew after it was read to 10") as mixed:
