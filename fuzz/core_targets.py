@@ -147,8 +147,11 @@ def core_calls(data: bytes) -> None:
         request = CLASSES["AckMessageRequest"].FromString(data)
         (entry,) = request.entries
         assert not entry.HasField("lite_topic")
-        found = request.group.name, request.topic.name, entry.message_id.encode(), entry.receipt_handle
-        assert acked == found
+        group, topic, message_id, receipt, before, offset = acked
+        assert (group, topic) == (request.group.name, request.topic.name)
+        assert (message_id, receipt) == (entry.message_id.encode(), entry.receipt_handle.encode())
+        start, _, last = entry.receipt_handle.rpartition(" ")
+        assert (start.rpartition(" ")[0], int(start.rpartition(" ")[2]), last.count(" ")) == (before, offset, 0)
     sent = cut_send(call, RESERVED, address)
     if sent is None:
         return

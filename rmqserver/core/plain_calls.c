@@ -11,6 +11,9 @@
 #define ENCODING_GZIP 2
 #define TYPE_TRANSACTION 4
 #define COMPRESSED 1  // of a sysFlag
+#define RECEIPT_WORDS 9
+#define OFFSET_WORD 7
+#define OFFSET_DIGITS_MAX 18
 #define SECONDS_MAX (1LL << 34)
 
 typedef struct { const uint8_t *at, *end; } Walk;  // over the fields of a message
@@ -249,6 +252,26 @@ PyObject *cut_send(PyObject *Py_UNUSED(module), PyObject *args) {
 
 // --- an acknowledgement
 
+// Cuts a receipt handle of nine words: ``before`` is what it has before the queue offset. 0 if it is another.
+static int cut_receipt(Text receipt, Text *before, int64_t *offset) {
+    const char *begin = receipt.bytes, *words[RECEIPT_WORDS + 1] = {begin}, *end = begin + receipt.size;
+    int count = 1;
+    for (const char *at = begin; at < end; at++) {
+        if (*at < 0x20 || *at > 0x7E || count > RECEIPT_WORDS) return 0;
+        if (*at == ' ') words[count++] = at + 1;
+    }
+    if (count != RECEIPT_WORDS) return 0;
+    *before = (Text){begin, words[OFFSET_WORD] - 1 - begin};
+    *offset = 0;
+    const char *at = words[OFFSET_WORD], *stop = words[OFFSET_WORD + 1] - 1;
+    if (at == stop || stop - at > OFFSET_DIGITS_MAX) return 0;
+    for (; at < stop; at++) {
+        if (*at < '0' || *at > '9') return 0;
+        *offset = 10 * *offset + *at - '0';
+    }
+    return 1;
+}
+
 PyObject *cut_ack(PyObject *Py_UNUSED(module), PyObject *data) {
     if (!PyBytes_Check(data)) return PyErr_Format(PyExc_TypeError, "bytes are wanted");
     Text message = message_of(text_of(data)), names[2] = {{NULL, 0}, {NULL, 0}}, id = {NULL, 0}, receipt = {NULL, 0};
@@ -270,7 +293,9 @@ PyObject *cut_ack(PyObject *Py_UNUSED(module), PyObject *data) {
         if (!id.size || !receipt.size) Py_RETURN_NONE;
     }
     if (!names[0].size || !names[1].size || !receipt.size) Py_RETURN_NONE;
-    for (ptrdiff_t at = 0; at < receipt.size; at++)
-        if (receipt.bytes[at] < 0x20 || receipt.bytes[at] > 0x7E) Py_RETURN_NONE;
-    return Py_BuildValue("s#s#y#s#", BYTES(names[0]), BYTES(names[1]), BYTES(id), BYTES(receipt));
+    Text before;
+    int64_t offset;
+    if (!cut_receipt(receipt, &before, &offset)) Py_RETURN_NONE;
+    return Py_BuildValue("s#s#y#y#s#L", BYTES(names[0]), BYTES(names[1]), BYTES(id), BYTES(receipt), BYTES(before),
+                         (long long)offset);
 }

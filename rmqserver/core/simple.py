@@ -345,8 +345,8 @@ class PlainSends:
 
 CutSend = tuple[str, int, int, bytes, bytes, tuple[bytes, bytes, bytes]]
 """Topic, sysFlag, born time in ms (0: none), body, properties as they are stored, and their MessageKeys."""
-CutAck = tuple[str, str, bytes, str]
-"""Group, topic, message id, receipt handle."""
+CutAck = tuple[str, str, bytes, bytes, str, int]
+"""Group, topic, message id, receipt handle, what that has before the queue offset, and the queue offset."""
 
 
 def cut_send(call: bytes, reserved: frozenset[bytes], address: str, /) -> CutSend | None:
@@ -357,7 +357,7 @@ def cut_send(call: bytes, reserved: frozenset[bytes], address: str, /) -> CutSen
 
 
 def cut_ack(call: bytes, /) -> CutAck | None:
-    """The only entry of an AckMessageRequest, as ``cut_send``. Here always None."""
+    """The only entry of an AckMessageRequest whose receipt handle has nine words, as ``cut_send``. Here always None."""
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from rmqserver.doors.grpc.link import GrpcCall, Link
 from rmqserver.doors.grpc.lite_calls import LiteTopicCalls
 from rmqserver.doors.grpc.messages import CLASSES, SERVICE
 from rmqserver.doors.grpc.plain_calls import PlainCalls
-from rmqserver.doors.grpc.plain_calls import Take as TakePlain
 from rmqserver.doors.grpc.presence import GrpcPeer, GrpcPeers, id_of
 from rmqserver.doors.grpc.receive_calls import ReceiveCalls
 from rmqserver.doors.grpc.route_calls import RouteCalls
@@ -115,11 +114,11 @@ class GrpcService:
             return f"Method {text} is unimplemented"
         return f"Method not found: {text}"
 
-    def plain_calls(self) -> Mapping[bytes, TakePlain]:
+    def plain_calls(self) -> PlainCalls | None:
         """None while somebody has to be asked about each call, or all wait for one answer."""
         if self._guard is not None or self._broker.slave is not None or self._gates.ask_now():
-            return {}
-        return self._plain.offered()
+            return None
+        return self._plain
 
     def take(self, call: GrpcCall, request: Any) -> None:
         kind = call.kind

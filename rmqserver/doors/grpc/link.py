@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
@@ -60,13 +60,20 @@ Guarded = Callable[["GrpcCall", Callable[[], None]], None]
 """Lets a call go on later, if its client still waits; what is raised becomes its answer."""
 
 
+class PlainTakes(Protocol):
+    def take(self, link: Link, called: StreamCalled) -> bool:
+        """Takes a call of gRPC, and answers it by ``Link.answer``; False, with nothing done, if it takes none."""
+
+    def settle(self, link: Link) -> None:
+        """Ends what it has taken and not done. Called before anything else is, and at the end of each read."""
+
+
 class CallTable(Protocol):
     def kind_of(self, path: bytes) -> CallKind | str:
         """The call of that path, or why there is none."""
 
-    def plain_calls(self) -> Mapping[bytes, Callable[[Link, StreamCalled], bool]]:
-        """By path, what may take a whole call past ``take``. It answers by ``Link.answer``, or returns False and has
-        done nothing. To be asked again for each read."""
+    def plain_calls(self) -> PlainTakes | None:
+        """What may take whole calls past ``take`` now, if anything may. To be asked again for each read."""
 
     def take(self, call: GrpcCall, message: Any) -> None:
         """Takes a message of the client; answers now or later."""
@@ -171,7 +178,7 @@ class GrpcCall:
         self._begin()
         data = b""
         for message in messages:
-            data += framed(message)
+            data += framed(message.SerializeToString())
             if len(data) > FRAME_SIZE_MAX_BYTES:
                 self.link.http2.send(self._stream, data)
                 data = b""
@@ -192,14 +199,14 @@ class GrpcCall:
             self._put((message,))
             self.finish()
             return
-        self.answer_packed(framed(message))
+        self.answer_packed(framed(message.SerializeToString()))
 
     def answer_packed(self, data: bytes) -> None:
         """Answers with whole messages, each behind its head, if nothing was sent before."""
         if self.closed or self.is_answer_lost:
             self.finish()
         else:
-            self.link.http2.answer(self._stream, _HEAD, data, _DONE)
+            self.link.answer(self._stream, data)
             self._end()
 
     def fail(self, code: GrpcStatus, text: str) -> None:
@@ -277,16 +284,17 @@ class Link:
     def feed_untrusted(self, data: bytes) -> None:
         """Takes bytes of the client. ProtocolError if they break the rules of HTTP/2."""
         self._is_feeding = True
+        plain = None if self._is_left else self.service.plain_calls()
         try:
-            plain = self.service.plain_calls() if not self._is_left else {}
             for event in self.http2.received(data):
                 if self.connection.closed:
                     break
                 if isinstance(event, StreamCalled):
-                    take = plain.get(event.metadata[b":path"])
-                    if take is None or not _is_grpc(event.metadata) or not take(self, event):
-                        self._called(event)
+                    if plain is None or not _is_grpc(event.metadata) or not plain.take(self, event):
+                        self._settle(plain)
+                        self.take_call(event)
                     continue
+                self._settle(plain)
                 if isinstance(event, StreamAsked):
                     self._asked(event.stream, event.metadata)
                     continue
@@ -301,6 +309,7 @@ class Link:
                 else:
                     call.cancelled()
         finally:
+            self._settle(plain)
             self._is_feeding = False
             if self.http2.has_more:
                 (self.connection.rest if self.http2.asks_little else self.connection.stop)()
@@ -308,7 +317,13 @@ class Link:
             if self.http2.is_over:  # the connection is closed next, and drops what has not left
                 self.connection.flush()
 
-    def _called(self, event: StreamCalled) -> None:
+    def _settle(self, plain: PlainTakes | None) -> None:
+        """What was taken before comes before the next."""
+        if plain is not None:
+            plain.settle(self)
+
+    def take_call(self, event: StreamCalled) -> None:
+        """Takes a whole call that is not plain."""
         call = self._asked(event.stream, event.metadata)
         if call is not None:
             call.came_whole(event.data)
@@ -353,9 +368,10 @@ class Link:
                 del self._unread[left]
         self.changed()
 
-    def answer(self, stream: int, message: bytes) -> None:
-        """Sends the whole answer of a unary call of which nothing was sent; does nothing if it was cancelled."""
-        self.http2.answer(stream, _HEAD, _FRAME.pack(0, len(message)) + message, _DONE)
+    def answer(self, stream: int, data: bytes) -> None:
+        """Sends whole messages, each behind its head, and the end of a call of whose answer nothing was sent. Does
+        nothing if it was cancelled."""
+        self.http2.answer(stream, _HEAD, data, _DONE)
         self.changed()
 
     def hand_to(self, on_frame: object, takers: object) -> None:
@@ -382,9 +398,8 @@ class Link:
         self.http2.close()
 
 
-def framed(message: Any) -> bytes:
-    """The message's bytes behind their head."""
-    raw: bytes = message.SerializeToString()
+def framed(raw: bytes) -> bytes:
+    """A message's bytes behind their head."""
     return _FRAME.pack(0, len(raw)) + raw
 
 

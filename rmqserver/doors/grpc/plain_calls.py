@@ -4,7 +4,7 @@ What is not certainly so is left to that, with nothing done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.message import properties as props
@@ -15,6 +15,7 @@ from rmqserver.broker.sending.properties import ASKING_NAMES
 from rmqserver.core import cut_ack, cut_send
 from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, check_group, check_topic
 from rmqserver.doors.grpc.codes import OK, status_of
+from rmqserver.doors.grpc.link import framed
 from rmqserver.doors.grpc.messages import CLASSES, SERVICE
 from rmqserver.doors.grpc.presence import id_in
 from rmqserver.doors.grpc.route_calls import expected_type
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from rmqserver.doors.grpc.link import Link
     from rmqserver.doors.grpc.settle_calls import SettleCalls
 
-Take = Callable[["Link", "StreamCalled"], bool]
-"""Takes a call, and answers it later or now; False, with nothing done, if it is not plain."""
+_Pop = tuple[str, str, str]
+"""Group, topic, and what the receipt handles of a pop's messages begin with."""
+_Acked = tuple["StreamCalled", bytes, bytes, int]
+"""The call, message id, receipt handle, queue offset."""
 
 RESERVED = frozenset(
     name.encode()
@@ -38,30 +41,56 @@ RESERVED = frozenset(
 )  # fmt: skip
 """Names of user properties with which a message is not plain: the broker's own, and those that are set from fields."""
 _ANY_QUEUE = -1
-_NOTHING: Mapping[bytes, Take] = {}
 _OK = OK.SerializeToString()
 _STATUS_OK = b"\x0a%c%b" % (len(_OK), _OK)
 """The first field of every answer that we make here."""
 
 
 class PlainCalls:
+    """``take`` is given the calls of one read, and ``settle`` ends what it has begun: acknowledgements of one pop are
+    put together."""
+
     def __init__(self, broker: Broker, settling: SettleCalls):
         self._sends = broker.sends
         self._pending = broker.pending
         self._clock_ms = broker.clock_ms
         self._settling = settling
-        self._acks: Mapping[bytes, Take] = {f"/{SERVICE}/AckMessage".encode(): self._ack}
-        self._all: Mapping[bytes, Take] = {**self._acks, f"/{SERVICE}/SendMessage".encode(): self._send}
+        self._takes: dict[bytes, Callable[[Link, StreamCalled], bool]] = {
+            f"/{SERVICE}/SendMessage".encode(): self._send, f"/{SERVICE}/AckMessage".encode(): self._ack,
+        }  # fmt: skip
+        self._acked: dict[_Pop, list[_Acked]] = {}
 
-    def offered(self) -> Mapping[bytes, Take]:
-        """What may be taken now, by path. An answer that waits for more than the end of the round is a call's."""
-        return self._acks if self._sends.knows_safe else self._all
+    def take(self, link: Link, called: StreamCalled) -> bool:
+        """Takes a call, and answers it later or now; False, with nothing done, if it is not plain."""
+        take = self._takes.get(called.metadata[b":path"])
+        return take is not None and bool(id_in(called.metadata).strip()) and take(link, called)
+
+    def settle(self, link: Link) -> None:
+        """Puts and answers the acknowledgements that were taken."""
+        if not self._acked:
+            return
+        acked, self._acked = self._acked, {}
+        for (group, topic, before), of_pop in acked.items():
+            try:
+                check_topic(topic)
+                check_group(group)
+                offsets = [offset for _, _, _, offset in of_pop]
+                are_done = self._settling.ack_together(link.connection, group, topic, before, offsets)
+            except Exception:  # the general way says why
+                are_done = False
+            for called, message_id, receipt, _ in of_pop:
+                if are_done:
+                    link.answer(called.stream, framed(acked_answer(message_id, receipt)))
+                else:
+                    link.take_call(called)
 
     # --- sends -------------------------------------------------------------------------------------------------------
 
     def _send(self, link: Link, called: StreamCalled) -> bool:
         cut = cut_send(called.data, RESERVED, link.connection.address)
-        if cut is None or not id_in(called.metadata).strip():
+        if cut is None:
+            return False
+        if self._sends.knows_safe:  # the answer waits for more than the end of the round, and is a call's
             return False
         topic, sys_flag, born_ms, body, properties, keys = cut
         target = self._sends.known_targets.get(topic)
@@ -84,25 +113,20 @@ class PlainCalls:
 
     def _ack(self, link: Link, called: StreamCalled) -> bool:
         cut = cut_ack(called.data)
-        if cut is None or not id_in(called.metadata).strip():
+        if cut is None:
             return False
-        group, topic, message_id, receipt = cut
-        try:
-            check_topic(topic)
-            check_group(group)
-            self._settling.ack_one(link.connection, group, topic, receipt)
-        except Exception:  # the general way says why
-            return False
-        link.answer(called.stream, acked_answer(message_id, receipt.encode()))
+        group, topic, message_id, receipt, before, offset = cut
+        self._acked.setdefault((group, topic, before), []).append((called, message_id, receipt, offset))
         return True
 
 
 def _answer_send(outcome: Outcome, put: PendingPut) -> None:
     _, link, stream, message_id, queue_offset = put
     if outcome is STORED:
-        link.answer(stream, sent_answer(message_id, queue_offset))
+        link.answer(stream, framed(sent_answer(message_id, queue_offset)))
     else:
-        link.answer(stream, CLASSES["SendMessageResponse"](status=status_of(outcome)).SerializeToString())
+        answer = CLASSES["SendMessageResponse"](status=status_of(outcome))
+        link.answer(stream, framed(answer.SerializeToString()))
 
 
 def sent_answer(message_id: bytes, queue_offset: int) -> bytes:

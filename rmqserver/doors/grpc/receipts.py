@@ -97,6 +97,10 @@ class Renewals:
         held = self._held.get(_key(group, topic, receipt, lite_topic))
         return held.receipt if held is not None and held.receipt.ends_ms > receipt.ends_ms else receipt
 
+    @property
+    def are_any(self) -> bool:
+        return bool(self._held)
+
     def settled(self, group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> None:
         if self._held:
             self._held.pop(_key(group, topic, receipt, lite_topic), None)

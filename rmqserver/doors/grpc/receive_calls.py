@@ -52,7 +52,7 @@ REQUEST_TIMEOUT_DEFAULT_MS = 3000
 FROM_LAST = 1
 """initMode of pops: a new group gets what comes from now on."""
 _RECEIVED = CLASSES["ReceiveMessageResponse"]
-_FOUND = framed(_RECEIVED(status=OK))
+_FOUND = framed(_RECEIVED(status=OK).SerializeToString())
 
 Found = list[tuple[StoredMessage, Receipt, str]]
 """Popped messages with their receipts and lite topics; the last is empty for all others."""
@@ -126,7 +126,7 @@ class ReceiveCalls:
             if packed is not None and not call.closed and not call.has_client_left():
                 popped.chunks = []  # it is kept until the answer has left
                 call.on_lost = partial(self._give_back_popped, call, request.group.name, header, popped)
-                call.answer_packed(_FOUND + packed + framed(self._last()))
+                call.answer_packed(_FOUND + packed + framed(self._last().SerializeToString()))
                 return
         self._deliver(call, request, code, [(*each, "") for each in self._receipts(header, popped)], tags)
 

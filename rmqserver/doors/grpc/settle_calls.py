@@ -92,9 +92,20 @@ class SettleCalls:
             answer.status.CopyFrom(status(common, common.name))
         call.answer(answer)
 
-    def ack_one(self, peer: Peer, group: str, topic: str, receipt: str) -> None:
-        """Acknowledges one message. Raises CallRefused, with nothing done."""
-        self._ack(peer, group, topic, self._receipt_untrusted(receipt))
+    def ack_together(self, peer: Peer, group: str, topic: str, before: str, offsets: list[int]) -> bool:
+        """Acknowledges messages of one pop, at these queue offsets; ``before`` is what their receipt handles have
+        before that. False, with nothing done, if they have to be looked at one by one."""
+        receipt = self._receipt_untrusted(f"{before} {offsets[0]}")
+        handle = receipt.handle
+        if handle.is_ordered or receipt.ends_ms < self._clock_ms():
+            return False
+        held = [Receipt(handle._replace(queue_offset=each), None) for each in offsets] if self.renewals.are_any else []
+        if any(self.renewals.current(group, topic, each) is not each for each in held):
+            return False
+        self._acks.ack_together(group, real_topic(topic, group, handle.kind), handle, offsets, peer)
+        for each in held:
+            self.renewals.settled(group, topic, each)
+        return True
 
     def _ack(self, call: Peer, group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> None:
         receipt = self._usable(group, topic, receipt, lite_topic)

@@ -258,12 +258,12 @@ def test_calls() -> None:
     system = b"\x1a\x12\x0a\x01t\x12\x01k\x1a\x02id\x3a\x02\x08\x01\x42\x02ho"
     message = names + b"\x12\x06\x0a\x01a\x12\x01b" + system + b"\x22\x04body"
     send = b"\0\0\0\0%c\x0a%c%b" % (len(message) + 2, len(message), message)
-    ack = b"\0\0\0\0\x12" + names + b"\x12\x03\x12\x01t\x1a\x06\x0a\x01i\x12\x01h"
+    ack = b"\0\0\0\0\x22" + names + b"\x12\x03\x12\x01t\x1a\x16\x0a\x01i\x12\x11" + b"1 2 3 4 5 6 7 8 9"
     reserved = frozenset({b"c"})
     sent = core.cut_send(send, reserved, "ho")
     assert sent is not None
     assert (sent[0], sent[2:4], sent[5]) == ("g", (1000, b"body"), (b"id", b"k", b"t"))
-    assert core.cut_ack(ack) == ("g", "t", b"i", "h")
+    assert core.cut_ack(ack) == ("g", "t", b"i", b"1 2 3 4 5 6 7 8 9", "1 2 3 4 5 6 7", 8)
     same_or_none(core.cut_send, send, reserved, "ho", seen=[send, reserved])
     same_or_none(core.cut_ack, ack, seen=[ack])
 

@@ -68,6 +68,27 @@ class Acks:
         else:
             self._put_ack(header, handle, self._address.record_host(peer))
 
+    def ack_together(self, group: str, topic: str, handle: Handle, offsets: list[int], peer: Peer) -> None:
+        """As ``ack``, for messages of one pop that is not in order: with one entry, and only if all can be
+        acknowledged. ``handle`` is that of any of them."""
+        self._checks.acked_queue(topic, handle.queue_id, peer.address)
+        queue = self._store.queue(topic, handle.queue_id)
+        if queue is None or not queue.min_offset <= min(offsets) <= max(offsets) <= queue.max_offset:
+            raise Refused(ResponseCode.NO_MESSAGE, "an offset is illegal")
+        entry = AckMessage(
+            broker_name=handle.broker_name,
+            consumer_group=group,
+            pop_time=handle.pop_time_ms,
+            queue_id=handle.queue_id,
+            start_offset=handle.start_offset,
+            topic=topic,
+        )
+        if len(offsets) == 1:
+            entry.ack_offset = offsets[0]
+        else:
+            entry.ack_offsets = sorted(offsets)
+        self._put(entry, handle.revive_queue_id, self._address.record_host(peer))
+
     def ack_batch(self, ack: BatchAck, broker_name: str | None, peer: Peer) -> None:
         """As ``ack``, but skips offsets at which the queue has no message."""
         topic = real_topic(ack.topic, ack.consumer_group, ack.retry)

@@ -16,10 +16,10 @@ from fuzz.core_targets import core_calls
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqserver import core
-from rmqserver.doors.grpc.codes import OK
+from rmqserver.doors.grpc.codes import OK, Code
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.doors.grpc.plain_calls import RESERVED, acked_answer, sent_answer
-from tests.rmqserver.doors.grpc.calls import message_to
+from tests.rmqserver.doors.grpc.calls import message_to, receive
 from tests.support.grpc_client import GrpcClient
 from tests.support.servers import Server
 
@@ -143,3 +143,52 @@ def test_both_ways_store_and_answer_the_same(
     assert {**plain.properties, "colour": ""} == {**other.properties, "colour": ""}
     assert (plain.born_timestamp_ms, plain.born_host) == (other.born_timestamp_ms, other.born_host)
     assert (plain.body, plain.sys_flag, plain.store_host) == (other.body, other.sys_flag, other.store_host)
+
+
+def ack_all(client: GrpcClient, topic: str, group: str, receipts: list[str]) -> list[Any]:
+    """The statuses of acknowledgements that leave in one piece."""
+    calls, flush = [], client.flush
+    client.flush = lambda: None  # type: ignore[method-assign]
+    for receipt in receipts:
+        request = {"group": {"name": group}, "topic": {"name": topic}}
+        entry = {"message_id": "01", "receipt_handle": receipt}
+        calls.append(client.open("AckMessage"))
+        calls[-1].send(CLASSES["AckMessageRequest"](**request, entries=[entry]), is_last=True)
+    client.flush = flush  # type: ignore[method-assign]
+    client.flush()
+    return [next(call).entries[0].status.code for call in calls]
+
+
+def acked_offsets(server: Server, topic: str) -> list[list[int]]:
+    """Of each entry of the revive log about that topic."""
+    found, log = [], "rmq_sys_REVIVE_LOG_DefaultCluster"
+    with AdminClient(server.namesrv_addr) as admin:
+        for queue_id in range(8):
+            start = admin.min_offset(server.broker_addr, log, queue_id)
+            while start < admin.max_offset(server.broker_addr, log, queue_id):
+                queue = MessageQueue(log, "broker-a", queue_id)
+                pulled = admin.pull_message(server.broker_addr, queue, start)
+                start = pulled.next_begin_offset
+                bodies = [json.loads(each.body) for each in pulled.messages]
+                found += [body.get("aol", [body["ao"]]) for body in bodies if body["t"] == topic and "ao" in body]
+    return found
+
+
+@native
+def test_acknowledgements_of_one_read_are_put_together(
+    client: GrpcClient, topic_and_group: Callable[..., tuple[str, str]], typed_server: Server
+) -> None:
+    """What cannot be acknowledged does not cost those beside it, and is told so itself."""
+    topic, group = topic_and_group()
+    client.call("SendMessage", {"messages": [message_to(topic, b"%d" % number) for number in range(4)]})
+    messages = receive(client, topic, group)
+    receipts = [message.system_properties.receipt_handle for message in messages]
+    words = receipts[3].split(" ")
+    late = " ".join([words[0], "1", *words[2:]])
+    assert ack_all(client, topic, group, [*receipts[2:0:-1], late, "no receipt"]) == [
+        Code.OK, Code.OK, Code.INVALID_RECEIPT_HANDLE, Code.INVALID_RECEIPT_HANDLE,
+    ]  # fmt: skip
+    beyond = " ".join([*words[:7], "99", words[8]])
+    assert ack_all(client, topic, group, [receipts[0], beyond]) == [Code.OK, Code.INTERNAL_SERVER_ERROR]
+    assert ack_all(client, topic, group, [receipts[3]]) == [Code.OK]
+    assert acked_offsets(typed_server, topic) == [[1, 2], [0], [3]]
