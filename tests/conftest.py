@@ -5,6 +5,7 @@ import gc
 import importlib
 import itertools
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Callable, Container, Generator, Iterator
@@ -13,6 +14,8 @@ from typing import Any
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from tests.support import golden, servers
 from tests.support.process_state import ProcessState
@@ -24,6 +27,7 @@ _numbers = itertools.count(1000)
 
 INTEROP = Path(__file__).parent / "interop"
 """Every test below it has the mark ``interop`` (``test_layout.py``)."""
+MARKS_OF_FILE = re.compile(r"^pytestmark = .*$", re.MULTILINE)
 
 # A shell's background job ignores SIGINT and SIGQUIT, and so would every program that these tests start and stop by
 # them.
@@ -39,12 +43,31 @@ hypothesis.settings.register_profile("quick", **_STEADY, max_examples=30, derand
 
 def pytest_configure(config: pytest.Config) -> None:
     """Without the slow tests, properties are also tried with fewer examples."""
-    hypothesis.settings.load_profile("quick" if "not slow" in config.option.markexpr else "whole")
+    is_quick = "not slow" in config.option.markexpr
+    hypothesis.settings.load_profile("quick" if is_quick else "whole")
+    if is_quick:
+        try_no_constants_of_ours()
+
+
+def try_no_constants_of_ours() -> None:
+    """Hypothesis also tries numbers and texts that stand in the source of loaded modules. In a fresh clone each worker
+    parses all of it, which takes as long as reading the tests; and a constant that changes anywhere would change the
+    examples of every property."""
+    providers._get_local_constants = Constants
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Without the interop tests, their folder is not even read: a tenth of the time of collecting, in every worker."""
-    return True if collection_path == INTEROP and "not interop" in config.option.markexpr else None
+    """Tests that are left out together, a file or the folder of the interop tests, are not even read: reading tests
+    takes seconds in every worker."""
+    return True if is_left_out(collection_path, config.option.markexpr) else None
+
+
+def is_left_out(path: Path, markexpr: str) -> bool:
+    """Whether all tests of a file, or all in the folder ``interop``, have a mark that this run leaves out."""
+    if path == INTEROP or INTEROP in path.parents:
+        return "not interop" in markexpr
+    marks = MARKS_OF_FILE.search(path.read_text()) if path.suffix == ".py" else None
+    return marks is not None and any(f"not {mark}" in markexpr for mark in re.findall(r"mark\.(\w+)", marks[0]))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,7 +94,7 @@ def import_share(config: pytest.Config) -> None:
         return
     folder = Path(__file__).parent
     for path in sorted(folder.rglob("test_*.py"))[int(worker.removeprefix("gw")) :: count]:
-        if INTEROP in path.parents and "not interop" in config.option.markexpr:
+        if is_left_out(path, config.option.markexpr):
             continue
         with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it says what is wrong
             importlib.import_module(".".join(path.relative_to(folder.parent).with_suffix("").parts))

@@ -204,8 +204,8 @@ def test_the_harness_sees(disk: type[RecordingDisk], parts: StoreParts, told: st
 @pytest.mark.parametrize(
     ("tables", "told"),
     [
-        (AnsweredTooEarly, "which is none of"),
         (NeverSynced, "which is none of"),
+        pytest.param(AnsweredTooEarly, "which is none of", marks=pytest.mark.slow),
         pytest.param(UnsyncedBackup, "cannot be read|which is none of", marks=pytest.mark.slow),
         pytest.param(NoFirstBackup, "cannot be read|which is none of", marks=pytest.mark.slow),
     ],

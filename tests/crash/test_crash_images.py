@@ -12,7 +12,7 @@ from rmqserver.store.options import FlushMode
 
 from .images import Run
 
-IMAGES_QUICK = 300
+IMAGES_QUICK = 100
 IMAGES = 10_000
 """Images in each mode."""
 

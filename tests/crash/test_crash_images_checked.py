@@ -20,7 +20,7 @@ from .images import LOSSES, WEIGHTS
 from .recording_disk import RecordingDisk
 from .workload import ROOT, Workload, options_for
 
-IMAGES_QUICK = 40
+IMAGES_QUICK = 15
 IMAGES = 2_000
 IMAGE_EVERY = 53
 """How many changes of the disk lie between two images."""

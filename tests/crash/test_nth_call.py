@@ -129,9 +129,8 @@ def check_every_call(mode: FlushMode, faults: list[tuple[int, bool]], parts: Sto
             return
 
 
-@pytest.mark.parametrize(
-    "mode", [FlushMode.SYNC, pytest.param(FlushMode.ASYNC, marks=pytest.mark.slow)], ids=lambda mode: mode.name
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", FlushMode, ids=lambda mode: mode.name)
 def test_an_error_at_any_call_loses_nothing(mode: FlushMode) -> None:
     check_every_call(mode, FAULTS)
 

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from rmqadmin.cli.parsing.command_tree import all_commands, describe, root_options, shared_options
-from rmqadmin.cli.registry import find, group_members
+from rmqadmin.cli.registry import Entry, find, group_members
 from rmqadmin.core.exit_codes import EXIT_MEANINGS
 from rmqadmin.testing.rocketmq import RocketMQ
 from rmqserver.config.broker_config import BrokerConfig
@@ -67,6 +67,11 @@ def command_lines(page: Path) -> list[str]:
     return [re.split(r"[#|;&>]", re.sub(r"'[^']*'|\"[^\"]*\"", "VALUE", line))[0] for line in found]
 
 
+@cache
+def options_of(entry: Entry) -> set[str]:
+    return {name for option in describe(entry).options for name in option.names}
+
+
 @of_each_page
 def test_every_option_of_a_command_line_belongs_to_its_command(page: Path) -> None:
     for line in command_lines(page):
@@ -74,19 +79,24 @@ def test_every_option_of_a_command_line_belongs_to_its_command(page: Path) -> No
         at = next((at for at, word in enumerate(words) if find(word) or group_members(word)), len(words))
         entry = find(" ".join(words[at : at + 2])) or find(" ".join(words[at : at + 1]))
         if entry is not None:
-            taken = {name for option in describe(entry).options for name in option.names} | {"-h", "--help"}
+            taken = {*options_of(entry), "-h", "--help"}
             given = {word.partition("=")[0] for word in words[at + 1 :] if re.match(r"--?[a-zA-Z]", word)}
             assert given <= taken, line
+
+
+@cache
+def keys() -> set[str]:
+    """All settings: Apache's, and those that its servers do not have."""
+    own = re.findall(r'"([a-z]+[A-Z]\w*)"', source("rmqserver"))
+    return {key for kind in (BrokerConfig, NamesrvConfig, ControllerConfig) for key in kind().kinds} | set(own)
 
 
 @of_each_page
 def test_every_command_and_setting_that_a_page_names_alone_is_one(page: Path) -> None:
     """Words like `updateTopic` and `flushDiskType`; on Spark's page its options and columns."""
-    own = re.findall(r'"([a-z]+[A-Z]\w*)"', source("rmqserver"))  # settings that Apache's servers do not have
-    keys = {key for kind in (BrokerConfig, NamesrvConfig, ControllerConfig) for key in kind().kinds} | set(own)
     columns = set(re.findall(r'"(\w+)"', source("spark_tools"))) if page.name.startswith("spark") else set()
     words = {word for code in code_of(page) for word in re.findall(r"^`([a-z]+[A-Z]\w*)", code)}
-    assert {word for word in words if find(word) is None} - {*keys, *columns, *ALSO_NAMES} == set()
+    assert {word for word in words if find(word) is None} - {*keys(), *columns, *ALSO_NAMES} == set()
 
 
 def test_every_metric_of_the_page_is_made_and_the_other_way_round() -> None:

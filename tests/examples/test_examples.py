@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import servers
+from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +31,7 @@ def test_the_page_names_all_programs() -> None:
     assert programs == PRINTED.keys()
 
 
-@pytest.mark.parametrize("program", sorted(PRINTED))
+@pytest.mark.parametrize("program", first_is_quick(sorted(PRINTED), 2))
 def test_a_program_prints_what_the_page_says(program: str, server: Server) -> None:
     if "sqlite3" in (ROOT / program).read_text():
         pytest.importorskip("sqlite3", reason="a Python that was built without SQLite", exc_type=ImportError)

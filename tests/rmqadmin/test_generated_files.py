@@ -16,6 +16,7 @@ from rmqadmin.cli.shells import names_cache
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.quick import first_is_quick
 from tests.support.zsh import assert_zsh_completes
 
 ROOT = Path(__file__).parent.parent.parent
@@ -87,7 +88,7 @@ def complete(*words: str, **environment: str) -> list[str]:
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize(
     ("words", "offered"),
-    [
+    first_is_quick([
         (("topicR",), ["topicRoute"]),
         (("-o", "js"), ["json", "jsonl"]),
         (("--color", ""), ["auto", "always", "never"]),
@@ -112,8 +113,8 @@ def complete(*words: str, **environment: str) -> list[str]:
         (("msg", "cat", "OrderTopic", "--sin"), ["--since"]),
         (("dlq", "show", "Ord"), ["OrderGroup"]),
         (("topicList", "Ord"), []),
-    ],
-)
+    ], 8),
+)  # fmt: skip
 def test_bash_offers_commands_options_values_and_names(words: tuple[str, ...], offered: list[str]) -> None:
     assert complete("rmqadmin", *words) == offered
 

@@ -48,7 +48,7 @@ PAGE = "".join(
 EXAMPLE = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n\n^```text\n(.*?)^```\n", re.M | re.S)
 EXAMPLES = {title: (program, printed) for title, program, printed in EXAMPLE.findall(PAGE)}
 TIMEOUT_S = 120
-QUICK_COUNT = 8
+QUICK_COUNT = 3
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,11 @@ def in_one_test(cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callabl
     def of(check: Callable[..., None]) -> Callable[[], None]:
         def test() -> None:
             for case in tried:
-                check(*case) if isinstance(case, tuple) else check(case)
+                try:
+                    check(*case) if isinstance(case, tuple) else check(case)
+                except BaseException as error:
+                    error.add_note(f"the case: {case!r}")
+                    raise
 
         test.__doc__ = check.__doc__
         return test

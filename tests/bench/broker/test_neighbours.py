@@ -2,10 +2,13 @@
 
 import socket
 
+import pytest
+
 from bench.broker.neighbours import figures, half_frames, send_ms
 from bench.harness.servers import ours
 
 
+@pytest.mark.slow
 def test_a_producer_is_served_beside_half_frames() -> None:
     with ours() as broker, socket.create_connection(broker.host_port, timeout=30) as producer, half_frames(broker):
         assert all(send_ms(producer) > 0 for _ in range(3))

@@ -40,6 +40,7 @@ def row(part: str) -> Row:
     return found
 
 
+@pytest.mark.slow
 def test_every_half_message_is_committed(load: Load) -> None:
     """Transactions under way at the end are committed too: consumers see as many messages as there are half
     messages."""

@@ -11,6 +11,7 @@ from bench.tools.letters import ORIGIN, Letters, seconds
 from rmqclient.admin import AdminClient
 
 
+@pytest.mark.slow
 def test_dead_letters_are_made_and_sent_again(tmp_path: Path) -> None:
     with ours(sync=True) as broker, AdminClient(broker.namesrv_addr) as admin:
         letters = Letters(broker, {**os.environ, "NAMESRV_ADDR": broker.namesrv_addr, "XDG_STATE_HOME": str(tmp_path)})

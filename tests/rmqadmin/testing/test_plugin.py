@@ -20,6 +20,7 @@ PLUGIN = "rmqadmin.testing.plugin"
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.slow
 def test_a_session_of_tests_shares_a_broker_and_nothing_else(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nrocketmq_args = --set autoCreateTopicEnable=false --set 'brokerName=of the ini'")
     pytester.makepyfile(

@@ -20,6 +20,7 @@ from tests.support import servers
 from tests.support.quick import first_is_quick
 
 
+@pytest.mark.slow
 def test_brokers_with_version_and_state(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")

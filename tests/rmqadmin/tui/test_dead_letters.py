@@ -24,6 +24,7 @@ def test_depth_and_age_of_each_group(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_contents_with_origin_and_retries(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("d")
@@ -73,6 +74,7 @@ def test_markup_in_json_is_shown_literally(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_reading_dead_letters_moves_no_offset(world: World) -> None:
     dlq = f"%DLQ%{world.group}"
 

@@ -141,6 +141,7 @@ def test_each_of_two_tables_has_a_filter_of_its_own() -> None:
     drive(FixedClient, test, size=(234, 30))
 
 
+@pytest.mark.slow
 def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("g")
@@ -335,6 +336,7 @@ def test_a_place_counts_what_is_wrong_there_on_every_screen() -> None:
     drive(FixedClient, test)
 
 
+@pytest.mark.slow
 def test_from_110_columns_on_the_detail_of_the_row_stands_beside_its_list_and_follows_the_cursor() -> None:
     """What a finding means and how to mend it was only to be read in a shell."""
 

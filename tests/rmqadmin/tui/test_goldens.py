@@ -324,8 +324,8 @@ SCREENS: list[Steps] = [
 ]  # fmt: skip
 
 
-ONE_OF_EACH_KIND: list[Steps] = [pulse, topics, group, over_time, reset, dead_letter_messages, message_json]
-"""What the quick tests draw: parts, a list, a thing, a plot, a dialog, messages and one message."""
+ONE_OF_EACH_KIND: list[Steps] = [pulse, topics, group, over_time, message_json]
+"""What the quick tests draw: parts, a list, a thing, a plot and one message."""
 
 
 @pytest.mark.parametrize(

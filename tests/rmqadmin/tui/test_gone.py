@@ -180,6 +180,7 @@ def test_the_queues_of_a_lost_broker_stay_as_they_were_and_the_totals_leave_them
     drive(pair.make_client, test, size=(224, 40), interval_s=FAST_S)
 
 
+@pytest.mark.slow
 def test_a_broker_that_comes_back_is_not_gone_any_more_and_one_that_does_not_can_be_forgotten(
     pair: Pair, tmp_path: Path
 ) -> None:

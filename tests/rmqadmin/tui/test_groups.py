@@ -92,6 +92,7 @@ def test_a_queue_of_which_nothing_was_consumed_has_no_age(world: World) -> None:
     drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_a_real_member_owns_every_queue(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("g")
@@ -105,6 +106,7 @@ def test_a_real_member_owns_every_queue(world: World) -> None:
         drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_queues_of_nobody_and_of_two_are_marked(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
@@ -155,6 +157,7 @@ def test_unequal_subscriptions_are_marked(world: World) -> None:
         drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_a_reset_is_previewed_confirmed_and_can_be_undone(world: World, state_home: Path) -> None:
     async def test(driver: Driver) -> None:
         await at_group(driver, world)

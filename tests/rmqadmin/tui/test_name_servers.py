@@ -48,6 +48,7 @@ def test_a_name_server_that_dies_is_wrong_while_another_answers(two: Two) -> Non
     drive(clients_of(two.addrs), test, size=(224, 40), interval_s=0.1)
 
 
+@pytest.mark.slow
 def test_a_wiped_write_permission_is_wrong_until_it_is_given_back(two: Two) -> None:
     addr = two.second.namesrv_addr
 

@@ -41,6 +41,7 @@ def test_from_the_groups_to_the_plot_of_one_and_of_a_queue(world: World) -> None
     drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "row", "title"), [("c", "broker-a/0", "put p99"), ("t", TOPIC, "out/s")])
 def test_the_plot_of_brokers_and_topics(key: str, row: str, title: str) -> None:
     async def test(driver: Driver) -> None:

@@ -220,6 +220,7 @@ def names_told(driver: Driver) -> set[str]:
     return {change.subject.name for change in pulse_of(driver).log.newest_first() if change.subject is not None}
 
 
+@pytest.mark.slow
 def test_what_changed_on_another_screen_and_while_nobody_pressed_a_key_is_told(
     world: World, monkeypatch: pytest.MonkeyPatch, fresh: Callable[[str], str]
 ) -> None:
@@ -254,6 +255,7 @@ def test_without_a_name_server_it_says_that_nothing_is_known(size: tuple[int, in
     drive(clients_of("127.0.0.1:1"), test, size=size, interval_s=FAST_S)
 
 
+@pytest.mark.slow
 def test_tab_goes_to_the_next_part() -> None:
     async def test(driver: Driver) -> None:
         pulse = screen_of(driver)
@@ -288,6 +290,7 @@ def test_the_newest_change_is_in_view_however_many_there_are() -> None:
     drive(FixedClient, test, size=(80, 24), interval_s=FAST_S)
 
 
+@pytest.mark.slow
 def test_a_pause_holds_it_on_this_screen_only() -> None:
     async def test(driver: Driver) -> None:
         await driver.until_shown(GROUP_BEHIND)

@@ -26,6 +26,7 @@ def test_keys_that_change_are_hidden_and_do_nothing(world: World) -> None:
     drive(world.make_client, test, read_only=True)
 
 
+@pytest.mark.slow
 def test_no_key_that_changes_is_offered_on_any_screen(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")

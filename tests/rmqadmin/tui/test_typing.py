@@ -34,6 +34,7 @@ def test_a_key_in_full_width_is_the_key(key: str, shown: str) -> None:
     drive(FixedClient, test)
 
 
+@pytest.mark.slow
 def test_in_a_line_of_text_full_width_letters_are_text() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t", "slash")
@@ -62,6 +63,7 @@ def test_pasted_lines_are_one_line_and_that_is_said(key: str, into: str) -> None
     drive(FixedClient, test)
 
 
+@pytest.mark.slow
 def test_ctrl_c_names_the_key_that_quits() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("ctrl+c")

@@ -62,6 +62,7 @@ async def filtered(driver: Driver, text: str, shown: str) -> None:
     await driver.until_shown(shown)
 
 
+@pytest.mark.slow
 def test_what_the_filter_shows_is_marked_and_redriven_once(world: World) -> None:
     make_letters(world, 2)
 

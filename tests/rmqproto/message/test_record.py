@@ -174,9 +174,9 @@ def test_unique_ids_differ_and_restart_with_the_month() -> None:
     assert since_ms < 31 * 86_400_000
 
 
-@pytest.mark.parametrize("body", [zlib.compress(bytes(65 << 20), 1), zlib.compress(b"x" * 100)[:-5], b"\x78\x9c"])
-def test_a_compressed_body_is_bounded_and_whole(body: bytes) -> None:
+def test_a_compressed_body_is_bounded_and_whole() -> None:
     """A frame of 16 MiB can hold 16 GiB of zeros, which a consumer or the tools would unpack."""
     fields = {name: getattr(decode_record_untrusted(GOLDEN), name) for name in StoredMessage.__struct_fields__}
-    with pytest.raises(ProtocolError, match=r"compressed body is (longer than|damaged)"):
-        StoredMessage(**fields | {"body": body, "sys_flag": COMPRESSED}).plain_body()
+    for body in (zlib.compress(bytes(65 << 20), 1), zlib.compress(b"x" * 100)[:-5], b"\x78\x9c"):
+        with pytest.raises(ProtocolError, match=r"compressed body is (longer than|damaged)"):
+            StoredMessage(**fields | {"body": body, "sys_flag": COMPRESSED}).plain_body()

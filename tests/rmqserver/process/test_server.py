@@ -66,7 +66,6 @@ def test_ready_line_on_standard_output_and_in_the_file(start_standalone: StartSt
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["ready.json"]
 
 
-@pytest.mark.usefixtures("cold")
 def test_a_nameserver_leaves_out_what_it_has_not(tmp_path: Path) -> None:
     with servers.namesrv(tmp_path) as server:
         assert list(server.ready) == ["event", "pid", "namesrv_addr", "ready_ms"]

@@ -104,6 +104,7 @@ def test_the_search_of_a_replay_that_goes_on_follows_the_map(reach: Rmqadmin, fa
     target.close()
 
 
+@pytest.mark.slow
 def test_the_dashboard_follows_the_map(far: Server, bare_environment: None) -> None:
     call = Call("tui", CommonOptions(namesrv_addr=far.namesrv_addr, address_map=[MAP]), Format.TABLE)
 

@@ -14,7 +14,7 @@ def test_no_option_is_declared_twice() -> None:
     root = Path(rmqadmin.__file__).parent
     for path in sorted(root.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Annotated":
+            if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "Annotated":
                 text = ast.unparse(node)
                 if "typer.Option(" in text:
                     places[text].append(f"{path.relative_to(root)}:{node.lineno}")

@@ -203,7 +203,7 @@ def test_a_load_that_a_signal_ends_removes_its_topic(
         "--create",
         "--remove",
     ]
-    with subprocess.Popen([*command, "--duration", "60"], stdout=subprocess.PIPE, text=True) as load:
+    with subprocess.Popen([*command, "--rate", "50", "--duration", "60"], stdout=subprocess.PIPE, text=True) as load:
         until(lambda: name in admin.topic_list())
         load.send_signal(number)
         assert load.wait(60) == -number

@@ -121,6 +121,7 @@ def test_a_cluster_that_is_made_anew_at_the_same_address(run: Rmqadmin, servers:
     assert anew.redrive() == (COUNT, 0)
 
 
+@pytest.mark.slow
 def test_a_store_copied_before_and_one_that_has_moved(run: Rmqadmin, servers: ExitStack, tmp_path: Path) -> None:
     """All letters are the same in the copies. Where the redriven messages are, they were redriven."""
     with standalone(tmp_path / "first") as server:
@@ -156,6 +157,7 @@ def as_an_earlier_version(directory: Path, **shown: Any) -> None:
             file.write(encode_line(msgspec.structs.replace(line, marks={}) if isinstance(line, DoneLine) else line))
 
 
+@pytest.mark.slow
 def test_ledgers_of_an_earlier_version(run: Rmqadmin, servers: ExitStack, tmp_path: Path) -> None:
     """Such a ledger does not say whose letters it lists: none is left out silently, and none is sent again silently."""
     one, two = (Cluster(servers.enter_context(standalone(tmp_path / name)), run) for name in ("one", "two"))
@@ -200,6 +202,7 @@ def test_a_job_goes_on_where_it_was_planned(run: Rmqadmin, servers: ExitStack, t
     assert one("dlq", "redrive", GROUP, "--job", "job").status == 2, "it has begun"
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_cluster_made_anew_with_fewer_letters(run: Rmqadmin, servers: ExitStack, tmp_path: Path) -> None:
     first = servers.enter_context(standalone(tmp_path / "first"))
     old = Cluster(first, run)
@@ -214,6 +217,7 @@ def test_a_plan_of_a_cluster_made_anew_with_fewer_letters(run: Rmqadmin, servers
     assert anew.arrived() == []
 
 
+@pytest.mark.slow
 def test_another_directory_of_ledgers(run: Rmqadmin, servers: ExitStack, tmp_path: Path) -> None:
     cluster = Cluster(servers.enter_context(standalone(tmp_path / "one")), run)
     cluster.fill(range(COUNT))

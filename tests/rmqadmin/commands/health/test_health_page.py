@@ -37,6 +37,7 @@ def billing(server: Server) -> None:
         admin.update_consumer_offset(server.broker_addr, "billing", "HealthPage", 0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("billing")
 def test_the_commands_of_the_page_end_as_it_says(rmqadmin: Rmqadmin) -> None:
     assert len(EXAMPLES) == 13

@@ -37,6 +37,7 @@ def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_pages(
     rmqadmin: Rmqadmin, server: Server, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

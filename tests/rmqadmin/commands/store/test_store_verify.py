@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,10 @@ def test_a_file_that_may_not_be_read_is_an_error(run: Rmqadmin, tmp_path: Path) 
     assert "Permission denied" in ran.err
 
 
-def test_the_store_of_a_broker_that_runs_is_read_with_a_warning(run: Rmqadmin, server: Server) -> None:
+def test_the_store_of_a_broker_that_runs_is_read_with_a_warning(
+    run: Rmqadmin, start_standalone: Callable[..., Server]
+) -> None:
+    server = start_standalone()
     with AdminClient(server.namesrv_addr) as admin:
         config = TopicConfig(topic_name="VerifiedLive", read_queue_nums=1, write_queue_nums=1)
         admin.create_topic(server.broker_addr, config)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rmqclient.admin import AdminClient
+from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
@@ -25,13 +26,14 @@ server = servers.of_module()
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> Iterator[str]:
+def topic(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> Iterator[str]:
     """Eight queues with a message each. Deleted afterwards: it would be a finding of `doctor`."""
     name = fresh("UnreadTopic")
-    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", str(QUEUES), "-w", str(QUEUES)).status == 0
-    for at in range(QUEUES):
-        sent = rmqadmin("sendMessage", "-t", name, "-p", f"m{at}", "-c", f"T{at}", "-b", "broker-a", "-i", str(at))
-        assert sent.status == 0
+    addr, config = server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(addr, config)
+        for at in range(QUEUES):
+            admin.send_message(addr, MessageQueue(name, "broker-a", at), Message(name, b"m%d" % at, tags=f"T{at}"))
     yield name
     rmqadmin("deleteTopic", "-c", CLUSTER, "-t", name)
 

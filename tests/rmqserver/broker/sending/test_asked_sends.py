@@ -44,6 +44,7 @@ from tests.rmqserver.broker.sending.test_plain_sends import (
     topic_config,
 )
 from tests.support.clock import Clock
+from tests.support.quick import first_is_quick
 
 __all__ = ["make"]
 
@@ -128,7 +129,7 @@ SETTINGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("settings", first_is_quick(SETTINGS))
 def test_a_member_of_a_set_stores_and_answers_as_by_its_service(make: Make, settings: str) -> None:
     assert assert_equal(make, 1, 60, change_set, kind=Member, settings=settings) > 10
 

@@ -37,6 +37,7 @@ from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.store.test_message_store import FailingDisk
 from tests.support.clock import Clock
 from tests.support.golden import FILE
+from tests.support.quick import first_is_quick
 
 pytestmark = pytest.mark.skipif(not core.IS_NATIVE, reason="the native core is not built")
 
@@ -345,7 +346,7 @@ BINARY = frame(in_binary(json.loads(header_of(opaque=5))), b"body", 1)
 
 
 @pytest.mark.parametrize("end", ["stored", "late", "lost", "write"])
-@pytest.mark.parametrize("flush_mode", FlushMode)
+@pytest.mark.parametrize("flush_mode", first_is_quick(FlushMode))
 def test_however_a_round_ends_the_answers_are_those_of_the_service(make: Make, flush_mode: FlushMode, end: str) -> None:
     seen = []
     for takes in (True, False):
