@@ -18,6 +18,7 @@ from rmqproto.errors import UsageError
 from rmqproto.java import java_properties
 from tests.rmqclient.collector import Collector, until
 from tests.support.processes import free_ports
+from tests.support.quick import in_one_test
 from tests.support.servers import Server
 
 
@@ -61,8 +62,7 @@ def test_a_port_that_is_none_is_named(port: str) -> None:
         parse_addresses(f"host:{port}")
 
 
-@pytest.mark.parametrize(
-    ("address", "endpoint"),
+@in_one_test(
     [
         ("10.0.0.1:10911", ("near", 1)),  # the rule for the port, though that for the host comes first
         ("10.0.0.1:10912", ("any", 10912)),
@@ -71,7 +71,7 @@ def test_a_port_that_is_none_is_named(port: str) -> None:
         ("BROKER:7", ("::1", 8)),
         ("[fe80::1]:5", ("10.0.0.1", 5)),  # not mapped again
         ("other:5", ("other", 5)),
-    ],
+    ]
 )
 def test_one_rule_at_most_decides(address: str, endpoint: tuple[str, int]) -> None:
     text = "10.0.0.1=any, 10.0.0.1:10911=near:1,10.0.0.2:10911=two,Broker=[::1]:8,[fe80::1]=10.0.0.1,"
@@ -81,8 +81,7 @@ def test_one_rule_at_most_decides(address: str, endpoint: tuple[str, int]) -> No
     assert msgspec.json.decode(msgspec.json.encode(rules), type=AddressMap) == rules, "as Spark's tasks get it"
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
+@in_one_test(
     [
         ("a", "no ="),
         ("", "no ="),
@@ -95,7 +94,7 @@ def test_one_rule_at_most_decides(address: str, endpoint: tuple[str, int]) -> No
         ("a=b=c", "'b=c'"),
         ("a=b,c=d", "'b,c=d'"),
         ("a=http://b", "neither"),
-    ],
+    ]
 )
 def test_a_bad_rule_is_refused(rule: str, words: str) -> None:
     with pytest.raises(UsageError) as refused:

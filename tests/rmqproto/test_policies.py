@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rmqproto.access.policies import Acl, BadPolicy
 from rmqproto.access.resources import Action, PolicyDecision, PolicyType, Resource, ResourcePattern, ResourceType
 from rmqproto.bodies.acl import AclEntry, AclPolicy
+from tests.support.quick import in_one_test
 
 NAMES = ("a", "ab", "abc", "b")
 PATTERNS = (
@@ -102,8 +103,7 @@ def entry(**change: object) -> AclEntry:
     return AclEntry(**({"resource": "Topic:T", "actions": ["Pub"], "decision": "Allow"} | change))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("bad", "remark"),
+@in_one_test(
     [
         (entry(resource=None), "The resource is null."),
         (entry(resource="T"), "The resource is null."),
@@ -118,7 +118,7 @@ def entry(**change: object) -> AclEntry:
         (entry(source_ips=["localhost"]), "The source ip is invalid."),
         (entry(decision=None), "The decision is null or illegal."),
         (entry(decision="Maybe"), "The decision is null or illegal."),
-    ],
+    ]
 )
 def test_what_is_no_entry_is_refused_in_apaches_words(bad: AclEntry, remark: str) -> None:
     with pytest.raises(BadPolicy, match=f"^{remark}$".replace(".$", r"\.$")):

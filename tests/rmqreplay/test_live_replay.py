@@ -23,6 +23,7 @@ from rmqreplay.sending.redrive import Original, Redrive
 from rmqreplay.sending.target import ReplayTarget, read_fences
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet
+from tests.support.quick import in_one_test
 from tests.support.servers import Server, until
 
 
@@ -218,16 +219,13 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
         ranges(start_ms=4_000_000_000_000)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"T": 5}', '{"T":{"b":{"0":[1]}}}', '{"T":{"b":{"0":[-3,2]}}}', '{"T":{"b":{"x":[1,2]}}}']
-)
+@in_one_test(["", "[]", '{"T": 5}', '{"T":{"b":{"0":[1]}}}', '{"T":{"b":{"0":[-3,2]}}}', '{"T":{"b":{"x":[1,2]}}}'])
 def test_offsets_that_cannot_be_read(text: str) -> None:
     with pytest.raises(UsageError, match="--offsets"):
         parse_offsets(text)
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
+@in_one_test(
     [
         ({"topics": []}, "nothing is selected"),
         ({"path": "/s"}, "either from"),
@@ -254,7 +252,7 @@ def test_offsets_that_cannot_be_read(text: str) -> None:
         ({"selection": Selection(json_values={"type": "refund"})}, "is not a JSON path"),
         ({"selection": Selection(body_pattern="(")}, "is not a regular expression"),
         ({"offsets": [OffsetRange(MessageQueue("U", "b", 0), 1, 2)]}, "not selected"),
-    ],
+    ]
 )
 def test_what_cannot_be_asked_is_said_before_anything_is_asked(changes, problem) -> None:
     request = {"name_server": "127.0.0.1:1", "topics": ["T"], "to": "topic:X", **changes}

@@ -8,6 +8,7 @@ from rmqproto.errors import UsageError
 from rmqserver.command_line import STANDALONE_DEFAULTS, Options, ServerPlan, plan
 from rmqserver.local_set import plan_local_set
 from rmqserver.store.options import FlushMode
+from tests.support.quick import in_one_test
 
 
 def standalone(**more: object) -> ServerPlan:
@@ -182,8 +183,7 @@ def test_nameservers_that_name_none_are_refused(namesrv: str, monkeypatch: pytes
         plan(Options(has_namesrv=False, has_broker=True, namesrv=namesrv))
 
 
-@pytest.mark.parametrize(
-    ("more", "mode"),
+@in_one_test(
     [
         ({}, FlushMode.ASYNC),
         ({"data": "d"}, FlushMode.SYNC),
@@ -191,7 +191,7 @@ def test_nameservers_that_name_none_are_refused(namesrv: str, monkeypatch: pytes
         ({"data": "d", "settings": ("flushDiskType=ASYNC_FLUSH",)}, FlushMode.ASYNC),
         ({"data": "d", "flush": "async"}, FlushMode.ASYNC),
         ({"flush": "sync", "settings": ("flushDiskType=ASYNC_FLUSH",)}, FlushMode.SYNC),
-    ],
+    ]
 )
 def test_who_keeps_a_store_wants_it_flushed(more: dict[str, object], mode: FlushMode) -> None:
     made = standalone(**more)
@@ -244,8 +244,7 @@ def test_a_broker_alone_needs_a_nameserver(monkeypatch: pytest.MonkeyPatch) -> N
     assert made.broker.namesrv_addresses == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "advertise"),
+@in_one_test(
     [
         ("auto", None),
         ("broker.example", ("broker.example", None)),
@@ -254,7 +253,7 @@ def test_a_broker_alone_needs_a_nameserver(monkeypatch: pytest.MonkeyPatch) -> N
         ("fd00::1", ("fd00::1", None)),
         ("[fd00::1]", ("fd00::1", None)),
         ("[fd00::1]:80", ("fd00::1", 80)),
-    ],
+    ]
 )
 def test_advertise(text: str, advertise: tuple[str, int | None] | None) -> None:
     assert standalone(advertise=text).advertise == advertise
@@ -265,8 +264,7 @@ def test_apaches_key_advertises_too_unless_a_flag_says_otherwise() -> None:
     assert standalone(settings=("brokerIP1=10.0.0.1",), advertise="auto").advertise is None
 
 
-@pytest.mark.parametrize(
-    "more",
+@in_one_test(
     [
         {"settings": ("traceOn",)},
         {"settings": ("=1",)},
@@ -274,7 +272,7 @@ def test_apaches_key_advertises_too_unless_a_flag_says_otherwise() -> None:
         {"config": "/no/such/file"},
         {"advertise": "host:99999"},
         {"advertise": ":1"},
-    ],
+    ]
 )
 def test_what_cannot_be_is_a_usage_error(more: dict[str, object]) -> None:
     with pytest.raises(UsageError):

@@ -19,6 +19,7 @@ from rmqserver.command_line import Options
 from rmqserver.local_set import AGAIN_S, LocalSet, plan_local_set
 from tests.support.broker_set import is_settled
 from tests.support.processes import is_gone
+from tests.support.quick import in_one_test
 from tests.support.servers import SMALL, Server, until
 
 
@@ -118,8 +119,7 @@ async def test_a_set_that_stops_does_not_start_a_broker_again(
         brokers.close()
 
 
-@pytest.mark.parametrize(
-    ("options", "what"),
+@in_one_test(
     [
         ({"replicas": 2, "seed": "seed.yaml"}, "--seed and --replicas"),
         ({"replicas": 2, "metrics_port": 1}, "--metrics-port and --replicas"),
@@ -131,7 +131,7 @@ async def test_a_set_that_stops_does_not_start_a_broker_again(
         ({"brokers": 2, "settings": ["authenticationEnabled=true"]}, "authenticationEnabled and --brokers"),
         ({"brokers": 2, "advertise": "host:65530"}, "--advertise 65530: the last"),
         ({"brokers": 2, "settings": ["grpcServerPort=x"]}, "grpcServerPort x: "),
-    ],
+    ]
 )
 def test_what_several_brokers_cannot_have(options: dict[str, Any], what: str) -> None:
     with pytest.raises(UsageError, match=what):

@@ -11,6 +11,7 @@ from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import DataLossError, resolve
 from spark_tools.given_options import as_comment, from_comments, plain_options
 from spark_tools.source_options import ReadOptions, parse_loaded_options, parse_read_options, parse_stream_options
+from tests.support.quick import in_one_test
 
 
 def test_a_table_s_options_come_twice_and_count_once():
@@ -216,8 +217,7 @@ def test_a_wrong_value_is_named_with_its_option(name, value):
 STREAM = {"nameServer": "h:1", "subscribe": "T"}
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
+@in_one_test(
     [
         ({"endingoffsets": "latest"}, "option endingOffsets has no meaning in a stream: it has no end"),
         ({"path": "/s"}, "option path has no meaning in a stream: it reads a live cluster"),
@@ -228,7 +228,7 @@ STREAM = {"nameServer": "h:1", "subscribe": "T"}
         ({"maxTriggerDelay": "5m"}, "maxTriggerDelay needs minOffsetsPerTrigger"),
         ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "is more than maxOffsetsPerTrigger=5"),
         ({"startingOffsets": "now"}, "neither earliest, latest, group:<name> nor JSON"),
-    ],
+    ]
 )
 def test_stream_options_without_a_meaning_are_refused(given: dict[str, str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):

@@ -4,10 +4,10 @@ import pytest
 
 from bench.__main__ import exit_status
 from bench.harness.figure import Figure, show
+from tests.support.quick import in_one_test
 
 
-@pytest.mark.parametrize(
-    ("figure", "is_reached"),
+@in_one_test(
     [
         (Figure("f", "ms", 300, at_most=300), True),
         (Figure("f", "ms", 301, at_most=300), False),
@@ -17,7 +17,7 @@ from bench.harness.figure import Figure, show
         (Figure("f", "ms", 11, 100, ratio_at_most=0.1), False),
         (Figure("f", "ms", 11, 100), None),
         (Figure("f", "ms", 11, None, ratio_at_most=0.1), None),  # Apache was left out
-    ],
+    ]
 )
 def test_a_figure_is_held_against_its_bar(figure: Figure, is_reached: bool | None) -> None:
     assert figure.is_reached is is_reached

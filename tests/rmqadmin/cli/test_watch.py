@@ -12,6 +12,7 @@ from rmqadmin.cli.watch import parse_until, watch
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import ConnectError, UsageError
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.quick import in_one_test
 
 
 class LagRow(Row, frozen=True):
@@ -37,8 +38,7 @@ class Lags(Result, frozen=True):
         return Total(total_count=sum(lag or 0 for lag in self.lags))
 
 
-@pytest.mark.parametrize(
-    ("expression", "lags", "holds"),
+@in_one_test(
     [
         ("lag_count == 0", [0, 0], True),
         ("lag_count==0", [0, 1], False),
@@ -53,7 +53,7 @@ class Lags(Result, frozen=True):
         ("active == true", [0, 1], False),
         ("name == q0", [4], True),
         ("name == 'q0'", [4, 4], False),
-    ],
+    ]
 )
 def test_a_condition_holds_for_the_summary_or_for_every_row(
     expression: str, lags: list[int | None], holds: bool

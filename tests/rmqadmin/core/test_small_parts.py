@@ -14,16 +14,14 @@ from rmqadmin.core.servers.broker_state import StatusRow
 from rmqadmin.core.terminal_text import display_width, shortened_at_end, shortened_in_middle
 from rmqadmin.core.units import age, due, duration, rate
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
+from tests.support.quick import in_one_test
 
 
-@pytest.mark.parametrize(
-    ("name", "column"),
-    [
+@in_one_test([
         ("pageCacheLockTimeMills", "value_ms"), ("putMessageEntireTimeMax", "value_ms"), ("putLatency999", "value_ms"),
         ("masterLeaseLeftMs", "value_ms"), ("timerReadBehind", "value_s"), ("dispatchBehindBytes", "value_bytes"),
         ("commitLogDiskRatio_/a", "value_ratio"), ("putTps", "value_tps"), ("putMessageTimesTotal", "value"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_value_has_the_unit_that_its_name_ends_with(name: str, column: str) -> None:
     row = StatusRow(broker_addr="a:1", name=name, value=8300)
     given = next(one for one in columns(StatusRow) if one.name == "value")
@@ -58,8 +56,7 @@ KNOWN = ReplicaSet(
 MASTERLESS = ReplicaSet(in_sync_replicas=[replica(1, alive=False)], not_in_sync_replicas=[replica(2)])
 
 
-@pytest.mark.parametrize(
-    ("known", "wanted", "told"),
+@in_one_test(
     [
         (None, 2, "The controller knows no broker broker-a: one registers if enableControllerMode=true."),
         (
@@ -72,7 +69,7 @@ MASTERLESS = ReplicaSet(in_sync_replicas=[replica(1, alive=False)], not_in_sync_
         (KNOWN, 2, "`rmqadmin haStatus -b h:1` shows whether the replica 2 is behind. Try again, or stop the master"),
         (MASTERLESS, 1, "The replica 1 at h:1 is not alive: start it. In sync and alive: none."),
         (MASTERLESS, 2, "In sync and alive: none. With enableElectUncleanMaster=true"),
-    ],
+    ]
 )
 def test_it_says_who_is_alive_and_in_sync(known: ReplicaSet | None, wanted: int, told: str) -> None:
     """It said "Failed to elect a new master", and nothing else."""
@@ -127,13 +124,10 @@ MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 NOW_MS = 1_795_262_400_000
 
 
-@pytest.mark.parametrize(
-    ("length_ms", "text"),
-    [
+@in_one_test([
         (0, "now"), (999, "now"), (1000, "1s ago"), (4 * MINUTE_MS + 59_000, "4m ago"), (HOUR_MS, "1h ago"),
         (49 * HOUR_MS, "2d ago"), (24_000 * 24 * HOUR_MS, "24,000d ago"), (-5 * MINUTE_MS, "in 5m"), (-1, "now"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_ages(length_ms: int, text: str) -> None:
     assert due(NOW_MS - length_ms, NOW_MS) == text
     if length_ms > -1000:

@@ -29,6 +29,7 @@ from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, FixedClient
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
 from tests.rmqadmin.tui.test_terminal import expect_all, started
+from tests.support.quick import in_one_test
 
 REACH = ["-n", "127.0.0.1:9876"]
 
@@ -39,8 +40,7 @@ def test_what_a_line_means() -> None:
     assert understand("save two words.csv") == PlaceAsked("save", "two words.csv")
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
+@in_one_test(
     [
         ("", "empty"),
         ("topcis", "Did you mean topics?"),
@@ -48,7 +48,7 @@ def test_what_a_line_means() -> None:
         ("group", "group is followed by a group"),
         ("group lag billing", None),
         ("topics x", "topics is followed by nothing"),
-    ],
+    ]
 )
 def test_what_is_no_place_is_said(line: str, said: str | None) -> None:
     if said is None:
@@ -292,8 +292,7 @@ class SomeNames(KnownNames):
         return self.names.get(kind, [])
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
+@in_one_test(
     [
         ("Top", ["topics", "topic "]),
         ("ctx prod", ["ctx prod"]),
@@ -302,7 +301,7 @@ class SomeNames(KnownNames):
         ("save prod", []),
         ("topics x", []),
         ("nowhere x", []),
-    ],
+    ]
 )
 def test_what_may_follow(text: str, lines: list[str]) -> None:
     assert [line for line, _ in offered(text, SomeNames())] == lines

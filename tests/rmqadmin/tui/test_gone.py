@@ -23,7 +23,7 @@ from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
 from tests.support import servers
-from tests.support.quick import first_size_is_quick
+from tests.support.quick import first_size_is_quick, in_one_test
 from tests.support.servers import Server
 
 TOPIC, GROUP, QUEUE_COUNT = "orders", "billing", 2
@@ -217,8 +217,7 @@ def test_without_anybody_to_ask_nothing_is_known(size: tuple[int, int]) -> None:
     drive(clients_of("127.0.0.1:1"), test, size=size, interval_s=FAST_S)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "cells"),
+@in_one_test(
     [
         (GroupNumbers(consume_tps=0.0, client_count=0), "- - 0.0 0 -"),
         (GroupNumbers(lag_count=0, consume_tps=0.0, client_count=0), "0 - 0.0 0 -"),
@@ -229,7 +228,7 @@ def test_without_anybody_to_ask_nothing_is_known(size: tuple[int, int]) -> None:
             "unknown unknown ≥0.0 ≥0 unknown",
         ),
         (GroupNumbers(consume_tps=0.0, client_count=0, lacking=("broker-b",)), "- - 0.0 ≥0 unknown"),
-    ],
+    ]
 )
 def test_what_a_group_has_none_of_is_a_dash_and_what_is_not_known_is_unknown(numbers: GroupNumbers, cells: str) -> None:
     names = ("lag_count", "lag_ms", "consume_tps", "client_count", "message_model")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from rmqproto.errors import UsageError
 from rmqproto.filters.json_path import document_of, has_texts, parse_path, parse_values, split_path_text, text_at
+from tests.support.quick import in_one_test
 
 BODY = (
     b'{"type":"refund","order":{"lines":[{"sku":"a"},{"unit price":1.50,"n":10000000000000000000001}]},'
@@ -13,8 +14,7 @@ BODY = (
 )
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
+@in_one_test(
     [
         ("$.type", "refund"),
         ("$['type']", "refund"),
@@ -27,7 +27,7 @@ BODY = (
         ("$.order.lines[7].sku", None),
         ("$.type.sku", None),
         ("$.lines[0]", None),
-    ],
+    ]
 )
 def test_what_stands_at_a_path(path: str, text: str | None) -> None:
     assert text_at(document_of(BODY), parse_path(path)) == text
@@ -42,12 +42,12 @@ def test_all_texts_must_stand_there() -> None:
         assert has_texts(parse_values(values), BODY) == holds
 
 
-@pytest.mark.parametrize("body", [b"", b"plain", b"\xff\xfe", b"[" * 100_000, b"7", b'"text"'])
+@in_one_test([b"", b"plain", b"\xff\xfe", b"[" * 100_000, b"7", b'"text"'])
 def test_what_is_no_object_holds_nothing(body: bytes) -> None:
     assert text_at(document_of(body), parse_path("$.a")) is None
 
 
-@pytest.mark.parametrize("path", ["", "$", "type", "$type", "$.", "$..a", "$.a[", "$.a[-1]", "$.a[*]", "$.*", "$['']"])
+@in_one_test(["", "$", "type", "$type", "$.", "$..a", "$.a[", "$.a[-1]", "$.a[*]", "$.*", "$['']"])
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(UsageError, match="not a JSON path"):
         parse_path(path)
@@ -61,8 +61,7 @@ def test_every_member_is_found_by_its_name(document: dict[str, str | int | bool]
         assert text_at(document_of(body), parse_path(f"$['{name}']")) == text
 
 
-@pytest.mark.parametrize(
-    ("condition", "parts"),
+@in_one_test(
     [
         ("$.a=b", ("$.a", "b")),
         ("$.a=b=c", ("$.a", "b=c")),
@@ -73,7 +72,7 @@ def test_every_member_is_found_by_its_name(document: dict[str, str | int | bool]
         ("$['a=b", ("$['a", "b")),
         ("$.a", None),
         ("=b", None),
-    ],
+    ]
 )
 def test_a_condition_is_cut_behind_its_path(condition: str, parts: tuple[str, str] | None) -> None:
     assert split_path_text(condition) == parts

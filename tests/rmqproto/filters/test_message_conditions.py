@@ -11,6 +11,7 @@ from rmqproto.filters.sql92 import Sql92Error
 from rmqproto.message import properties as props
 from rmqproto.message.sys_flag import COMPRESSED
 from tests.rmqclient.fake_broker import record
+from tests.support.quick import in_one_test
 
 PROPERTIES = {"TAGS": "paid", "KEYS": "K1 K2", "UNIQ_KEY": "U1", "price": "7", "empty": ""}
 STORED = msgspec.structs.replace(
@@ -23,8 +24,7 @@ def takes(message: Any = STORED, **conditions: Any) -> bool:
     return compile_conditions(MessageConditions(**conditions))(message, message.properties)
 
 
-@pytest.mark.parametrize(
-    ("conditions", "holds"),
+@in_one_test(
     [
         ({}, True),
         ({"tags": "new || paid"}, True),
@@ -49,7 +49,7 @@ def takes(message: Any = STORED, **conditions: Any) -> bool:
         ({"body_pattern": "^who"}, False),
         ({"body_pattern": "who", "json_values": {"$.order.id": "43"}}, False),
         ({"body_pattern": "who", "tags": "paid", "sql92": "price = 7", "keys": ["K1"]}, True),
-    ],
+    ]
 )
 def test_all_conditions_must_hold(conditions: dict[str, Any], holds: bool) -> None:
     assert takes(**conditions) is holds

@@ -11,10 +11,10 @@ from rmqproto.errors import ProtocolError
 from rmqproto.java.java_hash import java_hash, jump_hash
 from rmqproto.java.java_properties import parse_untrusted, render
 from rmqproto.java.whole_numbers import decimal_number, signed_number, whole_number
+from tests.support.quick import in_one_test
 
 
-@pytest.mark.parametrize(
-    ("text", "pairs"),
+@in_one_test(
     [
         ("", {}),
         ("# a comment\n! another\n\n \t\n", {}),
@@ -26,7 +26,7 @@ from rmqproto.java.whole_numbers import decimal_number, signed_number, whole_num
         ("a\\ b\\=c=\\u4e2d\\n\\q", {"a b=c": "中\nq"}),
         ("a=1\\", {"a": "1"}),
         ("=value", {"": "value"}),
-    ],
+    ]
 )
 def test_reads_as_java_reads(text: str, pairs: dict[str, str]) -> None:
     assert parse_untrusted(text) == pairs
@@ -65,8 +65,7 @@ def test_a_character_past_16_bits_is_put_together_from_its_halves() -> None:
 PLACES = (1, 2, 4, 8, 16, 100, 1000)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@in_one_test(
     [
         ("session-1", (0, 0, 3, 3, 10, 98, 98)),
         ("session-2", (0, 0, 2, 4, 9, 92, 501)),
@@ -75,7 +74,7 @@ PLACES = (1, 2, 4, 8, 16, 100, 1000)
         ("Zz-9", (0, 1, 3, 7, 7, 66, 675)),
         ("x", (0, 1, 1, 4, 12, 36, 36)),
         ("device-000001", (0, 0, 0, 5, 5, 37, 611)),
-    ],
+    ]
 )
 def test_places_are_those_of_guava(text: str, expected: tuple[int, ...]) -> None:
     assert tuple(jump_hash(java_hash(text), count) for count in PLACES) == expected

@@ -14,6 +14,7 @@ from rmqproto.errors import UsageError
 from rmqreplay.plans.plan import Plan, Source, TargetRule, Transform, load_plan, save_plan
 from rmqreplay.plans.user_function import RowTransform, TransformError, UserFunction, find_function
 from rmqreplay.source.offset_ranges import OffsetRange
+from tests.support.quick import in_one_test
 
 SCHEMA = pa.schema([
     ("topic", pa.string()), ("brokerName", pa.string()), ("queueId", pa.int32()), ("queueOffset", pa.int64()),
@@ -82,8 +83,7 @@ def test_properties_may_be_changed_and_the_order_may_not() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
+@in_one_test(
     [
         ("return None", "returned NoneType"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
@@ -93,7 +93,7 @@ def test_properties_may_be_changed_and_the_order_may_not() -> None:
         ("return batch.set_column(7, 'body', pa.array([1] * len(batch)))", "of other types"),
         ("return batch.slice(0, 1)", "gives other messages when it is called again"),
         ("return batch.filter(pa.array([next(chance) for _ in batch['topic']]))", "when it is called again"),
-    ],
+    ]
 )
 def test_what_would_lose_or_double_a_message_is_refused(body: str, said: str) -> None:
     """The dry run detects functions that depend on chance or on neighbouring rows: a second call has no consequences

@@ -13,6 +13,7 @@ from rmqserver.command_line import Options, plan
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.config.namesrv_config import NamesrvConfig
+from tests.support.quick import in_one_test
 
 ON = {"authenticationEnabled": "true"}
 ROOT = '{"username":"root","password":"hunter2"}'
@@ -49,9 +50,7 @@ def test_all_of_them() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
+@in_one_test([
         ("authenticationEnabled", "yes"), ("authenticationWhitelist", "SEND_MESSAGE"), ("authorizationWhitelist", "-1"),
         ("authenticationProvider", "com.example.Mine"), ("authorizationStrategy", "com.example.Mine"),
         ("authenticationMetadataProvider", "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider"),
@@ -60,8 +59,7 @@ def test_all_of_them() -> None:
         ("initAuthenticationUser", '{"username":"","password":"hunter2"}'), ("initAuthenticationUser", '["hunter2"]'),
         ("innerClientAuthenticationCredentials", '{"accessKey":"hunter2","secretKey":" "}'),
         ("innerClientAuthenticationCredentials", '{"accessKey":"a","secretKey":5}'),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_bad_value_is_said_by_its_key(key: str, value: str) -> None:
     with pytest.raises(UsageError, match=f"^{key}") as caught:
         auth_settings(ON | {key: value})

@@ -18,6 +18,7 @@ from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, SigningKey, sign
 from rmqserver.auth import signed_fields
 from rmqserver.auth.signed_fields import OTHER_FIELDS, SignedFields, has_signed_fields
 from rmqserver.core import IS_NATIVE, cut_signed, simple
+from tests.support.quick import in_one_test
 
 USER = Credentials("alice", "secret")
 names = st.text("abcXYZ_", min_size=1, max_size=4)
@@ -163,8 +164,7 @@ def test_the_native_part_refuses_what_would_read_beside_its_memory() -> None:
 # --- other fields ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "header",
+@in_one_test(
     [
         b'{"code":1,"extFields":{"AccessKey":"a","Signature":"s"}}',  # a field is missing
         b'{"code":1,"extFields":{"AccessKey":"a","Signature":"s","topic":"T","more":"x"}}',
@@ -175,14 +175,14 @@ def test_the_native_part_refuses_what_would_read_beside_its_memory() -> None:
         b'{"code":1,"extFields":{"AccessKey":"a","Signature":"s","topic":"\xff"}}',
         b'{"code":1,"extFields":{"AccessKey":"a","Signature":"s","topic":"\\ud800"}}',
         b"[" * 100_000,
-    ],
+    ]
 )
 def test_other_headers_are_not_taken(header: bytes) -> None:
     with pytest.raises(OTHER_FIELDS):
         SignedFields([ACCESS_KEY, SIGNATURE, "topic"]).read(header)
 
 
-@pytest.mark.parametrize("more", ["__ZONE_NAME", "SecurityToken", "_UNIQUE_KEY_QUERY", 'a"b', "", "é"])
+@in_one_test(["__ZONE_NAME", "SecurityToken", "_UNIQUE_KEY_QUERY", 'a"b', "", "é"])
 def test_of_names_that_some_do_not_sign_or_nobody_has_there_is_no_decoder(more: str) -> None:
     assert has_signed_fields([ACCESS_KEY, SIGNATURE, "topic"])
     assert not has_signed_fields([ACCESS_KEY, SIGNATURE, more])

@@ -9,6 +9,7 @@ from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.keyed_settings import Settings
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.store.options import FlushMode, StoreOptions
+from tests.support.quick import in_one_test
 
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 
@@ -57,8 +58,7 @@ def test_what_only_we_have_is_a_comment_until_it_says_something_else() -> None:
     assert "#maxSendRatePerTopic" not in config.render()
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
+@in_one_test(
     [
         ("flushDiskType", "SOMETIMES"),
         ("traceOn", "yes"),
@@ -73,7 +73,7 @@ def test_what_only_we_have_is_a_comment_until_it_says_something_else() -> None:
         ("brokerRole", "SLAVE"),
         ("storeType", "defaultRocksDB"),
         ("logicalDiskSpaceCleanForciblyThreshold", "half"),
-    ],
+    ]
 )
 def test_a_bad_value_at_start_is_an_error_that_names_it(key: str, value: str) -> None:
     with pytest.raises(UsageError, match=f"{key}={value}"):
@@ -289,14 +289,11 @@ def test_what_java_cannot_parse_changes_nothing_and_is_no_error(key: str, value:
     assert BrokerConfig().update({key: value}) == set()
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
+@in_one_test([
         ("brokerPermission", "7"), ("messageDelayLevel", "soon"), ("messageDelayLevel", "1s " * 257),
         ("deleteWhen", "24"), ("deleteWhen", "-1"), ("namesrvAddr", "localhost:x"), ("brokerRole", "SLAVE"),
         ("storeType", "defaultRocksDB"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_over_the_wire_what_cannot_be_worked_with_is_refused(key: str, value: str) -> None:
     config = BrokerConfig()
     before, version = config.render(), config.data_version.counter

@@ -7,6 +7,7 @@ import pytest
 from rmqproto.errors import UsageError
 from rmqserver.command_line import Options, plan
 from rmqserver.tls.settings import ClientAuth, KeyPair, TlsMode, TlsSettings, tls_settings
+from tests.support.quick import in_one_test
 
 CERT = {"tls.server.certPath": "/c.pem", "tls.server.keyPath": "/k.pem"}
 
@@ -61,8 +62,7 @@ def test_clients_are_checked_if_three_settings_agree() -> None:
     assert (door.client_auth, door.trust_path) == (ClientAuth.REQUIRE, "/ca.pem")
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
+@in_one_test(
     [
         ({"tls.server.mode": "enforcing"}, "needs a certificate"),
         ({"tls.server.mode": "enforcing", "tls.test.mode.enable": "false"}, "needs a certificate"),
@@ -78,7 +78,7 @@ def test_clients_are_checked_if_three_settings_agree() -> None:
         ({"tls.client.trustCertPath": "/ca.pem"}, "no effect without TLS"),
         ({"useTLS": "true", "tls.client.trustCertPath": "/ca.pem"}, "checks nobody"),
         ({"tls.config.file": "/no/such/file"}, "No such file"),
-    ],
+    ]
 )
 def test_what_would_guard_less_than_it_says_is_refused(given: dict[str, str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):

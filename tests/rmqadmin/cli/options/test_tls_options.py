@@ -23,6 +23,7 @@ from rmqproto.errors import ConnectError, UsageError
 from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.rmqadmin.page_lines import run_lines
 from tests.support.certificates import Authority, Signed
+from tests.support.quick import in_one_test
 from tests.support.servers import Server, standalone, until
 
 
@@ -161,8 +162,7 @@ def test_a_connection_is_kept_between_requests(secured: Server, authority: Autho
     assert context.session_stats()["connect_good"] == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
+@in_one_test(
     [
         (CommonOptions(tls_ca="ca.pem"), "need --tls"),
         (CommonOptions(tls_insecure=True), "need --tls"),
@@ -173,7 +173,7 @@ def test_a_connection_is_kept_between_requests(secured: Server, authority: Autho
         (CommonOptions(is_tls=True, tls_key="key.pem"), "a key needs its certificate"),
         (CommonOptions(is_tls=True, tls_ca="/no/such/ca.pem"), "No such file"),
         (CommonOptions(is_tls=True, tls_ca=__file__), "PEM"),
-    ],
+    ]
 )
 def test_options_that_say_nothing_together_are_refused(options: CommonOptions, words: str) -> None:
     with pytest.raises(UsageError, match=words):

@@ -14,10 +14,10 @@ from rmqadmin.core.exit_codes import EXIT_MEANINGS, ExitCode
 from rmqproto import errors
 from rmqproto.codes import ResponseCode
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.quick import in_one_test
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
+@in_one_test(
     [
         (errors.UsageError("x"), 2),
         (errors.ConnectError("x", address="h:1"), 3),
@@ -36,7 +36,7 @@ from tests.rmqadmin.conftest import Rmqadmin
         (errors.StorageError("x"), 1),
         (KeyboardInterrupt(), 130),
         (RuntimeError("x"), 1),
-    ],
+    ]
 )
 def test_each_kind_of_error_has_its_exit_status(error: BaseException, status: int) -> None:
     assert diagnostics.exit_code(error) == status
@@ -153,8 +153,7 @@ def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.Capture
     assert capsys.readouterr().err.splitlines()[1] == "hint: Do this."
 
 
-@pytest.mark.parametrize(
-    ("remark", "hinted"),
+@in_one_test(
     [
         ("username cannot be null.", "give -ak and -sk"),
         ("User:nobody is not found.", "Check -ak"),
@@ -167,7 +166,7 @@ def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.Capture
         ("The actions can not be Any.", "All, Pub, Sub"),
         ("The source ip is invalid.", "10.1.0.0/16"),
         ("the group[G] cannot subscribe", "`rmqadmin topicRoute -l`"),
-    ],
+    ]
 )
 def test_what_a_broker_cannot_read_is_not_told_as_a_missing_permission(remark: str, hinted: str) -> None:
     """Brokers answer 16 to `createAcl -r T`, too, and the hint used to send people to their keys."""

@@ -18,12 +18,12 @@ from rmqproto.hosts import BROKER_PORT, with_port
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.quick import in_one_test
 from tests.support.replayed import Replayed
 from tests.support.servers import Server
 
 
-@pytest.mark.parametrize(
-    ("text", "addr"),
+@in_one_test(
     [
         ("10.0.0.1", "10.0.0.1:9876"),
         ("10.0.0.1:7", "10.0.0.1:7"),
@@ -34,14 +34,14 @@ from tests.support.servers import Server
         ("::1", "[::1]:9876"),
         ("fe80::1:9876", "fe80::1:9876"),
         ("http://10.0.0.1", "10.0.0.1:9876"),
-    ],
+    ]
 )
 def test_a_name_server_without_a_port_has_apaches(text: str, addr: str) -> None:
     assert parse_namesrvs(f"{text};other") == [addr, "other:9876"]
     assert with_port("10.0.0.1", BROKER_PORT) == "10.0.0.1:10911"
 
 
-@pytest.mark.parametrize("text", ["10.0.0.1:", "a b", "a/b", ":9876", "10.0.0.1:99999", "10.0.0.1:x", ";"])
+@in_one_test(["10.0.0.1:", "a b", "a/b", ":9876", "10.0.0.1:99999", "10.0.0.1:x", ";"])
 def test_what_is_no_address_stays_an_error(text: str) -> None:
     with pytest.raises(UsageError):
         parse_namesrvs(text)
@@ -79,8 +79,7 @@ def _answer(request: Command) -> Command | None:
     return Command(code=0, body=fastjson.dumps(info)) if request.code == 106 else None
 
 
-@pytest.mark.parametrize(
-    ("text", "addr"),
+@in_one_test(
     [
         ("broker-a", "10.0.0.1:10911"),
         (" broker-a ", "10.0.0.1:10911"),
@@ -92,7 +91,7 @@ def _answer(request: Command) -> Command | None:
         ("10.0.0.9", "10.0.0.9:10911"),
         ("[::1]", "[::1]:10911"),
         ("10.0.0.9:1", "10.0.0.9:1"),
-    ],
+    ]
 )
 def test_a_broker_is_meant_by_its_name_or_by_its_host(text: str, addr: str) -> None:
     with Replayed(answers=[_answer]) as namesrv, AdminClient(namesrv.address) as admin:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rmqadmin.cli.parsing.mqadmin_argv import OptionSpec, normalise
 from rmqproto.errors import UsageError
 from rmqproto.misread_words import is_invisible
+from tests.support.quick import in_one_test
 
 SPECS = [
     OptionSpec("--topic", ("t",), ("topic",), takes_value=True),
@@ -25,8 +26,7 @@ SPECS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("line", "canonical"),
+@in_one_test(
     [
         ("-t X", ["--topic=X"]),
         ("-tX", ["--topic=X"]),
@@ -62,7 +62,7 @@ SPECS = [
         ('-t "X"', ["--topic=X"]),
         ("-t -x", ["--topic=-x"]),  # no option begins with -x
         ("-t -", ["--topic=-"]),
-    ],
+    ]
 )
 def test_each_spelling_means_the_same_option(line: str, canonical: list[str]) -> None:
     found = normalise(line.split(), SPECS)
@@ -83,8 +83,7 @@ def test_words_that_belong_to_no_option_are_kept_apart(line: str, options: list[
     assert (found.options, found.words) == (options, words)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
+@in_one_test(
     [
         ("-x", "Unrecognized option: -x"),
         ("--nope", "Unrecognized option: --nope"),
@@ -97,7 +96,7 @@ def test_words_that_belong_to_no_option_are_kept_apart(line: str, options: list[
         ("--to X", "Ambiguous option: --to  (could be: --topic, --totalQueueNum)"),
         ("--list=yes", "the option --list takes no value, but 'yes' was given"),
         ("-5", "Unrecognized option: -5"),
-    ],
+    ]
 )
 def test_what_mqadmin_refuses_is_refused(line: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.cli.prompt.candidates import LineSoFar, offer
+from tests.support.quick import in_one_test
 
 NAMES = {
     "topic": [
@@ -39,9 +40,7 @@ def completed(line: str) -> list[str]:
     return [line[: found.start] + each.text + each.behind for each in found.candidates]
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
+@in_one_test([
         ("topicl", ["topicList "]),
         ("TOPICST", ["topicStatus "]),
         ("rmqadmin topicl", ["rmqadmin topicList "]),
@@ -82,8 +81,7 @@ def completed(line: str) -> list[str]:
         ("topicList | topicl", []),
         ("topicList # topicl", []),
         ("nosuch -t O", []),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_can_follow(line: str, expected: list[str]) -> None:
     assert completed(line) == expected
 

@@ -3,12 +3,11 @@
 import stat
 from pathlib import Path
 
-import pytest
-
 from rmqadmin.cli import registry
 from rmqadmin.cli.parsing.command_building import build_command
 from rmqadmin.cli.parsing.registry_command import RegistryCommand
 from rmqadmin.cli.prompt.interactive import LINES_MAX, CommandHistory, holds_secret
+from tests.support.quick import in_one_test
 
 
 def build(name: str) -> RegistryCommand:
@@ -17,8 +16,7 @@ def build(name: str) -> RegistryCommand:
     return build_command(entry)
 
 
-@pytest.mark.parametrize(
-    "line",
+@in_one_test(
     [
         "topicList -sk hunter2",
         "topicList -ak me -skhunter2",
@@ -36,14 +34,13 @@ def build(name: str) -> RegistryCommand:
         """updateBrokerConfig -c C -k initAuthenticationUser -v '{"username":"root","password":"hunter2"}'""",
         "! export PASSWORD=hunter2",
         "topicList | curl -H 'Token: hunter2' h",
-    ],
+    ]
 )
 def test_a_line_with_a_secret_is_recognised_however_it_is_written(line: str) -> None:
     assert holds_secret(line, build)
 
 
-@pytest.mark.parametrize(
-    "line",
+@in_one_test(
     [
         "topicList",
         "topicStatus -t password-resets",
@@ -54,7 +51,7 @@ def test_a_line_with_a_secret_is_recognised_however_it_is_written(line: str) -> 
         "createUser --help",
         "! ls",
         "nosuch",
-    ],
+    ]
 )
 def test_other_lines_are_kept(line: str) -> None:
     assert not holds_secret(line, build)

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from rmqadmin.cli.prompt.line import parse_line, typed
 from rmqproto.errors import UsageError
+from tests.support.quick import in_one_test
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
+@in_one_test(
     [
         ("", []),
         ("  topicList\t-c ", ["topicList", "-c"]),
@@ -24,7 +24,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
         ("-n a:1;b:2 $HOME * a|b >x", ["-n", "a:1;b:2", "$HOME", "*", "a|b", ">x"]),
         ("topicStatus -t '|'", ["topicStatus", "-t", "|"]),
         ("end\\", ["end\\"]),
-    ],
+    ]
 )
 def test_words_are_what_sh_would_make_of_them_and_nothing_is_expanded(line: str, words: list[str]) -> None:
     assert parse_line(line).texts() == words

@@ -18,6 +18,7 @@ from tests.rmqadmin.conftest import Rmqadmin, golden
 from tests.support import consumer
 from tests.support.consumer import TalkingConsumer
 from tests.support.peer import Peer, answer
+from tests.support.quick import in_one_test
 from tests.support.servers import Server
 
 Online = Callable[[str, ConsumerRunningInfo], TalkingConsumer]
@@ -150,9 +151,7 @@ def test_a_client_that_says_nothing_has_a_row_that_says_why(rmqadmin: Rmqadmin, 
     assert "the client: JSON" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("properties", "state", "problem"),
-    [
+@in_one_test([
         (PUSH, ProcessQueueInfo(cached_msg_count=1, last_consume_timestamp=NOW_MS - STUCK_MS - 1), "blocked, 60001ms"),
         (PUSH, ProcessQueueInfo(cached_msg_count=0), None),
         (PUSH, ProcessQueueInfo(cached_msg_count=1, last_consume_timestamp=NOW_MS - STUCK_MS), None),
@@ -160,8 +159,7 @@ def test_a_client_that_says_nothing_has_a_row_that_says_why(rmqadmin: Rmqadmin, 
         (ORDERED, ProcessQueueInfo(locked=True, droped=True, try_unlock_times=3), "unlock 3 times, still failed"),
         (ORDERED, ProcessQueueInfo(locked=True), None),
         ({}, ProcessQueueInfo(cached_msg_count=1), None),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_queue_that_does_not_get_on_is_a_problem(
     properties: dict[str, str], state: ProcessQueueInfo, problem: str | None
 ) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
 from rmqadmin.core.groups.rebalances import OwnedQueue, Rebalances
 from rmqproto.bodies.base import MessageQueue
+from tests.support.quick import in_one_test
 
 A, B, C = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))
 
@@ -30,8 +31,7 @@ def owners_of(*members: Member, broadcast: bool = False) -> QueueOwners:
     return QueueOwners(list(members), queues, broadcast)
 
 
-@pytest.mark.parametrize(
-    ("found", "states", "summary"),
+@in_one_test(
     [
         (owners_of(member("1", A, B), member("2", C)), ["owned", "owned", "owned"], "balanced"),
         (owners_of(member("1", A), member("2", C)), ["owned", "unowned", "owned"], "1 unowned"),
@@ -41,8 +41,7 @@ def owners_of(*members: Member, broadcast: bool = False) -> QueueOwners:
         (owners_of(), ["unknown"] * 3, "offline"),
         (owners_of(member("1", A, B, C), member("2", A, B, C), broadcast=True), ["owned"] * 3, "balanced"),
         (owners_of(member("1", A, B, C, pop=True), member("2", A, B, C, pop=True)), ["owned"] * 3, "balanced"),
-    ],
-    ids=["balanced", "unowned", "twice", "silent", "silent but covered", "offline", "broadcast", "pop"],
+    ]
 )
 def test_states(found: QueueOwners, states: list[str], summary: str) -> None:
     assert [found.state(queue) for queue in (A, B, C)] == [QueueState(state) for state in states]

@@ -26,6 +26,7 @@ from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import ConnectError, RocketMQError
 from rmqserver.broker.admin.runtime_info import runtime_text
+from tests.support.quick import in_one_test
 
 NOW_MS = 1_700_000_000_000
 NAMESRV = "10.0.0.9:9876"
@@ -105,8 +106,7 @@ def with_users(**config: str) -> BrokerFacts:
     return msgspec.structs.replace(broker(**config), user_count=2)
 
 
-@pytest.mark.parametrize(
-    ("one", "grade", "check", "said"),
+@in_one_test(
     [
         (broker(error="cannot connect"), "error", "reachable", "registered 10.0.0.1:10911, but: cannot connect"),
         (broker(addr="127.0.0.1:10911"), "warning", "reachable", "which only its own machine can reach"),
@@ -134,7 +134,7 @@ def with_users(**config: str) -> BrokerFacts:
             "access",
             "or takes no notice of aclEnable",
         ),
-    ],
+    ]
 )
 def test_what_a_broker_says_of_itself(one: BrokerFacts, grade: str, check: str, said: str) -> None:
     found = [each for each in bad(broker_findings(facts(one))) if each[:2] == (grade, check)]
@@ -151,8 +151,7 @@ def test_who_listens_on_loopback_alone_needs_no_users() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("brokers", "check", "said"),
+@in_one_test(
     [
         ([broker(), broker(addr="10.0.0.2:10911")], "broker-names", "two brokers of this name and id"),
         ([broker(), broker(addr="10.0.0.2:10911", cluster="d")], "broker-names", "of several clusters: c, d"),
@@ -171,7 +170,7 @@ def test_who_listens_on_loopback_alone_needs_no_users() -> None:
             "flush",
             "depends on the broker",
         ),
-    ],
+    ]
 )
 def test_what_brokers_together_show(brokers: list[BrokerFacts], check: str, said: str) -> None:
     found = [what for _, name, what in bad(cluster_findings(facts(*brokers))) if name == check]
@@ -241,8 +240,7 @@ def one_member(*queues: MessageQueue) -> QueueOwners:
     return QueueOwners([member], {QUEUE: ["1"] if QUEUE in queues else []}, False)
 
 
-@pytest.mark.parametrize(
-    ("one", "grade", "said"),
+@in_one_test(
     [
         (standing(BEHIND, min_offset=7), "error", "2 messages were deleted before it consumed them, of t/broker-a/0"),
         (
@@ -263,15 +261,14 @@ def one_member(*queues: MessageQueue) -> QueueOwners:
             "warning",
             "1h00m behind, not catching up: 5 messages wait",
         ),
-    ],
+    ]
 )
 def test_what_is_wrong_with_a_group(one: GroupStanding, grade: str, said: str) -> None:
     found = [(each.grade, each.what) for each in group_findings(one, NOW_MS)]
     assert any(each == grade and said in what for each, what in found), found
 
 
-@pytest.mark.parametrize(
-    ("grown", "idle_ms", "member_count", "grade"),
+@in_one_test(
     [
         (1, STUCK_AFTER_MS, None, "error"),
         (1, STUCK_AFTER_MS - 1, 1, None),
@@ -279,7 +276,7 @@ def test_what_is_wrong_with_a_group(one: GroupStanding, grade: str, said: str) -
         (0, STUCK_STEADY_AFTER_MS, None, None),
         (-5, STUCK_STEADY_AFTER_MS - 1, 1, None),
         (1, STUCK_AFTER_MS, 0, None),
-    ],
+    ]
 )
 def test_when_a_group_that_is_watched_is_stuck(
     grown: int, idle_ms: int, member_count: int | None, grade: str | None

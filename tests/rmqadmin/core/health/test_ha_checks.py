@@ -21,6 +21,7 @@ from rmqadmin.core.servers.ha_sets import (
 from rmqproto.bodies.master import HaClient, HaStatus
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.headers.controller import ControllerMetaAnswer
+from tests.support.quick import in_one_test
 
 NOW_MS = 1_700_000_000_000
 END = 1 << 30
@@ -122,9 +123,7 @@ def test_of_a_set_that_is_well_there_is_nothing_to_say(one: HaSet) -> None:
     assert told(one) == []
 
 
-@pytest.mark.parametrize(
-    ("one", "grade", "check", "said"),
-    [
+@in_one_test([
         (controlled(master(), dead(2), minInSyncReplicas="2"), "error", "in-sync", "takes no messages: 1 in sync, and"),
         (controlled(master(), dead(2), dead(3)), "warning", "in-sync", "one of 3 is in sync: if 10.0.0.1:10911"),
         (controlled(master(), slave(2), dead(3)), "warning", "in-sync", "2 of 3 are in sync, without broker-a/3"),
@@ -156,8 +155,7 @@ def test_of_a_set_that_is_well_there_is_nothing_to_say(one: HaSet) -> None:
             "replica-lag",
             "is 8.0 KiB behind its master, the first of it waits for 3m05s",
         ),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_is_found_of_a_set(one: HaSet, grade: str, check: str, said: str) -> None:
     found = [each for each in told(one) if each[:2] == (grade, check)]
     assert len(found) == 1, told(one)
@@ -201,8 +199,7 @@ def meta(leader: str | None, *, leads: bool = False, group: str = "group1") -> C
     return ControllerMetaAnswer(group=group, controller_leader_address=leader, is_leader=leads)
 
 
-@pytest.mark.parametrize(
-    ("one", "grade", "said"),
+@in_one_test(
     [
         (controllers({"a:1": meta("a:1", leads=True), "b:1": meta("a:1")}), "ok", "a:1 leads, 2 controllers answer"),
         (controllers({"a:1": meta("a:1"), "b:1": meta(None)}), "ok", "a:1 leads"),
@@ -213,7 +210,7 @@ def meta(leader: str | None, *, leads: bool = False, group: str = "group1") -> C
         (controllers({"a:1": meta("a:1"), "b:1": meta("a:1", group="g2")}), "error", "b:1 is of the group g2"),
         (controllers({"a:1": meta(None), "b:1": meta("")}), "error", "no controller leads"),
         (controllers({"a:1": meta("a:1")}, knows=False), "warning", "does not report its sets: no right"),
-    ],
+    ]
 )
 def test_what_is_found_of_controllers(one: AskedControllers, grade: str, said: str) -> None:
     (found,) = controllers_findings(one)

@@ -5,14 +5,14 @@ import pytest
 from rmqadmin.core.health.group_checks import group_row_findings
 from rmqadmin.core.health.topic_checks import topic_row_findings
 from rmqproto.bodies.routes import TopicConfig
+from tests.support.quick import in_one_test
 
 
 def config(perm: int = 6, read: int = 4, write: int = 4) -> TopicConfig:
     return TopicConfig(topic_name="orders", perm=perm, read_queue_nums=read, write_queue_nums=write)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "unread_count", "said"),
+@in_one_test(
     [
         (config(), config(), 0, []),
         (config(perm=4), config(perm=4), None, ["no write permission"]),
@@ -23,7 +23,7 @@ def config(perm: int = 6, read: int = 4, write: int = 4) -> TopicConfig:
         (config(read=2), config(), None, ["consumers read 6 of 8 queues"]),
         (config(read=2), config(), 7, ["7 messages in queues that consumers do not read"]),
         (config(), config(), 1, ["1 message in queues that consumers do not read"]),
-    ],
+    ]
 )
 def test_a_topic(a: TopicConfig, b: TopicConfig, unread_count: int | None, said: list[str]) -> None:
     found = topic_row_findings("orders", {"broker-a": a, "broker-b": b}, unread_count)

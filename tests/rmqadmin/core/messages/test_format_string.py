@@ -15,6 +15,7 @@ from rmqproto.errors import UsageError
 from rmqproto.message import properties as props
 from tests.rmqclient.fake_broker import record
 from tests.support.clock import in_zone
+from tests.support.quick import in_one_test
 
 PROPERTIES = {"TAGS": "paid", "KEYS": "K1 Ké", "UNIQ_KEY": "U1", "region": "eu"}
 STORED = msgspec.structs.replace(
@@ -33,8 +34,7 @@ def written(text: str) -> bytes:
     return FormatString(text).render(MESSAGE)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@in_one_test(
     [
         ("%t/%b/%p/%o/%O", b"T/broker-a/2/3/1003"),
         ("%s", b"\x00\x07\xffbody"),
@@ -56,7 +56,7 @@ def written(text: str) -> bytes:
         ("%s{unpack[>H]}", b"7"),
         ("%s{unpack[>HB3s]}", b"7 255 bod"),
         ("%s{unpack[>qq]}", b""),
-    ],
+    ]
 )
 def test_fields_and_ways_to_write_them(text: str, expected: bytes) -> None:
     assert written(text) == expected
@@ -78,8 +78,7 @@ def test_properties_are_an_object_in_json() -> None:
     assert json.loads(written("%h{json}")) == PROPERTIES
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
+@in_one_test(
     [
         ("ab%q", "at character 3: %q is no field"),
         ("%", "at character 1: nothing follows"),
@@ -91,7 +90,7 @@ def test_properties_are_an_object_in_json() -> None:
         ("%s{HEX}", "{HEX} is no way to write it"),
         ("%s{unpack[>?!]}", "unpack[>?!]"),
         ("%T{hex}", "{hex} is no way to write a time"),
-    ],
+    ]
 )
 def test_what_is_no_format_is_told_with_the_place(text: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:

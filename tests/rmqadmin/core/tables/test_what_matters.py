@@ -14,6 +14,7 @@ from rmqadmin.core.results import Result, ResultColumn, Row, columns
 from rmqadmin.core.servers.server_configs import Configs, Listing
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.layout import Layout, TableView
+from tests.support.quick import in_one_test
 
 NAME = "payments-settlement-service-europe-frankfurt-production-orders-created-v2"
 MATTERS = {"behind_bytes", "done", "fail_count", "is_leader", "lag_count", "value"}
@@ -54,8 +55,7 @@ def test_rows_of_several_servers_say_whose_they_are() -> None:
     assert [line.split()[0] for line in both] == ["SERVER", "10.0.0.1:10911", "10.0.0.2:10911"]
 
 
-@pytest.mark.parametrize(
-    ("field", "heading"),
+@in_one_test(
     [
         ("is_leader", "leader"),
         ("master_addr", "master"),
@@ -66,7 +66,7 @@ def test_rows_of_several_servers_say_whose_they_are() -> None:
         ("skipped_count", "skipped"),
         ("commit_tps", "commit/s"),
         ("behind_bytes", "behind"),
-    ],
+    ]
 )
 def test_a_heading_is_what_people_say(field: str, heading: str) -> None:
     assert words(field) == heading

@@ -5,21 +5,19 @@ from __future__ import annotations
 import pytest
 
 from rmqadmin.tui.browser.browser_gate import BrowserGate
+from tests.support.quick import in_one_test
 
 PORT = 8188
 
 
-@pytest.mark.parametrize(
-    "host", [f"127.0.0.1:{PORT}", "localhost:9999", "LOCALHOST", "[::1]:80", "192.0.2.7:80", "desk.example:80"]
-)
+@in_one_test([f"127.0.0.1:{PORT}", "localhost:9999", "LOCALHOST", "[::1]:80", "192.0.2.7:80", "desk.example:80"])
 def test_what_the_server_is_called(host: str) -> None:
     gate = BrowserGate({"desk.example"})
     assert gate.refusal(host, None) is None
     assert gate.refusal(host, f"http://{host}") is None
 
 
-@pytest.mark.parametrize(
-    "host",
+@in_one_test(
     [
         None,
         "",
@@ -29,7 +27,7 @@ def test_what_the_server_is_called(host: str) -> None:
         "[::1",
         "a@b",
         "127.1:x",
-    ],
+    ]
 )
 def test_a_name_that_somebody_else_may_have_led_here(host: str | None) -> None:
     assert BrowserGate({"desk.example"}).refusal(host, None)

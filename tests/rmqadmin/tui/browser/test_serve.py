@@ -14,6 +14,7 @@ from rmqadmin.cli import program
 from rmqadmin.tui.browser.browser_server import taken
 from rmqadmin.tui.browser.dashboard_process import HEIGHT_MAX, WIDTH_MAX, fitting
 from tests.rmqadmin.tui.browser.served import TIMEOUT_S, Served, serving
+from tests.support.quick import in_one_test
 from tests.support.servers import Server
 
 SECRET = "not-for-the-list-of-processes"
@@ -156,8 +157,7 @@ def test_messages_of_a_page() -> None:
     assert pressed.done == ["qé".encode(), (100, 30), ["pong", "12"], "focus"]
 
 
-@pytest.mark.parametrize(
-    "text",
+@in_one_test(
     [
         "",
         "{}",
@@ -168,7 +168,7 @@ def test_messages_of_a_page() -> None:
         '["resize", {}]',
         '["else", 1]',
         "[1]",
-    ],
+    ]
 )
 def test_what_is_no_message_of_a_page(text: str) -> None:
     pressed = Pressed()
@@ -181,8 +181,7 @@ def test_a_page_cannot_ask_for_a_terminal_without_end() -> None:
     assert fitting(0, -5) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    "options",
+@in_one_test(
     [
         ["--port", "8188"],
         ["--host", "127.0.0.1"],
@@ -192,8 +191,7 @@ def test_a_page_cannot_ask_for_a_terminal_without_end() -> None:
         ["--serve", "-n", "nonsense:x"],
         ["--serve", "--access-key", "half-a-pair"],
         ["--serve", "--host", "192.0.2.1"],
-    ],
-    ids=" ".join,
+    ]
 )
 def test_what_is_wrong_with_the_options_is_said_before_it_serves(options: list[str]) -> None:
     assert program.run(["tui", *(["-n", "127.0.0.1:1"] if "-n" not in options else []), *options]) == 2

@@ -16,6 +16,7 @@ from rmqserver.broker.clients.clients import (
     language_name,
 )
 from tests.support.clock import Clock
+from tests.support.quick import in_one_test
 
 
 class Peer:
@@ -153,10 +154,7 @@ def test_enums_come_as_names_or_numbers(value: str | int | None, name: str) -> N
     assert enum_name("CONSUME_POP", CONSUME_TYPES) == "CONSUME_POP"
 
 
-@pytest.mark.parametrize(
-    ("language", "name"),
-    [("GO", "GO"), (9, "GO"), ("9", "GO"), (0, "JAVA"), (99, "OTHER"), (None, "OTHER"), ("", "OTHER")],
-)
+@in_one_test([("GO", "GO"), (9, "GO"), ("9", "GO"), (0, "JAVA"), (99, "OTHER"), (None, "OTHER"), ("", "OTHER")])
 def test_languages_come_as_names_or_numbers(language: str | int | None, name: str) -> None:
     assert language_name(language) == name
 

@@ -12,6 +12,7 @@ from rmqserver.broker.tables.attributes import (
     parse_untrusted,
     served_otherwise,
 )
+from tests.support.quick import in_one_test
 
 TWICE = "alter duplication key. key: "
 
@@ -51,8 +52,7 @@ def test_no_change_keeps_what_is_there_even_if_we_do_not_know_it() -> None:
     assert alter(TOPIC_ATTRIBUTES, {"from.the.future": "1"}, {}) == {"from.the.future": "1"}
 
 
-@pytest.mark.parametrize(
-    ("current", "changes", "remark"),
+@in_one_test(
     [
         (None, {"+no.such": "1"}, "unsupported key: no.such"),
         (None, {"-message.type": ""}, "only add attribute is supported while creating topic. key: message.type"),
@@ -82,7 +82,7 @@ def test_no_change_keeps_what_is_there_even_if_we_do_not_know_it() -> None:
             "value COMPACTION is not supported by this broker: leave cleanup.policy out, and let consumers keep the "
             "last message of each key",
         ),
-    ],
+    ]
 )
 def test_a_topics_attribute_is_refused(current: dict[str, str] | None, changes: dict[str, str], remark: str) -> None:
     with pytest.raises(ProtocolError) as refused:

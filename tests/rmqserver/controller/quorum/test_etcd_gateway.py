@@ -10,6 +10,7 @@ import trio
 from rmqproto.errors import UsageError
 from rmqserver.controller.quorum.etcd import EtcdError
 from rmqserver.controller.quorum.etcd_gateway import EtcdAccess, EtcdGateway
+from tests.support.quick import in_one_test
 
 TIMEOUT_S = 60
 _REFUSED = (
@@ -86,8 +87,7 @@ async def test_a_member_that_says_nothing_or_is_not_there() -> None:
             await gateway.grant(5)
 
 
-@pytest.mark.parametrize(
-    ("url", "what"),
+@in_one_test(
     [
         ("10.0.0.1:2379", "http://HOST:2379"),
         ("http://", "http://HOST:2379"),
@@ -96,7 +96,7 @@ async def test_a_member_that_says_nothing_or_is_not_there() -> None:
         ("http://h:0", "'0' is not a port"),
         ("http://h:2379/v3", "http://HOST:2379"),
         ("http://root:secret@h:2379", "a user of etcd stands in settings"),
-    ],
+    ]
 )
 def test_what_is_no_url(url: str, what: str) -> None:
     with pytest.raises(UsageError, match=what) as caught:
@@ -142,8 +142,7 @@ async def test_a_user_gets_another_token_when_one_ends(tmp_path: Path, refusal: 
             await gateway.grant(5)
 
 
-@pytest.mark.parametrize(
-    ("access", "what"),
+@in_one_test(
     [
         (EtcdAccess(user_name="a"), "belong together"),
         (EtcdAccess(password_path="/p"), "belong together"),
@@ -151,7 +150,7 @@ async def test_a_user_gets_another_token_when_one_ends(tmp_path: Path, refusal: 
         (EtcdAccess(key_path="/k"), "no etcdCertPath"),
         (EtcdAccess(ca_path="/nowhere/ca"), "etcdCaPath=/nowhere/ca: .*No such file"),
         (EtcdAccess(cert_path="/nowhere/c", key_path="/k"), "etcdCertPath=/nowhere/c, etcdKeyPath=/k: .*No such file"),
-    ],
+    ]
 )
 def test_what_lets_nobody_in(access: EtcdAccess, what: str) -> None:
     with pytest.raises(UsageError, match=what):

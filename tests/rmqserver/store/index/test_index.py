@@ -15,6 +15,7 @@ from rmqserver.store.index import live_file
 from rmqserver.store.index.index import Index
 from rmqserver.store.index.index_file import file_size_bytes, index_item
 from rmqserver.store.queues.consume_queues import Topic
+from tests.support.quick import in_one_test
 
 FOREVER = 1 << 60
 NOW_MS = 1_700_000_000_123
@@ -53,8 +54,7 @@ def test_the_hash_is_absolute_and_zero_for_the_one_number_without_an_absolute_va
     assert abs_hash(0x80000000) == 0
 
 
-@pytest.mark.parametrize(
-    "text",
+@in_one_test(
     [
         "",
         "k",
@@ -69,7 +69,7 @@ def test_the_hash_is_absolute_and_zero_for_the_one_number_without_an_absolute_va
         "a" * 255,
         "a" * 5000,
         "naïve",
-    ],
+    ]
 )
 def test_hashing_bytes_is_hashing_text(text: str) -> None:
     prefix = extend_hash(0, "TopicTest#")

@@ -31,6 +31,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_LZ4
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from tests.rmqclient.fake_broker import record
+from tests.support.quick import in_one_test
 
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -127,8 +128,7 @@ def test_tags_and_keys_of_a_line_win_over_its_properties() -> None:
     assert found.properties == {"TAGS": "new", "KEYS": "K", "UNIQ_KEY": "U"}
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
+@in_one_test(
     [
         (b"{", "line 2 is not a message: "),
         (b"7", "line 2 is not a message: Expected `object`"),
@@ -137,7 +137,7 @@ def test_tags_and_keys_of_a_line_win_over_its_properties() -> None:
         (b'{"flag": 3000000000}', "at `$.flag`"),
         (b'{"body": "\xff"}', "line 2 is not a message: "),
         (b"[" * 100_000, "line 2 is not a message: "),
-    ],
+    ]
 )
 def test_a_line_that_is_no_message_is_named(line: bytes, said: str) -> None:
     with pytest.raises(ProtocolError) as raised:
@@ -250,8 +250,7 @@ def test_marks_of_its_use_are_not_sent_and_a_dead_letter_keeps_its_origin() -> N
     assert as_message(found, "%DLQ%g").properties == {"UNIQ_KEY": "U", "own": "1", "RETRY_TOPIC": "O"}
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"),
+@in_one_test(
     [
         ({"body": b""}, "the message body is empty"),
         ({"body": bytes(BODY_SIZE_MAX_BYTES + 1)}, "more than a message may have"),
@@ -260,7 +259,7 @@ def test_marks_of_its_use_are_not_sent_and_a_dead_letter_keeps_its_origin() -> N
         ({"body": b"x", "body_compression": "rar"}, "'rar' is not a compression that RocketMQ knows"),
         ({"body": b"x"}, None),
         ({"body": bytes(BODY_SIZE_MAX_BYTES)}, None),
-    ],
+    ]
 )
 def test_what_no_broker_takes_is_known_beforehand(fields: dict[str, Any], problem: str | None) -> None:
     found = problem_with(ExportedMessage(**fields), "T")
