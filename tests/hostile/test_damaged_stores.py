@@ -25,8 +25,6 @@ from tests.support.wire import Wire
 MESSAGES = 100
 LOG = "commitlog/" + "0" * 20
 QUEUE = "consumequeue/T/0/" + "0" * 20
-DELAYED = "consumequeue/SCHEDULE_TOPIC_XXXX/0/" + "0" * 20
-UNIT = 20
 SMALL_DISK_BYTES = 24 << 20
 TABLES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json")
 
@@ -130,41 +128,6 @@ def mark_crashed(store: Path) -> None:
     (store / "abort").write_text("1")
 
 
-# --- units -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
-@pytest.mark.parametrize(
-    ("unit", "content"),
-    first_is_quick([
-        (50, b"\xff" * 8),
-        (0, b"\xff" * 8),
-        (50, b"\x7f" + b"\xff" * 7),
-        (50, bytes(8) + b"\xff\xff\xff\xf0"),
-        (50, bytes(8) + b"\x7f\xff\xff\xf0"),
-        (50, bytes(20)),
-        (97, b"\xff" * 20),
-    ]),
-)  # fmt: skip
-def test_units_that_point_nowhere_cost_no_other_message(
-    store: Path, unit: int, content: bytes, is_crashed: bool
-) -> None:
-    """The pull used to fail at that offset forever, or to pass over all 32 messages that it would have returned."""
-    overwrite(store / QUEUE, unit * UNIT, content)
-    if is_crashed:
-        mark_crashed(store)
-    record_bytes = len(b"body 50") + 100
-    if unit == 50 and content.strip(b"\0"):  # only the log tells what follows the first zero unit
-        assert served(store) > (MESSAGES - 4) * record_bytes
-    else:
-        served(store)
-
-
-def test_units_of_delayed_messages_that_point_nowhere(store: Path) -> None:
-    overwrite(store / DELAYED.replace("/0/", "/17/"), 0, b"\xff" * 8)
-    served(store)
-
-
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -243,13 +206,6 @@ def test_a_log_that_is_missing_is_not_taken_for_an_empty_one(store: Path, is_cra
     assert served(store) > 90 * 100
 
 
-def test_missing_queues_index_and_checkpoint_are_made_again(store: Path) -> None:
-    for name in ("consumequeue", "index"):
-        shutil.rmtree(store / name)
-    (store / "checkpoint").unlink()
-    assert served(store) > 90 * 100
-
-
 @pytest.mark.parametrize("damage", [lambda path: os.truncate(path, 10), lambda path: os.truncate(path, 0)])
 def test_a_checkpoint_that_is_cut_is_made_again(store: Path, damage: Damage) -> None:
     damage(store / "checkpoint")
@@ -279,14 +235,6 @@ def test_tables_that_cannot_be_read_are_named(store: Path, name: str, content: b
     for each in (name, f"{name}.bak"):
         (store / "config" / each).write_bytes(content)
     assert f"config/{name}" in refused(store)
-
-
-@pytest.mark.parametrize("content", first_is_quick([b"{", b"\0" * 100, b""]))
-def test_a_table_that_is_damaged_is_taken_from_its_copy(store: Path, content: bytes) -> None:
-    path = store / "config/topics.json"
-    shutil.copy(path, f"{path}.bak")
-    path.write_bytes(content)
-    assert served(store) > 90 * 100
 
 
 @pytest.mark.parametrize("content", ["[", '{"configTable":5}'])

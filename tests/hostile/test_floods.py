@@ -6,11 +6,9 @@ import resource
 import socket
 from collections.abc import Iterator
 
-import pytest
-
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import to_ext
-from rmqproto.headers.consuming import ConsumerGroupHeader, PullHeader
+from rmqproto.headers.consuming import PullHeader
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.wire.command import Command, encode_frame
 from tests.hostile.conftest import Victim
@@ -68,16 +66,6 @@ def test_pipelined_pulls_of_one_who_does_not_read(victim: Victim) -> None:
         victim.check()
 
 
-def test_pipelined_pulls_of_one_who_reads_are_all_answered(victim: Victim) -> None:
-    store_messages(victim, "Read", 32, 8000)
-    count = 300
-    with Wire(victim.broker_addr) as wire:
-        wire.send(pull("Read", 0, 32) * count)
-        sizes = {len(wire.receive().body) for _ in range(count)}
-    assert min(sizes) > 31 * 8000
-    assert len(sizes) == 1
-
-
 def test_held_pulls_that_one_message_wakes_all_at_once(victim: Victim) -> None:
     """2,000 pulls on ten connections wait for one message of 4 MB, so its arrival asks for 8 GB of answers."""
     store_messages(victim, "Woken", 1, 10)
@@ -86,43 +74,6 @@ def test_held_pulls_that_one_message_wakes_all_at_once(victim: Victim) -> None:
             flood(stack.enter_context(deaf(victim.broker_addr)), pull("Woken", 1, 32, hold_ms=60_000) * 200, 1)
         store_messages(victim, "Woken", 1, 4_000_000)
         victim.check()
-
-
-@pytest.mark.parametrize(
-    ("service", "code"),
-    [
-        ("broker", RequestCode.GET_BROKER_CONFIG),
-        pytest.param("broker", RequestCode.GET_ALL_TOPIC_CONFIG, marks=pytest.mark.slow),
-        pytest.param("broker", 9999, marks=pytest.mark.slow),
-        pytest.param("namesrv", RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, marks=pytest.mark.slow),
-        pytest.param("namesrv", RequestCode.GET_NAMESRV_CONFIG, marks=pytest.mark.slow),
-        pytest.param("namesrv", 9999, marks=pytest.mark.slow),
-    ],
-)
-def test_small_requests_with_middling_answers_and_nobody_reads(victim: Victim, service: str, code: int) -> None:
-    address = victim.broker_addr if service == "broker" else victim.namesrv_addr
-    with contextlib.ExitStack() as stack:
-        for _ in range(4):
-            flood(stack.enter_context(deaf(address)), encode_frame(Command(code=code)) * 1000, 50)
-        victim.check()
-
-
-@pytest.mark.slow
-def test_new_names_without_end(victim: Victim) -> None:
-    """Heartbeats and requests create groups, sends create topics, and each name stays known."""
-    with Wire(victim.broker_addr) as wire:
-        for start in range(0, 1000, 100):
-            consumers = ",".join(f'{{"groupName":"g{start + n}","subscriptionDataSet":[]}}' for n in range(100))
-            producers = ",".join(f'{{"groupName":"p{start + n}"}}' for n in range(100))
-            body = f'{{"clientID":"c","consumerDataSet":[{consumers}],"producerDataSet":[{producers}]}}'.encode()
-            assert wire.ask(RequestCode.HEART_BEAT, body=body).code == 0
-        for number in range(300):
-            header = SendHeaderV2(
-                producer_group="p", topic=f"New-{number}", queue_id=0, born_timestamp=1, default_topic="TBW102",
-                default_topic_queue_nums=1,
-            )  # fmt: skip
-            assert wire.ask(RequestCode.SEND_MESSAGE_V2, header, b"x").code == 0
-        assert wire.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupHeader(consumer_group="g999")).code == 0
 
 
 def test_requests_that_would_take_for_ever_are_cut_short(victim: Victim) -> None:

@@ -82,16 +82,6 @@ def test_what_is_no_frame_closes_the_connection(address: str, junk: bytes) -> No
         assert is_closed(sock)
 
 
-def test_random_bytes(address: str) -> None:
-    rng = random.Random(7)
-    for size in (1, 7, 8, 9, 100, 5000) * 10:
-        with connected(address) as sock:
-            with contextlib.suppress(ConnectionError):
-                sock.sendall(rng.randbytes(size))
-                sock.shutdown(socket.SHUT_WR)
-            assert is_closed(sock)
-
-
 def test_right_frames_with_random_damage(address: str) -> None:
     """The server answers a damaged frame, closes its connection, or waits for more bytes."""
     rng = random.Random(8)
@@ -127,13 +117,6 @@ def test_endless_frames_are_held_within_the_limit(victim: Victim) -> None:
         late.send(FRAME[:20])
         assert late.exchange(FRAME[20:]).opaque == 1
         victim.check()
-
-
-def test_a_frame_in_single_bytes_is_served(address: str) -> None:
-    with Wire(address) as wire:
-        for at in range(len(FRAME) - 1):
-            wire.send(FRAME[at : at + 1])
-        assert wire.exchange(FRAME[-1:]).opaque == 1
 
 
 def test_connections_that_end_abruptly(address: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.start import ConsumeFrom
-from rmqclient.listener import LATER, ConsumeStatus, Listener, later, suspend
+from rmqclient.listener import ConsumeStatus, Listener, later, suspend
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.pop_consumer import PopConsumer
 from rmqclient.producer import Producer
@@ -98,19 +98,6 @@ async def test_what_fails_or_is_given_back_comes_again(
         await until(lambda: len(seen) == 5)
     assert seen[:2] == [(b"0", topic, 0), (b"1", topic, 0)]
     assert sorted(seen[2:]) == [(b"0", topic, 0), (b"1", topic, 1), (b"2", topic, 0)]
-
-
-@pytest.mark.slow
-async def test_what_failed_too_often_is_a_dead_letter_at_once(server: Server, fresh: Callable[[str], str]) -> None:
-    topic, group = fresh("PopTopic"), fresh("PopGroup")
-    create_topic(server, topic, 1)
-    await send(server, topic, 1)
-    async with popping(server, group, topic, Collector(lambda message: LATER), max_reconsume_times=0):
-        dead: Collector = Collector()
-        async with PushConsumer(
-            server.namesrv_addr, fresh("Reader"), {f"%DLQ%{group}": "*"}, dead, consume_from=ConsumeFrom.FIRST_OFFSET
-        ):
-            await until(lambda: dead.bodies == [b"0"])
 
 
 @pytest.mark.slow

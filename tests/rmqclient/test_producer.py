@@ -27,7 +27,6 @@ from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from tests.support.peer import CLOSE, Peer, answer
-from tests.support.servers import Server
 
 pytestmark = pytest.mark.anyio
 
@@ -448,18 +447,3 @@ async def test_a_recall_asks_the_broker_of_the_handle() -> None:
             assert await producer.recall(handle) == "KEY"
         (recall,) = [one for one in cluster.brokers[1].requests if one.code == RequestCode.RECALL_MESSAGE]
     assert recall.ext == {"producerGroup": "group", "topic": "T", "recallHandle": handle, "bname": "broker-1"}
-
-
-async def test_a_real_broker_stores_what_is_sent(server: Server, fresh: Callable[[str], str]) -> None:
-    topic = fresh("ProducerTopic")
-    async with Producer(server.namesrv_addr, fresh("ProducerGroup")) as producer, anyio.create_task_group() as nursery:
-        offsets: list[tuple[int, int]] = []
-
-        async def send(number: int) -> None:
-            result = await producer.send(Message(topic, b"%d" % number))
-            offsets.append((result.queue.queue_id, result.queue_offset))
-
-        for number in range(100):
-            nursery.start_soon(send, number)
-    assert len(set(offsets)) == 100
-    assert {queue_offset for _, queue_offset in offsets} == set(range(25))

@@ -111,18 +111,6 @@ async def test_operators_see_how_fast_it_consumes_and_in_how_many_threads(
     assert min(rates.consume_failed_tps, rates.consume_ok_tps, rates.pull_tps) > 0
 
 
-async def test_a_tag_expression_delivers_its_tags_and_nothing_else(server: Server, fresh: Callable[[str], str]) -> None:
-    topic = fresh("TagTopic")
-    create_topic(server, topic)
-    collect = Collector()
-    async with Producer(server.namesrv_addr, fresh("Producer")) as producer:
-        for number in range(40):
-            await producer.send(Message(topic, b"%d" % number, tags="ABCD"[number % 4]))
-        async with from_first(server, fresh("TagGroup"), topic, collect, "A || C"):
-            await until(lambda: len(collect.bodies) >= 20)
-    assert sorted(map(int, collect.bodies)) == list(range(0, 40, 2))
-
-
 async def test_a_message_comes_again_under_its_own_topic_and_then_goes_to_the_dead_letters(
     server: Server, fresh: Callable[[str], str]
 ) -> None:

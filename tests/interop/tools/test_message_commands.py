@@ -26,7 +26,6 @@ from ..cluster import Cluster
 pytestmark = pytest.mark.interop
 
 BROKER = "broker-a"
-COUNT = 60
 
 
 def rmqadmin(cluster: Cluster, *words: str, state: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -73,41 +72,6 @@ def test_a_message_is_found_by_every_id(cluster: Cluster, fresh: Callable[[str],
         until(lambda: rmqadmin(cluster, "msg", "get", str(waiting.recall_handle)).returncode == 0)
         (found,) = items(cluster, "msg", "get", str(waiting.recall_handle))
         assert (found["message_id"], found["topic"]) == (waiting.message_id, "rmq_sys_wheel_timer")
-
-
-def test_messages_are_read_in_order_of_time_by_any_condition(cluster: Cluster, fresh: Callable[[str], str]) -> None:
-    with AdminClient(cluster.namesrv_addr) as admin:
-        topic = make_topic(cluster, admin, fresh("CatTopic"))
-        for at in range(COUNT):
-            body = json.dumps({"number": at, "kind": "refund" if at % 10 == 0 else "sale"}).encode()
-            message = Message(
-                topic, body, tags="rare" if at in (7, 50) else "common", keys=f"k{at}",
-                properties={"region": "eu" if at % 2 else "us", "price": str(at)},
-            )  # fmt: skip
-            send(cluster, admin, message, at % 2)
-
-    def numbers(*conditions: str) -> tuple[list[int], str]:
-        ran = rmqadmin(cluster, "msg", "cat", topic, "-f", r"%s\n", *conditions)
-        assert ran.returncode == 0, ran.stderr
-        return [json.loads(line)["number"] for line in ran.stdout.splitlines()], ran.stderr
-
-    found, said = numbers()
-    assert sorted(found) == list(range(COUNT))
-    assert [number for number in found if number % 2] == list(range(1, COUNT, 2))
-    assert f"scanned {COUNT}, matched {COUNT}, stopped because the end was reached" in said
-    for conditions, expected in (
-        (["--tag", "rare"], [7, 50]),
-        (["--tag", "rare", "--tail", "1"], [50]),
-        (["--key", "k3"], [3]),
-        (["--property", "region=us", "--sql92", "price > 50"], [52, 54, 56, 58]),
-        (["--grep", "(?i)REFUND", "--queue", f"{BROKER}:0"], list(range(0, COUNT, 10))),
-        (["--jsonpath", "$.number=33", "--from", "-1h"], [33]),
-        (["--to", "-1h"], []),
-        (["--queue", "1", "--limit", "2"], [1, 3]),
-    ):
-        found, said = numbers(*conditions)
-        assert sorted(found) == expected, conditions
-        assert f"matched {len(expected)}, stopped because " in said
 
 
 @pytest.mark.parametrize("format", FileFormat)
