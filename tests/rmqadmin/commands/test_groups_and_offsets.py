@@ -17,7 +17,7 @@ from rmqproto.errors import UsageError
 from rmqproto.headers.base import to_ext
 from rmqproto.names import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX
 from rmqproto.wire import fastjson
-from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, filled
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
@@ -26,14 +26,9 @@ MESSAGES = 3
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def topic(server: Server, fresh: Callable[[str], str]) -> str:
     """A topic of two queues with three messages each."""
-    name = fresh("LagTopic")
-    rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", str(QUEUES), "-w", str(QUEUES))
-    for at in range(QUEUES * MESSAGES):
-        sent = rmqadmin("sendMessage", "-t", name, "-p", f"message {at}", "-b", "broker-a", "-i", str(at % QUEUES))
-        assert sent.status == 0, sent.err
-    return name
+    return filled(server, fresh("LagTopic"), QUEUES, MESSAGES)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotConnectedError, RefusedError, RequestTimeoutError, RocketMQError
-from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, filled
 from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 
@@ -58,13 +58,9 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def topic(server: Server, fresh: Callable[[str], str]) -> str:
     """A topic of two queues with two messages each."""
-    name = fresh("BackTopic")
-    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "2", "-w", "2").status == 0
-    for at in range(4):
-        assert rmqadmin("sendMessage", "-t", name, "-p", "m", "-b", "broker-a", "-i", str(at % 2)).status == 0
-    return name
+    return filled(server, fresh("BackTopic"), 2, 2)
 
 
 @pytest.fixture

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from rmqclient.admin import AdminClient
-from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
-from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
+from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin, filled
 from tests.support import servers
 from tests.support.quick import first_is_quick
 from tests.support.servers import Server
@@ -29,12 +28,7 @@ server = servers.of_module()
 def topic(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> Iterator[str]:
     """Eight queues with a message each. Deleted afterwards: it would be a finding of `doctor`."""
     name = fresh("UnreadTopic")
-    addr, config = server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(addr, config)
-        for at in range(QUEUES):
-            admin.send_message(addr, MessageQueue(name, "broker-a", at), Message(name, b"m%d" % at, tags=f"T{at}"))
-    yield name
+    yield filled(server, name, QUEUES, 1)
     rmqadmin("deleteTopic", "-c", CLUSTER, "-t", name)
 
 

@@ -87,8 +87,9 @@ class Broker:
     ):
         self.directory = directory
         options = StoreOptions(
-            commit_log_file_size_bytes=file_size, flush_mode=flush_mode, index_slot_count=1000, index_unit_count=4000
-        )
+            commit_log_file_size_bytes=file_size, consume_queue_file_size_bytes=20 * 5000, flush_mode=flush_mode,
+            index_slot_count=1000, index_unit_count=4000,
+        )  # fmt: skip
         self.disk = FailingDisk()
         self.store = MessageStore(directory, options, self.disk, Clock(), background=False)
         self.store.open()
