@@ -112,7 +112,7 @@ def test_an_owner_and_its_cutter_are_collected(make: type[Any]) -> None:
     owner = Owner(make, [])
     gone = weakref.ref(owner)
     del owner
-    gc.collect()
+    gc.collect(1)
     assert gone() is None
 
 

@@ -39,7 +39,7 @@ FIRST = 1 << 33
 """Where the log goes on."""
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def no_collector() -> Iterator[None]:
     """What it collects has references, too."""
     gc.collect()
