@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from anyio.abc import TaskGroup
 
+from rmqclient.consuming import start
+from rmqclient.consuming.offset_store import BrokerOffsetStore
 from rmqclient.lifetime import Lifetime, P
 from rmqclient.message import ReceivedMessage
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header, pull_result_untrusted
@@ -16,22 +19,13 @@ from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.sending import lite_topic_queue
 from rmqclient.threads import Blocking, called
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import RequestCode
 from rmqproto.errors import UsageError
 from rmqproto.filters.subscription import ALL, SQL92, TAG, Sql92, parse_tags
 from rmqproto.ha import MASTER_ID
-from rmqproto.headers.base import Header, from_ext
-from rmqproto.headers.consuming import (
-    PULL_BATCH_COUNT,
-    OffsetAnswer,
-    QueryConsumerOffsetHeader,
-    QueueHeader,
-    SearchOffsetHeader,
-    UpdateConsumerOffsetHeader,
-)
+from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
 from rmqproto.names import group_problem, lite_queue_name
-from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
 
 ANSWER_TIMEOUT_S = 10.0
@@ -70,6 +64,7 @@ class PullConsumer(Lifetime):
             raise UsageError(problem)
         self.group = group
         self._client = ClientInstance(namesrv_addrs, credentials, tls=tls)
+        self._offsets = BrokerOffsetStore(self._client, group, set_zero_if_not_found=False)
 
     @classmethod
     def blocking(cls: Callable[P, PullConsumer], *args: P.args, **kwargs: P.kwargs) -> BlockingPullConsumer:
@@ -111,13 +106,11 @@ class PullConsumer(Lifetime):
             expression_type=SQL92 if is_sql else TAG,
             suspend_ms=int(wait_s * 1000),
         )
-        answer = await self._ask(
-            queue,
-            RequestCode.PULL_MESSAGE,
-            header,
-            accept=PULL_ANSWER_CODES,
-            timeout_s=wait_s + ANSWER_TIMEOUT_S,
-        )
+        async with self._asking(queue):
+            answer = await self._client.channels.request(
+                self._client.routes.replica_of(queue, MASTER_ID), RequestCode.PULL_MESSAGE, header,
+                timeout_s=wait_s + ANSWER_TIMEOUT_S, accept=PULL_ANSWER_CODES,
+            )  # fmt: skip
         result = pull_result_untrusted(answer, queue)
         light = queue if is_light_queue(queue) else None
         messages = [ReceivedMessage(message, queue.broker_name, light_queue=light) for message in result.messages]
@@ -128,56 +121,38 @@ class PullConsumer(Lifetime):
 
     async def committed_offset(self, queue: MessageQueue) -> int | None:
         """The group's offset; None if it has none."""
-        header = QueryConsumerOffsetHeader(
-            consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
-        )
-        accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-        answer = await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header, accept=accept)
-        if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            return None
-        return from_ext(answer.ext, OffsetAnswer).offset
+        async with self._asking(queue):
+            return await self._offsets.read(queue)
 
     async def commit(self, queue: MessageQueue, queue_offset: int) -> None:
         """Stores ``queue_offset`` as the next one that the group needs. RefusedError with code 26 for a group that does
         not exist. The first pull creates it if the broker creates groups automatically."""
-        header = UpdateConsumerOffsetHeader(
-            consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=queue_offset
-        )
-        await self._ask(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        async with self._asking(queue):
+            await self._offsets.write(queue, queue_offset)
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message; 0 if there is none."""
-        header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
-        return max(0, await self._ask_offset(queue, RequestCode.GET_MIN_OFFSET, header))
+        async with self._asking(queue):
+            return await start.min_offset(self._client, queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message will get."""
-        header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
-        return await self._ask_offset(queue, RequestCode.GET_MAX_OFFSET, header)
+        async with self._asking(queue):
+            return await start.max_offset(self._client, queue)
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at or after a time, in ms since the epoch; the end if all are
         older."""
-        header = SearchOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
-        return await self._ask_offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        async with self._asking(queue):
+            return await start.offset_at(self._client, queue, timestamp_ms)
 
-    async def _ask_offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
-        return from_ext((await self._ask(queue, code, header)).ext, OffsetAnswer).offset
-
-    async def _ask(
-        self,
-        queue: MessageQueue,
-        code: RequestCode,
-        header: Header,
-        *,
-        accept: tuple[int, ...] | frozenset[int] = (ResponseCode.SUCCESS,),
-        timeout_s: float = ANSWER_TIMEOUT_S,
-    ) -> Command:
+    @asynccontextmanager
+    async def _asking(self, queue: MessageQueue) -> AsyncIterator[None]:
+        """Around a question to the queue's broker."""
         if not is_light_queue(queue):  # a light queue has no route of its own
             await self._client.routes.queues(queue.topic)  # a queue made by hand may have an unknown broker
         with self._client.routes.looking_for_master():
-            address = self._client.routes.replica_of(queue, MASTER_ID)
-            return await self._client.channels.request(address, code, header, timeout_s=timeout_s, accept=accept)
+            yield
 
     async def _start(self, nursery: TaskGroup) -> None:
         await self._client.start(nursery)

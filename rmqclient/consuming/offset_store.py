@@ -45,12 +45,18 @@ class OffsetStore(Protocol):
 class BrokerOffsetStore:
     """Offsets at the brokers: requests 14 and 15."""
 
-    def __init__(self, client: ClientInstance, group: str):
+    def __init__(self, client: ClientInstance, group: str, *, set_zero_if_not_found: bool | None = None):
+        """``set_zero_if_not_found``: whether the broker may answer 0 for a group without an offset; None: as it
+        does by itself."""
         self._client = client
         self._group = group
+        self._set_zero_if_not_found = set_zero_if_not_found
 
     async def read(self, queue: MessageQueue) -> int | None:
-        header = QueryConsumerOffsetHeader(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
+        header = QueryConsumerOffsetHeader(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id,
+            set_zero_if_not_found=self._set_zero_if_not_found,
+        )  # fmt: skip
         accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
         address = self._client.routes.replica_of(queue, MASTER_ID)
         code = RequestCode.QUERY_CONSUMER_OFFSET

@@ -37,9 +37,21 @@ class CheckedStore:
     findings: Findings = field(default_factory=Findings)
 
     def add(
-        self, severity: Severity, kind: FindingKind, what: str, path: str, at: int | None = None, **more: Any
+        self,
+        severity: Severity,
+        kind: FindingKind,
+        what: str,
+        path: str,
+        at: int | None = None,
+        *,
+        becomes: str | tuple[str, str] = "",
+        **more: Any,
     ) -> None:
-        """A finding in the file ``path``, below the root."""
+        """A finding in the file ``path``, below the root. ``becomes``: what a start of either broker does about it, or
+        of ours and of Apache's, unless it refuses."""
+        if becomes:
+            ours, apache = (becomes, becomes) if isinstance(becomes, str) else becomes
+            more |= {"ours": self.ours.refused(ours), "apache": self.apache.refused(apache)}
         self.findings.add(StoreFinding(severity=severity, kind=kind, what=what, path=path, at=at, **more))
 
     def add_of_log(self, severity: Severity, kind: FindingKind, what: str, log_offset: int, **more: Any) -> None:

@@ -28,13 +28,12 @@ def _add_of(checked: CheckedStore, files: FoundFiles, *, is_log: bool = False) -
         if odd.is_stray:
             checked.add(
                 Severity.WARNING, FindingKind.FILE_STRAY, "no file of a store has such a name", path,
-                ours=checked.ours.refused("passes over it"), apache=checked.apache.refused("refuses to start"),
+                becomes=("passes over it", "refuses to start"),
             )  # fmt: skip
         elif odd.is_gap:
             checked.add(
                 Severity.ERROR, FindingKind.FILE_MISSING, "the file before this one is not there", path,
-                ours=checked.ours.refused("refuses to use this queue"),
-                apache=checked.apache.refused("reads on in this file"),
+                becomes=("refuses to use this queue", "reads on in this file"),
             )  # fmt: skip
         else:
             _add_size(checked, files, odd, path, is_log=is_log)
@@ -46,14 +45,12 @@ def _add_size(checked: CheckedStore, files: FoundFiles, odd: OddFile, path: str,
         severity = Severity.NOTE if not checked.found.is_clean else Severity.WARNING
         checked.add(
             severity, FindingKind.FILE_SIZE, "an empty last file: a crash came while it was made", path,
-            ours=checked.ours.refused("removes it"), apache=checked.apache.refused("removes it"),
+            becomes="removes it",
         )  # fmt: skip
         return
     is_mended = not is_log and not checked.ours.refusal
     checked.add(
-        Severity.ERROR, FindingKind.FILE_SIZE,
-        f"{odd.size_bytes:,} bytes, where files have {files.file_size_bytes:,}", path,
-        min(odd.size_bytes, files.file_size_bytes),
-        ours=checked.ours.refused("refuses to use this queue" if is_mended else "reads what is there"),
-        apache=checked.apache.refused("refuses to start"),
+        Severity.ERROR, FindingKind.FILE_SIZE, f"{odd.size_bytes:,} bytes, where files have {files.file_size_bytes:,}",
+        path, min(odd.size_bytes, files.file_size_bytes),
+        becomes=("refuses to use this queue" if is_mended else "reads what is there", "refuses to start"),
     )  # fmt: skip

@@ -19,9 +19,8 @@ def add_all(checked: CheckedStore) -> None:
         if not checked.found.has_index_counts:
             checked.add(
                 Severity.WARNING if checked.found.is_clean else Severity.NOTE, FindingKind.INDEX_COUNTS,
-                "nothing tells how many slots these files have: not checked",
-                "index", ours=checked.ours.refused("takes the counts of its configuration"),
-                apache=checked.apache.refused("takes the counts of its configuration"),
+                "nothing tells how many slots these files have: not checked", "index",
+                becomes="takes the counts of its configuration",
             )  # fmt: skip
         return
     for file in index.files:
@@ -30,7 +29,7 @@ def add_all(checked: CheckedStore) -> None:
         if _is_untrusted(checked, file):
             checked.add(
                 Severity.NOTE, FindingKind.UNCLEAN, "no checkpoint speaks of it, and after a crash none is needed",
-                _path(checked, file), ours=checked.ours.refused(MADE_ANEW), apache=checked.apache.refused(MADE_ANEW),
+                _path(checked, file), becomes=MADE_ANEW,
             )  # fmt: skip
         else:
             _add_difference(checked, file, *file.problem)
@@ -55,14 +54,12 @@ def _add_sizes(checked: CheckedStore) -> None:
         if size and size != expected:
             checked.add(
                 Severity.ERROR, FindingKind.FILE_SIZE, f"{size:,} bytes, where files have {expected:,}",
-                checked.found.below(path), min(size, expected), ours=checked.ours.refused("refuses to start"),
-                apache=checked.apache.refused("reads what is there"),
+                checked.found.below(path), min(size, expected), becomes=("refuses to start", "reads what is there"),
             )  # fmt: skip
         elif not size:
             checked.add(
                 Severity.NOTE, FindingKind.FILE_SIZE, "an empty file: a crash came while it was made",
-                checked.found.below(path), ours=checked.ours.refused("removes it"),
-                apache=checked.apache.refused("fills it"),
+                checked.found.below(path), becomes=("removes it", "fills it"),
             )  # fmt: skip
 
 
@@ -79,8 +76,11 @@ def _add_missing(checked: CheckedStore, index: IndexCheck) -> None:
         checked.add_of_log(
             Severity.NOTE if is_usual else Severity.WARNING if is_made else Severity.ERROR, FindingKind.INDEX_DIFFERS,
             f"no entries for {counted(count, 'message')} {where}" if index.files else "there is no index", log_offset,
-            count=count, ours=checked.ours.refused(MADE_ANEW if is_made else MISSED),
-            apache=checked.apache.refused(MISSED if checked.found.is_clean or not index.files else MADE_ANEW),
+            count=count,
+            becomes=(
+                MADE_ANEW if is_made else MISSED,
+                MISSED if checked.found.is_clean or not index.files else MADE_ANEW,
+            ),
         )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _add_difference(checked: CheckedStore, file: CheckedIndexFile, what: str, at
         severity = Severity.NOTE
     checked.add(
         severity, FindingKind.INDEX_DIFFERS, f"differs from the log, first here: {what}", _path(checked, file), at,
-        ours=checked.ours.refused(MADE_ANEW if is_mended else MISSED), apache=checked.apache.refused(MISSED),
+        becomes=(MADE_ANEW if is_mended else MISSED, MISSED),
     )  # fmt: skip
 
 

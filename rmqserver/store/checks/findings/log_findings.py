@@ -39,9 +39,9 @@ def _add_stretch(checked: CheckedStore, each: StretchTimes) -> None:
         begin_ms = end_ms = stretch.head.store_timestamp_ms
     checked.add_of_log(
         Severity.WARNING if stretch.is_tail and not lost_messages else Severity.ERROR,
-        FindingKind.LOG_TAIL if stretch.is_tail else FindingKind.LOG_DAMAGE,
-        what, stretch.log_offset, lost_messages=lost_messages, begin_ms=begin_ms, end_ms=end_ms,
-        ours=_becomes(checked, checked.ours, stretch), apache=_becomes(checked, checked.apache, stretch), **where,
+        FindingKind.LOG_TAIL if stretch.is_tail else FindingKind.LOG_DAMAGE, what, stretch.log_offset,
+        lost_messages=lost_messages, begin_ms=begin_ms, end_ms=end_ms, ours=_becomes(checked, checked.ours, stretch),
+        apache=_becomes(checked, checked.apache, stretch), **where,
     )  # fmt: skip
 
 
@@ -78,8 +78,7 @@ def _add_odd(checked: CheckedStore, odd: OddRecord) -> None:
         Severity.ERROR if odd.is_torn else Severity.WARNING, kind, odd.what, record.log_offset, topic=record.topic,
         queue_id=record.queue_id, queue_offset=record.queue_offset, begin_ms=record.store_timestamp_ms,
         end_ms=record.store_timestamp_ms,
-        ours=checked.ours.refused("cuts the log off here" if is_cut else "serves it as it is"),
-        apache=checked.apache.refused("serves it as it is"),
+        becomes=("cuts the log off here" if is_cut else "serves it as it is", "serves it as it is"),
     )  # fmt: skip
 
 
@@ -92,9 +91,8 @@ def _add_lost_end(checked: CheckedStore) -> None:
     count = message_count(lost)
     checked.add_of_log(
         Severity.ERROR, FindingKind.LOG_LOST,
-        f"the log ends here; consume queues know {counted(count, 'message')} behind: {named_queues(lost)}",
-        end, lost_messages=count, begin_ms=checked.records.last_ms,
-        ours=checked.ours.refused("forgets them"), apache=checked.apache.refused("forgets them"),
+        f"the log ends here; consume queues know {counted(count, 'message')} behind: {named_queues(lost)}", end,
+        lost_messages=count, begin_ms=checked.records.last_ms, becomes="forgets them",
     )  # fmt: skip
 
 
@@ -105,7 +103,5 @@ def _add_times(checked: CheckedStore) -> None:
     checked.add_of_log(
         Severity.WARNING if steps.largest_ms >= TIME_STEP_WARNED_MS else Severity.NOTE, FindingKind.RECORD_TIME,
         f"store times go back {counted(steps.count, 'time')}, by {steps.largest_ms:,} ms at most: searches by "
-        "time may miss messages there",
-        steps.log_offset, count=steps.count, ours=checked.ours.refused("nothing"),
-        apache=checked.apache.refused("nothing"),
+        "time may miss messages there", steps.log_offset, count=steps.count, becomes="nothing",
     )  # fmt: skip

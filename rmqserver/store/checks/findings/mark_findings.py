@@ -40,15 +40,13 @@ def _add_state(checked: CheckedStore) -> None:
         process = f" of process {found.owner_id}" if found.owner_id.isdecimal() else ""
         checked.add(
             Severity.NOTE, FindingKind.UNCLEAN, f"the mark{process} is there: it runs, or did not stop cleanly",
-            "abort", ours=checked.ours.refused("reads the end of the log anew"),
-            apache=checked.apache.refused("reads the end of the log anew"),
+            "abort", becomes="reads the end of the log anew",
         )  # fmt: skip
     if found.has_failed_flush:
         checked.add(
             Severity.WARNING, FindingKind.FLUSH_FAILED,
             "a flush failed: of what was written then, copies may lack some", "failed_flush",
-            ours=checked.ours.refused("writes it anew before it trusts it"),
-            apache=checked.apache.refused("knows nothing of it"),
+            becomes=("writes it anew before it trusts it", "knows nothing of it"),
         )  # fmt: skip
 
 
@@ -59,23 +57,19 @@ def _add_checkpoint(checked: CheckedStore) -> None:
         if checked.records.record_count:
             checked.add(  # a broker writes the first one after a minute
                 Severity.WARNING if found.is_clean else Severity.NOTE, FindingKind.CHECKPOINT, "there is none",
-                CHECKPOINT_PATH,
-                ours=checked.ours.refused("begins with what the queues know"),
-                apache=checked.apache.refused("makes one"),
+                CHECKPOINT_PATH, becomes=("begins with what the queues know", "makes one"),
             )  # fmt: skip
         return
     if size != CHECKPOINT_SIZE_BYTES:
         is_usual = size >= FIELDS_SIZE_BYTES or not found.is_clean  # a crash may leave its name without its bytes
         checked.add(
             Severity.NOTE if is_usual else Severity.WARNING, FindingKind.CHECKPOINT,
-            f"{size:,} bytes, where it has {CHECKPOINT_SIZE_BYTES:,}", CHECKPOINT_PATH,
-            ours=checked.ours.refused("takes what is there"),
-            apache=checked.apache.refused("takes what is there"),
+            f"{size:,} bytes, where it has {CHECKPOINT_SIZE_BYTES:,}", CHECKPOINT_PATH, becomes="takes what is there",
         )  # fmt: skip
     if any(found.disk.read_bytes(found.paths.checkpoint)[FIELDS_SIZE_BYTES:]):
         checked.add(
             Severity.WARNING, FindingKind.CHECKPOINT, "bytes behind its fields that no broker writes", CHECKPOINT_PATH,
-            FIELDS_SIZE_BYTES, ours=checked.ours.refused("nothing"), apache=checked.apache.refused("nothing"),
+            FIELDS_SIZE_BYTES, becomes="nothing",
         )  # fmt: skip
     end = checked.records.end_offset
     if 0 < checkpoint.queues_log_offset >= end and not found.is_in_use:
@@ -83,14 +77,15 @@ def _add_checkpoint(checked: CheckedStore) -> None:
             Severity.ERROR, FindingKind.LOG_LOST,
             f"the record at log offset {checkpoint.queues_log_offset} was flushed, and the log ends at {end}",
             CHECKPOINT_PATH, 40, log_offset=end, begin_ms=checked.records.last_ms,
-            ours=checked.ours.refused("says so, and goes on without it"),
-            apache=checked.apache.refused("goes on without it"),
+            becomes=("says so, and goes on without it", "goes on without it"),
         )  # fmt: skip
     for what, at in _odd_fields(checked):
         checked.add(
             Severity.WARNING, FindingKind.CHECKPOINT, what, CHECKPOINT_PATH, at,
-            ours=checked.ours.refused("begins to read the log where it can trust it"),
-            apache=checked.apache.refused("may begin to read the log too late, or trust a torn index"),
+            becomes=(
+                "begins to read the log where it can trust it",
+                "may begin to read the log too late, or trust a torn index",
+            ),
         )  # fmt: skip
 
 

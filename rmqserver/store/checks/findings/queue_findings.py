@@ -54,8 +54,8 @@ def _add_other_delay(checked: CheckedStore, queue: CheckedQueue) -> None:
         Severity.NOTE, FindingKind.QUEUE_DIFFERS,
         f"all {queue.unit_count:,} messages are due {queue.shift_ms:+,} ms from what the default delay of level "
         f"{queue.queue_id + 1} says: messageDelayLevel was another", _path(checked, queue), topic=queue.topic,
-        queue_id=queue.queue_id, count=queue.unit_count,
-        ours="delivers them when they are due", apache="delivers them when they are due",
+        queue_id=queue.queue_id, count=queue.unit_count, ours="delivers them when they are due",
+        apache="delivers them when they are due",
     )  # fmt: skip
 
 
@@ -89,8 +89,7 @@ def _add_missing_table(checked: CheckedStore) -> None:
         Severity.WARNING, FindingKind.TABLE_TOPIC,
         f"no table of topics, and {counted(sum(counts.values()), 'message')} of {counted(len(counts), 'topic')}: "
         f"{shown}", checked.found.below(f"{checked.found.paths.config}/{TOPICS}"), count=len(counts),
-        ours=checked.ours.refused("serves them when the topics are made again"),
-        apache=checked.apache.refused("serves them when the topics are made again"),
+        becomes="serves them when the topics are made again",
     )  # fmt: skip
 
 
@@ -110,8 +109,8 @@ def _add_difference(checked: CheckedStore, queue: CheckedQueue, first: Differenc
     checked.add(
         severity, FindingKind.QUEUE_DIFFERS, f"differs from the log, first here: {first.what}", path,
         at - base if is_there else None, log_offset=first.log_offset, topic=queue.topic, queue_id=queue.queue_id,
-        queue_offset=first.queue_offset, ours=checked.ours.refused(_becomes_ours(checked, queue, first)),
-        apache=checked.apache.refused(_becomes_apache(checked, queue, first)),
+        queue_offset=first.queue_offset,
+        becomes=(_becomes_ours(checked, queue, first), _becomes_apache(checked, queue, first)),
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def _bytes(checked: CheckedStore, path: str) -> bytes | None:
 def _add(
     checked: CheckedStore, severity: Severity, kind: FindingKind, what: str, path: str, ours: str, apache: str
 ) -> None:
-    checked.add(severity, kind, what, path, ours=checked.ours.refused(ours), apache=checked.apache.refused(apache))
+    checked.add(severity, kind, what, path, becomes=(ours, apache))
 
 
 def _add_epochs(checked: CheckedStore) -> None:

@@ -74,10 +74,7 @@ def _add(
         ours, apache = NOT_READ, apache or ours
     elif table.reader:
         ours, apache = f"{ours} {table.reader}", NOT_READ
-    checked.add(
-        severity, FindingKind.TABLE_DAMAGED, what, f"{prefix}/{table.name}", ours=checked.ours.refused(ours),
-        apache=checked.apache.refused(apache or ours),
-    )  # fmt: skip
+    checked.add(severity, FindingKind.TABLE_DAMAGED, what, f"{prefix}/{table.name}", becomes=(ours, apache or ours))
 
 
 def _add_offsets(checked: CheckedStore, tables: FoundTables, prefix: str) -> None:
@@ -87,25 +84,22 @@ def _add_offsets(checked: CheckedStore, tables: FoundTables, prefix: str) -> Non
         topic, _, group = key.removesuffix(_BROADCAST).partition("@")
         if groups is not None and group not in groups and not is_system_group(group) and not _is_light(group):
             checked.add(
-                Severity.NOTE, FindingKind.TABLE_OFFSET,
-                f"group {group} has offsets, and {GROUPS} does not name it", path,
-                topic=topic, ours=LEFT, apache=LEFT,
+                Severity.NOTE, FindingKind.TABLE_OFFSET, f"group {group} has offsets, and {GROUPS} does not name it",
+                path, topic=topic, ours=LEFT, apache=LEFT,
             )  # fmt: skip
         if topics is not None and topic not in topics and not _is_light(topic):
             checked.add(
-                Severity.NOTE, FindingKind.TABLE_OFFSET,
-                f"group {group} has offsets in a topic that no table names", path,
-                topic=topic, ours=LEFT, apache=LEFT,
+                Severity.NOTE, FindingKind.TABLE_OFFSET, f"group {group} has offsets in a topic that no table names",
+                path, topic=topic, ours=LEFT, apache=LEFT,
             )  # fmt: skip
         for queue_id, offset in by_queue.items():
             end = _end_of(checked, topic, queue_id)
             if end is not None and not -1 <= offset <= end and not checked.found.is_in_use:
                 checked.add(
                     Severity.WARNING, FindingKind.TABLE_OFFSET,
-                    f"{group} has committed {offset}, and the queue ends at {end}",
-                    path, topic=topic, queue_id=queue_id, queue_offset=offset,
-                    ours=checked.ours.refused(READ_ANEW if group in READ_BY_BROKERS else SET_BACK),
-                    apache=checked.apache.refused(LEFT),
+                    f"{group} has committed {offset}, and the queue ends at {end}", path, topic=topic,
+                    queue_id=queue_id, queue_offset=offset,
+                    becomes=(READ_ANEW if group in READ_BY_BROKERS else SET_BACK, LEFT),
                 )  # fmt: skip
 
 
@@ -121,7 +115,7 @@ def _add_delays(checked: CheckedStore, tables: FoundTables, prefix: str) -> None
                 Severity.WARNING, FindingKind.TABLE_OFFSET,
                 f"delay level {level} is delivered up to {offset}, and its queue ends at {end}",
                 f"{prefix}/{DELAY_OFFSETS}", topic=SCHEDULE_TOPIC, queue_id=level - 1, queue_offset=offset,
-                ours=checked.ours.refused(DELIVERED), apache=checked.apache.refused(SET_BACK),
+                becomes=(DELIVERED, SET_BACK),
             )  # fmt: skip
 
 

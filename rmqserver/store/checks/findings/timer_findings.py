@@ -25,8 +25,7 @@ def add_all(checked: CheckedStore, wheel: WheelCheck, now_ms: int) -> None:
         checked.add(
             Severity.NOTE if is_usual else Severity.WARNING if is_light else Severity.ERROR, fault.kind, fault.what,
             fault.path, log_offset=fault.log_offset, topic=TIMER_TOPIC,
-            lost_messages=0 if is_mended else fault.lost_messages, end_ms=fault.due_ms,
-            ours=checked.ours.refused(becomes), apache=checked.apache.refused(becomes),
+            lost_messages=0 if is_mended else fault.lost_messages, end_ms=fault.due_ms, becomes=becomes,
         )  # fmt: skip
 
 
