@@ -47,7 +47,6 @@ RECORD_V4 = struct.Struct(">iiIiiqqiq8sq8siqi")
 RECORD_SIZE_MIN_BYTES = RECORD_V4.size + 1 + 2
 _HEAD = struct.Struct(">iiIiiqqiq")
 _HEAD_SIZE = _HEAD.size
-_I32 = struct.Struct(">i")
 _TAIL = struct.Struct(">iqi")  # reconsume times, prepared transaction offset, body length
 
 # An item of a batch send:

@@ -76,6 +76,14 @@ def is_whole_queue_near(store: MessageStore, topic: str, queue_id: int) -> bool:
     return store.confirmed_offset - unit[0] <= reach_bytes
 
 
+def start_near_end(store: MessageStore, topic: str, queue_id: int) -> int:
+    """Where a group without an offset begins to pop, unless it asks for the first message: at the start of a young
+    queue, at the last message of an old one."""
+    if is_whole_queue_near(store, topic, queue_id):
+        return 0
+    return max(store.max_offset(topic, queue_id) - 1, 0)
+
+
 class QueueEnds:
     """Where queues begin and end, and when messages were stored (``AdminBrokerProcessor``, 5.5.0). An open queue knows
     its ends without a read; the other questions read the store: a door asks them by ``Reads.read``."""

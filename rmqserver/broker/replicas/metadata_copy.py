@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import trio
@@ -175,10 +175,3 @@ class MetadataCopy:
             raise ProtocolError(f"a timer checkpoint of {len(body)} bytes")
         checkpoint = TimerCheckpoint.of_master_untrusted(body)
         return lambda: checkpoint.write_alone(self._disk, self._timer_check_path)
-
-
-def _converted(value: Any, type: Any) -> Any:
-    try:
-        return msgspec.convert(value, type, strict=False, str_keys=True)
-    except msgspec.ValidationError as error:
-        raise ProtocolError(str(error)) from None

@@ -24,7 +24,7 @@ from rmqserver.broker.consuming.holds import Held, WakeKey
 from rmqserver.broker.consuming.lite.infos import is_lite
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
-from rmqserver.broker.consuming.offset_requests import is_whole_queue_near
+from rmqserver.broker.consuming.offset_requests import start_near_end
 from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
 from rmqserver.operation import SEE_FAQ, Guarded, Peer, Refused
@@ -235,16 +235,8 @@ class LitePops:
     def _start(self, group: str, queue: str) -> int:
         """Where the group's next pop of a lite topic begins. A new group begins at the first message of a young lite
         topic, and at the last message of an old one."""
-        reset = self._offsets.take_reset(group, queue, LIGHT_QUEUE_ID)
-        if reset is not None:
-            self._orders.clear(group, queue, LIGHT_QUEUE_ID)
-            self._offsets.commit(group, queue, LIGHT_QUEUE_ID, reset)
-        committed = self._offsets.committed(group, queue, LIGHT_QUEUE_ID)
-        if committed is not None and committed >= 0:
-            return committed
-        if is_whole_queue_near(self._store, queue, LIGHT_QUEUE_ID):
-            return 0
-        return max(self._store.max_offset(queue, LIGHT_QUEUE_ID) - 1, 0)
+        known = self._orders.known_offset(self._offsets, group, queue, LIGHT_QUEUE_ID)
+        return start_near_end(self._store, queue, LIGHT_QUEUE_ID) if known is None else known
 
     def _hold(self, peer: Peer, key: WakeKey, until_ms: int, go_on: Callable[[], None]) -> bool:
         if not self._waiting.has_place(LITE_POP, key):

@@ -12,7 +12,7 @@ import msgspec
 from rmqproto.bodies.base import Body
 from rmqproto.java.java_numbers import Int64
 from rmqserver.broker.tables.config_table import from_file
-from rmqserver.broker.tables.consumer_offsets import SEPARATOR
+from rmqserver.broker.tables.consumer_offsets import SEPARATOR, ConsumerOffsets
 
 if TYPE_CHECKING:
     from rmqserver.broker.tables.groups import GroupTable
@@ -175,6 +175,17 @@ class Orders:
             out.next_visible_times.clear()
             out.invisible_time = until_ms - pop_time_ms
             self._is_changed = True
+
+    def known_offset(self, offsets: ConsumerOffsets, group: str, topic: str, queue_id: int) -> int | None:
+        """Where the group goes on; None if it has no offset. An operator's reset that waits counts from now on: nothing
+        is out in order any more."""
+        reset = offsets.take_reset(group, topic, queue_id)
+        if reset is not None:
+            self.clear(group, topic, queue_id)
+            offsets.commit(group, topic, queue_id, reset)
+            return reset
+        committed = offsets.committed(group, topic, queue_id)
+        return committed if committed is not None and committed >= 0 else None
 
     def clear(self, group: str, topic: str, queue_id: int) -> None:
         """Forgets what is out of a queue because the group's offset was reset."""

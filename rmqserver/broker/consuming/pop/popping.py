@@ -25,7 +25,7 @@ from rmqproto.message.light_queues import queue_offset_in_untrusted
 from rmqproto.message.record import RECORD_SIZE_MIN_BYTES, decode_record_untrusted, encode_record
 from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, retry_kind
-from rmqserver.broker.consuming.offset_requests import is_whole_queue_near
+from rmqserver.broker.consuming.offset_requests import start_near_end
 from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.results import MOVED, GetResult, GetStatus
 
@@ -277,25 +277,15 @@ class Popping:
 
     def offset(self, group: str, topic: str, queue_id: int, init_mode: int) -> int:
         """Where the group's next pop of the queue starts. For a group without an offset, it is committed."""
-        reset = self._offsets.take_reset(group, topic, queue_id)
-        if reset is not None:
-            self._orders.clear(group, topic, queue_id)
-            self._offsets.commit(group, topic, queue_id, reset)
-            return reset
-        committed = self._offsets.committed(group, topic, queue_id)
-        if committed is not None and committed >= 0:
-            return committed
-        start = self._first_offset(topic, queue_id, init_mode)
+        known = self._orders.known_offset(self._offsets, group, topic, queue_id)
+        if known is not None:
+            return known
+        if init_mode == INIT_FROM_MIN or topic.startswith(RETRY_PREFIX):
+            start = self._store.min_offset(topic, queue_id)
+        else:
+            start = start_near_end(self._store, topic, queue_id)
         self._offsets.commit(group, topic, queue_id, start)
         return start
-
-    def _first_offset(self, topic: str, queue_id: int, init_mode: int) -> int:
-        """Where a group without an offset starts. Starting at the end means at the last message."""
-        if init_mode == INIT_FROM_MIN or topic.startswith(RETRY_PREFIX):
-            return self._store.min_offset(topic, queue_id)
-        if is_whole_queue_near(self._store, topic, queue_id):
-            return 0
-        return max(self._store.max_offset(topic, queue_id) - 1, 0)
 
     def peeked_offset(self, group: str, topic: str, queue_id: int) -> int:
         """As ``offset``, for requests that only look."""
