@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
     from rmqadmin.core.health.finding import Subject
     from rmqadmin.tui.command_line.places import PlaceAsked
+    from rmqadmin.tui.dashboard import Thing
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.recording.replay import Replay
     from rmqadmin.tui.sampler import Sampler
-    from rmqadmin.tui.screens.message import GroupAsked
     from rmqadmin.tui.screens.over_time import ReadRow
 
 _NOUNS = {
@@ -372,11 +372,10 @@ class DashboardApp(App[None]):
         """Ctrl-C, which a terminal may send by mistake, ends nothing; the name is Textual's."""
         self.say("q quits" if isinstance(self.screen, DashboardScreen) else "esc closes this; then q quits")
 
-    def on_group_asked(self, asked: GroupAsked) -> None:
-        from rmqadmin.tui.screens.group import GroupScreen
-        from rmqadmin.tui.sources.groups import GroupFacts
+    def open_thing(self, thing: Thing, tab: int = 1) -> None:
+        from rmqadmin.tui.screens.things import tabs_of
 
-        self.push_screen(GroupScreen(GroupFacts(asked.group, asked.brokers, None)))
+        self.push_screen(tabs_of(thing).open(tab))
 
     def plot(self, subject: Subject, read: ReadRow | None) -> None:
         from rmqadmin.tui.screens.over_time import OverTimeScreen

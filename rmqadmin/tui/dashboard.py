@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import asyncio
@@ -11,11 +11,16 @@ if TYPE_CHECKING:
     from textual.screen import ModalScreen, Screen
 
     from rmqadmin.core.health.finding import Subject
+    from rmqadmin.core.servers.broker_state import Replica
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.settings import DashboardSettings
+    from rmqadmin.tui.sources.groups import GroupFacts
+
+
+Thing: TypeAlias = "str | GroupFacts | Replica | tuple[GroupFacts, str]"
 
 
 class Dashboard(Protocol):
@@ -101,6 +106,10 @@ class Dashboard(Protocol):
 
     async def go_back(self) -> None:
         """Goes back to the screen that opened this one."""
+
+    def open_thing(self, thing: Thing, tab: int = 1) -> None:
+        """Opens a tab of a topic (by its name), a group, a broker, or a member of a group (by its client id)."""
+        ...
 
     def plot(self, subject: Subject, read: Callable[[DashboardClient], RowReading] | None) -> None:
         """Shows the numbers of a row over time. ``read`` asks for them in a thread; None if the pulse reads all of

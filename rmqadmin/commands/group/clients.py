@@ -14,8 +14,9 @@ from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.core import targets
 from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, ask_client, ask_clients, write_files
 from rmqadmin.core.groups.consumption import GroupClients, Subscription, group_brokers, online_clients
+from rmqadmin.core.groups.producers import ProducerRow, producer_rows
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import TIME, ResultOf, Row, doc
+from rmqadmin.core.results import ResultOf, Row, doc
 from rmqproto.bodies.groups import ClientConnection, ProducerInfo
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode, version_name
@@ -213,34 +214,13 @@ def producer_connection(
     return ProducerClients(connections, broker_names)
 
 
-class ProducerRow(Row, frozen=True):
-    group: Annotated[str, doc("producer group", key=True)]
-    client_id: Annotated[str | None, doc("client id; none if the group has no client any more", key=True)]
-    client_addr: Annotated[str | None, doc("where it connects from")]
-    language: Annotated[str | None, doc("what it is written in")]
-    version: Annotated[str | None, doc("release of its client library")]
-    last_heard_ms: Annotated[int | None, TIME, doc("when its last heartbeat came")]
-
-
 class Producers(ResultOf[ProducerRow], frozen=True):
     """Producers of a broker."""
 
     by_group: dict[str, list[ProducerInfo]]
 
     def rows(self) -> Sequence[ProducerRow]:
-        nobody = ProducerInfo(client_id="")
-        return [
-            ProducerRow(
-                group=group,
-                client_id=client.client_id or None,
-                client_addr=client.remote_ip.removeprefix("/") or None,
-                language=client.language,
-                version=version_name(client.version) if client.client_id else None,
-                last_heard_ms=client.last_update_timestamp or None,
-            )
-            for group in sorted(self.by_group)
-            for client in sorted(self.by_group[group], key=lambda client: client.client_id) or [nobody]
-        ]
+        return producer_rows(self.by_group)
 
     def mqadmin_text(self) -> str:
         text = ""

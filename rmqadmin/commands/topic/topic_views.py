@@ -12,13 +12,15 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LmqParent, TopicNames, Topics, topic_names
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_map
-from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.results import ResultOf
 from rmqadmin.core.topics.described import (
     DescribedTopicRow,
     DescribedTopics,
+    RouteRow,
     TopicStatus,
     describe_topic,
     joined_status,
+    route_rows,
 )
 from rmqadmin.core.topics.stored_queues import add_unread, stored_queues
 from rmqproto.bodies.routes import TopicRoute
@@ -47,16 +49,6 @@ def read_status(call: Call, topic: str, route: TopicRoute, *, with_unread: bool)
     return TopicStatus(offsets, round(sum(stats.topic_put_tps for stats in found), 2), unread)
 
 
-class RouteRow(Row, frozen=True):
-    cluster: Annotated[str | None, doc("cluster name", minor=True)]
-    broker_name: Annotated[str, doc("broker name", key=True)]
-    broker_addrs: Annotated[dict[int, str], doc("addresses by broker id; 0 is the master")]
-    read_queue_nums: Annotated[int, doc("queues that consumers read")]
-    write_queue_nums: Annotated[int, doc("queues that producers write")]
-    perm: Annotated[int, doc("4 read, 2 write, 1 inherit, added up", vital=True)]
-    topic: Annotated[str | None, doc("topic name, where several are shown", key=True, sparse=True)] = None
-
-
 class Route(ResultOf[RouteRow], frozen=True):
     """Where topics live, by their names."""
 
@@ -64,25 +56,8 @@ class Route(ResultOf[RouteRow], frozen=True):
     as_list: bool
 
     def rows(self) -> Sequence[RouteRow]:
-        return [row for topic, route in self.routes.items() for row in self._rows(topic, route)]
-
-    def _rows(self, topic: str, route: TopicRoute) -> list[RouteRow]:
-        brokers = {broker.broker_name: broker for broker in route.broker_datas}
-        found = []
-        for queues in sorted(route.queue_datas, key=lambda queues: queues.broker_name):
-            broker = brokers.get(queues.broker_name)
-            found.append(
-                RouteRow(
-                    topic=topic if len(self.routes) > 1 else None,
-                    cluster=broker.cluster if broker else None,
-                    broker_name=queues.broker_name,
-                    broker_addrs=broker.broker_addrs if broker else {},
-                    read_queue_nums=queues.read_queue_nums,
-                    write_queue_nums=queues.write_queue_nums,
-                    perm=queues.perm,
-                )
-            )
-        return found
+        named = len(self.routes) > 1
+        return [row for topic, route in self.routes.items() for row in route_rows(route, topic if named else None)]
 
     def mqadmin_text(self) -> str:
         texts = self._mqadmin_list if self.as_list else self._mqadmin_json
@@ -96,11 +71,11 @@ class Route(ResultOf[RouteRow], frozen=True):
         route = msgspec.structs.replace(route, topic_queue_mapping_by_broker=mappings or None)
         return fastjson_pretty(route) + "\n"
 
-    def _mqadmin_list(self, topic: str, route: TopicRoute) -> str:
+    def _mqadmin_list(self, _topic: str, route: TopicRoute) -> str:
         def line(*texts: Any) -> str:
             return "{:45} {:32} {:50} {:10} {:11} {:5}\n".format(*map(str, texts))
 
-        rows = self._rows(topic, route)
+        rows = route_rows(route)
         text = line("#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm")
         for row in rows:
             addrs = java_map({str(broker_id): addr for broker_id, addr in row.broker_addrs.items()})

@@ -88,7 +88,7 @@ def describe_group(admin: AdminClient, group: str, answers: Answers) -> Describe
     offsets = read_offsets(admin, brokers, group, answers=answers)
     offsets.offsets.update({one.queue: one.entry for one in UnreadLags(admin).read(group, answering(brokers, answers))})
     clients = read_clients(admin, brokers, group, answers)
-    configs = _configs(admin, group, answers)
+    configs = group_broker_rows(admin, group, answers)
     if not offsets.offsets and not clients.count and not configs:
         raise nothing_known(group, brokers)
     return DescribedGroupRow(
@@ -128,7 +128,8 @@ def _topics(offsets: GroupOffsets, clients: GroupClients) -> list[GroupTopicRow]
     return found
 
 
-def _configs(admin: AdminClient, group: str, answers: Answers) -> list[GroupBrokerRow]:
+def group_broker_rows(admin: AdminClient, group: str, answers: Answers) -> list[GroupBrokerRow]:
+    """How a group is set on each broker that has a configuration of it; empty if none answers."""
     brokers: dict[str, BrokerData] = targets.by_selected_addr(targets.all_brokers(admin.cluster_info()))
 
     def ask(addr: str) -> SubscriptionGroupConfig | None:

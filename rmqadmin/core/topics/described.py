@@ -108,6 +108,34 @@ def joined_status(found: Sequence[TopicStatus]) -> TopicStatus:
     )
 
 
+class RouteRow(Row, frozen=True):
+    cluster: Annotated[str | None, doc("cluster name", minor=True)]
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    broker_addrs: Annotated[dict[int, str], doc("addresses by broker id; 0 is the master")]
+    read_queue_nums: Annotated[int, doc("queues that consumers read")]
+    write_queue_nums: Annotated[int, doc("queues that producers write")]
+    perm: Annotated[int, doc("4 read, 2 write, 1 inherit, added up", vital=True)]
+    topic: Annotated[str | None, doc("topic name, where several are shown", key=True, sparse=True)] = None
+
+
+def route_rows(route: TopicRoute, topic: str | None = None) -> list[RouteRow]:
+    """What the name server tells producers and consumers, one row a broker. ``topic``: its name, if rows of several
+    topics are shown."""
+    brokers = {broker.broker_name: broker for broker in route.broker_datas}
+    return [
+        RouteRow(
+            topic=topic,
+            cluster=broker.cluster if (broker := brokers.get(queues.broker_name)) else None,
+            broker_name=queues.broker_name,
+            broker_addrs=broker.broker_addrs if broker else {},
+            read_queue_nums=queues.read_queue_nums,
+            write_queue_nums=queues.write_queue_nums,
+            perm=queues.perm,
+        )
+        for queues in sorted(route.queue_datas, key=lambda queues: queues.broker_name)
+    ]
+
+
 class TopicBrokerRow(Row, frozen=True):
     broker_name: Annotated[str, doc("broker name", key=True)]
     broker_addr: Annotated[str | None, doc("its address; the master's if there is one")]
@@ -158,19 +186,25 @@ class DescribedTopics(FoundRows[DescribedTopicRow], frozen=True):
 def describe_topic(admin: AdminClient, topic: str, route: TopicRoute, status: TopicStatus) -> DescribedTopicRow:
     """The view of one topic. A group or broker that does not answer has an error, or unknown values."""
     brokers = {broker.broker_name: broker for broker in route.broker_datas}
-    groups, unknown = _groups(admin, topic, targets.selected_addrs(route.broker_datas))
+    groups, unknown = groups_of(admin, topic, targets.selected_addrs(route.broker_datas))
     return DescribedTopicRow(
         topic=topic,
         clusters=sorted({broker.cluster or "" for broker in brokers.values()}),
         message_count=status.summary().message_count,
         put_tps=status.put_tps,
-        brokers=targets.ask_each(
-            lambda queues: _broker_row(admin, topic, queues, brokers.get(queues.broker_name)),
-            sorted(route.queue_datas, key=lambda queues: queues.broker_name),
-        ),
+        brokers=topic_broker_rows(admin, topic, route),
         queues=list(status.rows()),
         groups=targets.ask_each(lambda group: _reader(admin, topic, group, route.broker_datas), groups),
         groups_unknown=unknown or None,
+    )
+
+
+def topic_broker_rows(admin: AdminClient, topic: str, route: TopicRoute) -> list[TopicBrokerRow]:
+    """How a topic is set on each broker of its route."""
+    brokers = {broker.broker_name: broker for broker in route.broker_datas}
+    return targets.ask_each(
+        lambda queues: _broker_row(admin, topic, queues, brokers.get(queues.broker_name)),
+        sorted(route.queue_datas, key=lambda queues: queues.broker_name),
     )
 
 
@@ -193,7 +227,7 @@ def _broker_row(admin: AdminClient, topic: str, queues: QueueData, broker: Broke
     )
 
 
-def _groups(admin: AdminClient, topic: str, addrs: Sequence[str]) -> tuple[list[str], list[str]]:
+def groups_of(admin: AdminClient, topic: str, addrs: Sequence[str]) -> tuple[list[str], list[str]]:
     """The groups that read the topic, and the brokers that do not say, with their reasons."""
     answers = Answers()
     found: dict[str, list[str]] = {}

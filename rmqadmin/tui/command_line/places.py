@@ -15,8 +15,9 @@ from rmqproto.names import dlq_topic
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
+    from textual.screen import Screen
+
     from rmqadmin.tui.dashboard import Dashboard
-    from rmqadmin.tui.screens.base import DashboardScreen
 
 FILE_NAMES = "file"
 """The kind of names that cannot be completed."""
@@ -113,19 +114,18 @@ def _save(dashboard: Dashboard, name: str) -> None:
     dashboard.say(f"saved {counted(row_count, 'row')} in {name}")
 
 
-async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> DashboardScreen:
+async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> Screen[None]:
     from rmqadmin.tui.screens.broker_sets import BrokerSetsScreen
-    from rmqadmin.tui.screens.group import GroupScreen
     from rmqadmin.tui.screens.messages import MessagesScreen
-    from rmqadmin.tui.screens.topics import QueuesScreen
+    from rmqadmin.tui.screens.things import group_tabs, topic_tabs
     from rmqadmin.tui.sources.groups import GroupFacts
 
     if asked.word == "replicas":
         return BrokerSetsScreen()
     if asked.word == "topic":
-        return QueuesScreen(asked.name)
+        return topic_tabs(asked.name).open()
     if asked.word == "group":
         with dashboard.make_client(read_only=True) as client:
             cluster = await asyncio.to_thread(read_askable, client, dashboard.memory)
-        return GroupScreen(GroupFacts(asked.name, cluster.brokers, None, tuple(cluster.gone)))
+        return group_tabs(GroupFacts(asked.name, cluster.brokers, None, tuple(cluster.gone))).open()
     return MessagesScreen(dlq_topic(asked.name) if asked.word == "dlq" else asked.name)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Tab
 
@@ -20,9 +20,11 @@ from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
+from rmqadmin.tui.screens.tabs import TabScreen
 from rmqadmin.tui.widgets.detail import Detail
 from rmqadmin.tui.widgets.frame import PathLine, ShownLine, VerdictLine, age_of
 from rmqadmin.tui.widgets.places_line import MORE, Places
+from rmqadmin.tui.widgets.tab_line import TabLine
 from rmqadmin.tui.widgets.tables.cut_line import CutLine
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import UsageError
@@ -38,6 +40,8 @@ STALE_AFTER_INTERVALS = 2.5
 STALE_AFTER_MIN_S = 3.0
 
 
+TABS_MAX = 8
+
 WIDE = 110
 """From so many columns on, the detail of a row stands beside its list."""
 
@@ -49,7 +53,7 @@ PLOT_KEY = bound("plot")
 """For screens with rows whose numbers are sampled."""
 
 
-class DashboardScreen(Screen[None]):
+class DashboardScreen(TabScreen):
     """``step`` is this screen's name in the path. Subclasses make feeds in ``make_feeds`` and the body in
     ``body``."""
 
@@ -60,10 +64,10 @@ class DashboardScreen(Screen[None]):
         bound("refresh", "refresh_now"),
         bound("hold"),
         bound("export"),
+        *(bound(f"tab_{at}", f"open_tab({at})") for at in range(1, TABS_MAX + 1)),
     ]
     AUTO_FOCUS = "RowTable"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
-    step = ""
     file_name = "screen"
     """Part of the names of saved pictures."""
     REMEMBERS_FILTER = False
@@ -95,20 +99,25 @@ class DashboardScreen(Screen[None]):
         """How many rows, for the line below the body."""
         return ""
 
+    def tab_counts(self) -> Mapping[int, int]:
+        """How many rows tabs of the thing have, by their numbers, as far as this screen knows."""
+        return {}
+
     def view_text(self) -> str:
         """How tables are filtered and sorted, for the line below the body."""
         return ", ".join(filter(None, (table.view_text() for table in self.query(RowTable))))
 
     def subject(self) -> Subject | None:
         """The thing that the screen is about; None for a list."""
-        return None
+        return None if self.tabbed is None else self.tabbed.subject
 
     def findings(self) -> Sequence[Finding]:
         """What is wrong with that thing, the worst first: its verdict."""
         subject, sampler = self.subject(), self.dashboard.sampler
         if subject is None or sampler is None:
             return ()
-        return sampler.pulse.findings(subject.kind).get(subject.name, ())
+        known: Sequence[Finding] = sampler.pulse.findings(subject.kind).get(subject.name, ())
+        return known or (() if self.tabbed is None else self.tabbed.told)
 
     def selected(self) -> dict[str, str]:
         """What the cursor is on, by its placeholder in the help of commands: ``TOPIC``, ``GROUP``, ``BROKER``."""
@@ -133,6 +142,8 @@ class DashboardScreen(Screen[None]):
         yield Places(self.dashboard.places, self.dashboard.current_mode)
         yield PathLine()
         yield VerdictLine()
+        if self.tabbed is not None:
+            yield TabLine(self.tabbed.titles(), self.tab_at)
         yield from self.body()
         yield CutLine()
         yield ShownLine()
@@ -151,9 +162,13 @@ class DashboardScreen(Screen[None]):
         name = self._remembered_name(table)
         if (saved := remembered.orders.get(name)) is not None:
             table.restore_order(saved)
-        if (text := remembered.filters.get(self._filter_name(table))) is not None and self.REMEMBERS_FILTER:
+        if (text := remembered.filters.get(self._filter_name(table))) is not None and self._remembers_filter:
             with contextlib.suppress(UsageError):  # the file may have been edited
                 table.set_filter(parse_filter(text), text)
+
+    @property
+    def _remembers_filter(self) -> bool:
+        return self.REMEMBERS_FILTER and self.tabbed is None
 
     def _remembered_name(self, table: RowTable) -> str:
         return f"{self.file_name}/{table.id}" if table.id else self.file_name
@@ -228,6 +243,8 @@ class DashboardScreen(Screen[None]):
     def on_unmount(self) -> None:
         for feed in self.feeds:
             feed.stop()
+        if self.tabbed is not None and not self.app.is_screen_installed(self):
+            self.tabbed.close(self)
 
     # --- the frame ---------------------------------------------------------------------------------------------------
 
@@ -238,8 +255,10 @@ class DashboardScreen(Screen[None]):
             self.query_one(Places).count(sampler.pulse.wrong())
 
     async def on_tab_clicked(self, event: Tab.Clicked) -> None:
-        mode = Places.mode_of(event.tab)
-        if mode == MORE:
+        mode, number = Places.mode_of(event.tab), TabLine.number_of(event.tab)
+        if number is not None:
+            await self.run_action(f"open_tab({number})")
+        elif mode == MORE:
             self.dashboard.open_command_line("")
         else:
             await self.dashboard.action_go(mode)
@@ -284,6 +303,9 @@ class DashboardScreen(Screen[None]):
         modes += [dashboard.replay_text] if dashboard.replay_text else []
         self.query_one(PathLine).show(dashboard.settings, dashboard.way, modes, age_of(feeds, interval_s, held_s))
         self.query_one(VerdictLine).show(self.findings())
+        if self.tabbed is not None:
+            self.tabbed.counts.update(self.tab_counts())
+            self.query_one(TabLine).tell_titles(self.tabbed.titles())
         parts = [self.rows_text(), self.view_text()]
         self.query_one(ShownLine).show(parts, feeds, asks_again=interval_s is not None and not is_held)
 
@@ -302,6 +324,8 @@ class DashboardScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "back":
             return len(self.dashboard.way) > 1
+        if action == "open_tab":
+            return self.tabbed is not None and 1 <= int(str(parameters[0])) <= len(self.tabbed.titles())
         if action == "filter" and isinstance(self.focused, Input):
             return False  # the key is text
         if action == "export" and self.filtered_table() is None:
@@ -351,7 +375,7 @@ class DashboardScreen(Screen[None]):
         self.dashboard.say("copied the row" if event.is_whole else f"copied {event.text}")
 
     def on_filter_input_closed(self, event: FilterInput.Closed) -> None:
-        if self.REMEMBERS_FILTER:
+        if self._remembers_filter:
             self.dashboard.keep(partial(remember_filter, self._filter_name(event.table), event.text))
 
     def on_filter_input_filtered(self, event: FilterInput.Filtered) -> None:

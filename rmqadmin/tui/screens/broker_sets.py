@@ -62,8 +62,10 @@ class BrokerSetsScreen(DashboardScreen):
     file_name = "replicas"
     AUTO_FOCUS = "#map"
 
-    def __init__(self) -> None:
+    def __init__(self, broker_name: str | None = None) -> None:
+        """``broker_name``: only this set is shown."""
         super().__init__()
+        self._broker_name = broker_name
         now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - looked up later: the screen has no app yet
         self.map = RowTable(self._member_columns(), id="map", opens=False, now_ms=now_ms)
         self.moves = RowTable(self._change_columns(), id="moves", opens=False, now_ms=now_ms)
@@ -111,13 +113,24 @@ class BrokerSetsScreen(DashboardScreen):
             return
         sampler.pulse.take_sets(found.sets)
         sampler.pulse.take_set_findings(found.sets, found.findings)
+        found = self._own(found)
         self.map.set_rows(found.rows.items())
-        changes = sampler.pulse.set_changes.newest_first()
+        changes = [one for one in sampler.pulse.set_changes.newest_first() if self._is_own(one.broker_name)]
         self.moves.say_when_empty(unchanged_text(sampler.pulse.set_changes.since_ms))
         self.moves.set_rows((str(change.number), change) for change in changes)
         self.query_one(Advice).show(self._advice(found))
         self.query_one("#caption", Static).update(Content(f"Changes: {len(changes):,}"))
         self.show_frame()
+
+    def _is_own(self, name: str) -> bool:
+        return self._broker_name in (None, name, name.partition("/")[0])
+
+    def _own(self, found: ReadSets) -> ReadSets:
+        return ReadSets(
+            [one for one in found.sets if self._is_own(one.broker_name)],
+            {key: row for key, row in found.rows.items() if self._is_own(row.of_set.broker_name)},
+            [one for one in found.findings if self._is_own(one.subject.name)],
+        )
 
     def _advice(self, found: ReadSets) -> list[Content]:
         """The sets without a master and for how long, then each problem with its remedy, in the words of `doctor`."""

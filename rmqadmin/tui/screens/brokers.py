@@ -1,4 +1,4 @@
-"""Clusters and brokers, and everything that a broker says about itself.
+"""All brokers: whether each serves, its rates and its disk.
 
 Modules that ask servers are imported by the asking thread, after the first frame.
 """
@@ -13,7 +13,6 @@ from textual.binding import BindingType
 
 from rmqadmin.core.health.broker_checks import disk_grade
 from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
-from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import BY_GRADE, Mark
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.screens.base import PLOT_KEY
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import SeenBroker
     from rmqadmin.tui.memory.readings import RowReading
-    from rmqadmin.tui.sources.brokers import BrokerState, Setting
+    from rmqadmin.tui.sources.brokers import BrokerState
     from rmqadmin.tui.sources.found import Found
 
 
@@ -160,7 +159,7 @@ class BrokersScreen(TableScreen):
         return super().rows_text() + (f", {gone_count} gone" if gone_count else "")
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        self.app.push_screen(BrokerScreen(self._replica(event.key)))
+        self.dashboard.open_thing(self._replica(event.key))
 
     def selected(self) -> dict[str, str]:
         key = self.table.cursor_key
@@ -176,10 +175,8 @@ class BrokersScreen(TableScreen):
             self.dashboard.plot(Subject(SubjectKind.BROKER, key), None)
 
     def action_topics(self) -> None:
-        from rmqadmin.tui.screens.topics import TopicsScreen
-
         if (key := self.row_key()) is not None:
-            self.app.push_screen(TopicsScreen(self._replica(key).broker_name))
+            self.dashboard.open_thing(self._replica(key), 3)
 
     def action_permissions(self) -> None:
         from rmqadmin.tui.screens.access import AccessScreen
@@ -207,68 +204,3 @@ class BrokersScreen(TableScreen):
             return
         self.dashboard.memory.forget(key)
         self.action_refresh_now()
-
-
-class BrokerScreen(TableScreen):
-    NOUN = ("value", "values")
-    ROWS_OPEN = False
-    file_name = "broker"
-    BINDINGS: ClassVar[list[BindingType]] = [bound("edit")]
-    changing_actions = frozenset({"edit"})
-
-    def columns(self) -> list[Column]:
-        return [
-            Column(name="kind", words="of", importance=MINOR),
-            Column(name="name", value=lambda setting: setting.row.name, is_name=True, importance=VITAL),
-            Column(
-                name="value",
-                described=lambda setting: setting.described,
-                shape=Shape.PROSE,
-                importance=VITAL,
-                width_max=1000,
-            ),
-            Column(
-                name="meaning",
-                form=lambda meaning: meaning or "",
-                shape=Shape.PROSE,
-                importance=MINOR,
-                is_sparse=True,
-                readable_width=80,  # if narrower, only the cursor's row shows it
-            ),
-        ]
-
-    def __init__(self, replica: Replica):
-        super().__init__()
-        self.step = f"{replica.broker_name} {replica.broker_id}"
-        self._addr = replica.broker_addr
-        self._replica = replica
-
-    def subject(self) -> Subject:
-        return Subject(SubjectKind.BROKER, f"{self._replica.broker_name}/{self._replica.broker_id}")
-
-    def selected(self) -> dict[str, str]:
-        """The broker, and the property under the cursor, if it can be changed."""
-        setting, selected = self._chosen, of_replica(self._replica)
-        if setting is not None and setting.kind == "config":
-            selected["PROPERTY"] = setting.row.name
-        return selected
-
-    def read_rows(self, client: DashboardClient) -> Found[Setting]:
-        from rmqadmin.tui.sources import brokers
-
-        return brokers.read_settings(client, self._addr)
-
-    @property
-    def _chosen(self) -> Setting | None:
-        key = self.table.cursor_key
-        return None if key is None else self.table.part(key)
-
-    def action_edit(self) -> None:
-        from rmqadmin.tui.dialogs.brokers import broker_property
-
-        setting = self._chosen
-        if setting is None or setting.kind != "config":
-            self.dashboard.say("only properties of the configuration can be changed", is_error=True)
-            return
-        dialog = broker_property(setting.row.name, str(setting.row.value), self._addr)
-        self.open_change(dialog)

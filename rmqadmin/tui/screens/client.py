@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -37,10 +37,10 @@ class ClientScreen(TableScreen):
             Column(name="text", words="value", mark=_problem_mark, shape=Shape.PROSE, importance=VITAL, width_max=1000),
         ]
 
-    def __init__(self, facts: GroupFacts, client_id: str):
+    def __init__(self, facts: GroupFacts, client_id: str, kinds: Collection[str]):
+        """``kinds``: those of the facts that are shown."""
         super().__init__()
-        self.step = self._client_id = client_id
-        self._facts = facts
+        self._facts, self._client_id, self._kinds = facts, client_id, kinds
 
     def selected(self) -> dict[str, str]:
         return {"GROUP": self._facts.group, "CLIENT": self._client_id}
@@ -49,9 +49,9 @@ class ClientScreen(TableScreen):
         return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
 
     def action_stacks(self) -> None:
-        from rmqadmin.tui.screens.stack import StackScreen
-
-        self.app.push_screen(StackScreen(self._facts, self._client_id))
+        self.app.call_later(self.run_action, "open_tab(4)")
 
     def read_rows(self, client: DashboardClient) -> Found[ClientFact]:
-        return clients.read_client(client, self.dashboard.memory, self._facts, self._client_id, self.dashboard.now_ms())
+        memory, now_ms = self.dashboard.memory, self.dashboard.now_ms()
+        found = clients.read_client(client, memory, self._facts, self._client_id, now_ms)
+        return Found({key: fact for key, fact in found.rows.items() if fact.kind in self._kinds})

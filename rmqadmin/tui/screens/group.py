@@ -1,9 +1,9 @@
-"""One group: every queue with its offsets, lag and owner; beside or below them, the members and their subscriptions."""
+"""One group: every queue with its offsets, lag and owner; beside or below them, its members."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -16,12 +16,10 @@ from textual.widgets import Static
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.group_standing import QueueStanding
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
-from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
+from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, without_heading
 from rmqadmin.core.groups.rebalances import StandingStill
-from rmqadmin.core.groups.running_info import pace_text
 from rmqadmin.core.health.finding import Check, Finding, Subject, SubjectKind, in_order
 from rmqadmin.core.health.group_checks import group_row_findings, members_findings, queue_findings
-from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
 from rmqadmin.tui.key_map import bound
@@ -31,21 +29,24 @@ from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.group_state import STATE, group_reading, read_group_row, state_mark
+from rmqadmin.tui.screens.members import member_columns
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME, line_column
 from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers, QueueKept, QueueOffsets
+from rmqadmin.tui.widgets.plot import Plot, whole
 from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.codes import version_name
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
+
+_LAG = ("lag_count",)
 
 _KEPT_EVERY = 15
 """Every fifteenth refresh asks what brokers have deleted."""
@@ -73,18 +74,6 @@ def _owner_mark(ownership: Ownership) -> Mark | None:
     return Mark.WARN if ownership.state is QueueState.UNKNOWN else None
 
 
-def _owned(member: Member) -> int | None:
-    return None if member.queues is None else len(member.queues)
-
-
-def _owned_text(owned_count: int | None) -> str:
-    return "unknown" if owned_count is None else str(owned_count)
-
-
-def _silence_mark(member: Member) -> Mark | None:
-    return Mark.WARN if member.queues is None else None
-
-
 class GroupScreen(DashboardScreen):
     """Two tables with a feed each: what brokers know of the group, and what its members report."""
 
@@ -94,7 +83,6 @@ class GroupScreen(DashboardScreen):
         bound("reset"),
         bound("edit", "move", "Move queue"),
         bound("next_part", "app.focus_next"),
-        bound("tab_3", "rebalance", "Rebalances", shown=True),
         bound("stacks"),
         PLOT_KEY,
     ]
@@ -103,11 +91,10 @@ class GroupScreen(DashboardScreen):
     def __init__(self, facts: GroupFacts):
         super().__init__()
         self.facts = facts
-        self.step = facts.group
         now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - looked up later: the screen has no app yet
         self.offsets = RowTable(self._offset_columns(), id="offsets", stale_after_s=STALE_AFTER_MIN_S, now_ms=now_ms)
         self.members = RowTable(
-            self._member_columns(), id="members", stale_after_s=STALE_AFTER_MIN_S * _EVERY, now_ms=now_ms
+            member_columns()[:3], id="members", stale_after_s=STALE_AFTER_MIN_S * _EVERY, now_ms=now_ms
         )
         self._totals: GroupOffsets | None = None
         self._lacks: Lacks = {}
@@ -117,16 +104,18 @@ class GroupScreen(DashboardScreen):
         self._still_s: dict[MessageQueue, float] = {}
         self._kept: dict[str, QueueKept] = {}
 
-    def subject(self) -> Subject:
-        return Subject(SubjectKind.GROUP, self.facts.group)
-
     def findings(self) -> Sequence[Finding]:
         """What the pulse finds, or before that, what the members themselves tell."""
-        known, owners = super().findings(), self._state.owners if self._state else None
-        if not known and owners is not None:
-            known = in_order(one for one in members_findings(self.facts.group, owners) if one.is_bad)
+        owners = self._state.owners if self._state else None
+        if self.tabbed is not None and owners is not None:
+            self.tabbed.told = in_order(one for one in members_findings(self.facts.group, owners) if one.is_bad)
         may_consume = self.facts.may_consume is not False  # None may also be that nobody has asked
-        return [*known, *([] if may_consume else group_row_findings(self.facts.group, may_consume=False))]
+        return [*super().findings(), *([] if may_consume else group_row_findings(self.facts.group, may_consume=False))]
+
+    def tab_counts(self) -> Mapping[int, int]:
+        owners = self._state.owners if self._state else None
+        queues = {} if self._totals is None else {1: self.offsets.all_count}
+        return queues if owners is None else {**queues, 2: len(owners.members)}
 
     def _offset_columns(self) -> list[Column]:
         return [
@@ -157,39 +146,13 @@ class GroupScreen(DashboardScreen):
             state_column(is_sparse=True),
         ]
 
-    def _member_columns(self) -> list[Column]:
-        return [
-            Column(name="client_id", value=lambda client_id: client_id, shape=Shape.ID, importance=VITAL),
-            Column(name="client_addr", part=STATE, importance=MINOR),
-            Column(name="language", part=STATE, value=lambda member: (member.language or "").lower(), importance=MINOR),
-            Column(name="version", part=STATE, value=lambda member: version_name(member.version), importance=MINOR),
-            Column(name="queues", part=STATE, value=_owned, form=_owned_text, is_number=True, mark=_silence_mark),
-            Column(
-                name="pace",
-                words="manages",
-                part=STATE,
-                value=lambda member: pace_text(member.pace),
-                importance=MINOR,
-                shape=Shape.PROSE,
-            ),
-            Column(
-                name="subscriptions",
-                words="subscribes to",
-                part=STATE,
-                value=self._subscriptions,
-                mark=self._subscription_mark,
-                shape=Shape.PROSE,
-                readable_width=50,
-                importance=VITAL,
-            ),
-        ]
-
     def body(self) -> Iterable[Widget]:
         with Container(id="parts"):
             yield self.offsets
             with Vertical(id="of-members"):
                 yield Static(literal("Members"), classes="caption", id="caption")
                 yield self.members
+                yield Plot(id="waiting")
 
     def make_feeds(self) -> Sequence[Feed]:
         members = self.feed(self._refresh_members, every=_EVERY, answer_wait_max_s=MEMBER_WAIT_MAX_S)
@@ -243,7 +206,9 @@ class GroupScreen(DashboardScreen):
             return
         pulse = sampler.pulse
         shown = self.offsets.visible_keys()
-        self.offsets.put(OVER_TIME, {key: pulse.over_time(self._queue_subject(key), ("lag_count",)) for key in shown})
+        over = pulse.over_time(Subject(SubjectKind.GROUP, self.facts.group), _LAG)
+        self.query_one("#waiting", Plot).show("Waiting", over.lines["lag_count"], whole, note=over.trend)
+        self.offsets.put(OVER_TIME, {key: pulse.over_time(self._queue_subject(key), _LAG) for key in shown})
         self._judge()
 
     def _judge(self) -> None:
@@ -309,8 +274,7 @@ class GroupScreen(DashboardScreen):
             return
         feed.problems += [f"{member.client_id}: {member.error}" for member in owners.silent]
         self.members.say_when_empty(state.nobody_text())
-        self.members.set_rows((member.client_id, member.client_id) for member in owners.members)
-        self.members.put(STATE, {member.client_id: member for member in owners.members})
+        self.members.set_rows((member.client_id, member) for member in owners.members)
         self._show_offsets()
         self.offsets.put(STATE, {key: self._ownership(owners, key) for key in self.offsets.row_keys()})
         self._show_caption(owners, state.lacks)
@@ -342,21 +306,6 @@ class GroupScreen(DashboardScreen):
             return f"  ·  rebalanced at {clock(last.ended_ms)} in {elapsed(last.ended_ms - last.began_ms)}"
         return ""
 
-    def _subscriptions(self, member: Member) -> str:
-        if member.subscriptions is None:
-            return f"does not answer: {member.error}"
-        found = "; ".join(f"{topic} ({expression})" for topic, expression in sorted(member.subscriptions.items()))
-        return f"not as the others: {found}" if self._is_unequal(member) else found
-
-    def _subscription_mark(self, member: Member) -> Mark | None:
-        if member.subscriptions is None:
-            return Mark.WARN
-        return Mark.BAD if self._is_unequal(member) else None
-
-    def _is_unequal(self, member: Member) -> bool:
-        owners = self._state.owners if self._state else None
-        return owners is not None and member.client_id in owners.unequal
-
     def selected(self) -> dict[str, str]:
         """The group, and the queue or member under the cursor of the focused table."""
         found, key, client_id = {"GROUP": self.facts.group}, self.offsets.cursor_key, self.members.cursor_key
@@ -382,9 +331,7 @@ class GroupScreen(DashboardScreen):
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """Opens the messages of a queue, or what a member reports."""
         if event.table is self.members:
-            from rmqadmin.tui.screens.client import ClientScreen
-
-            self.app.push_screen(ClientScreen(self.facts, event.key))
+            self.dashboard.open_thing((self.facts, event.key))
         else:
             from rmqadmin.tui.screens.messages import MessagesScreen
 
@@ -393,17 +340,10 @@ class GroupScreen(DashboardScreen):
 
     def action_stacks(self) -> None:
         """Shows the stacks of the member under the cursor."""
-        from rmqadmin.tui.screens.stack import StackScreen
-
         if (client_id := self.members.cursor_key) is None:
             self.dashboard.say("no member is online", is_error=True)
         else:
-            self.app.push_screen(StackScreen(self.facts, client_id))
-
-    def action_rebalance(self) -> None:
-        from rmqadmin.tui.screens.rebalance import RebalanceScreen
-
-        self.app.push_screen(RebalanceScreen(self.facts))
+            self.dashboard.open_thing((self.facts, client_id), 4)
 
     def action_plot(self) -> None:
         """Plots the queue under the cursor, or the whole group if the members' table has the focus."""

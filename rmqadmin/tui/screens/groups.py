@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import ClassVar
 
@@ -14,6 +14,7 @@ from rmqadmin.core.health.group_checks import group_row_findings
 from rmqadmin.core.units import count
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
+from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.readings import GroupState, RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY
@@ -30,11 +31,15 @@ from rmqadmin.tui.widgets.tables.row_table import NOT_KNOWN, RowTable
 from rmqproto.names import is_system_group
 
 _NUMBERS = TableScreen.NUMBERS
+ReadGroups = Callable[[DashboardClient, ClusterMemory], Found[GroupFacts]]
+
 _LAG_LACKING = attrgetter("lag_lacking")
 _MEMBERS_UNKNOWN = attrgetter("members_are_unknown")
 
 
 class GroupsScreen(TableScreen):
+    """All groups, or those of a topic or a broker."""
+
     NOUN = ("group", "groups")
     step = "Groups"
     file_name = "groups"
@@ -50,6 +55,10 @@ class GroupsScreen(TableScreen):
         SYSTEM_KEY,
     ]
     changing_actions = frozenset({"new", "edit", "delete"})
+
+    def __init__(self, read: ReadGroups = groups.read_groups):
+        super().__init__()
+        self._read = read
 
     def columns(self) -> list[Column]:
         return [
@@ -133,7 +142,7 @@ class GroupsScreen(TableScreen):
         return {} if key is None else {"GROUP": self.table.part(key).group}
 
     def read_rows(self, client: DashboardClient) -> Found[GroupFacts]:
-        return groups.read_groups(client, self.dashboard.memory)
+        return self._read(client, self.dashboard.memory)
 
     def read_numbers(self, client: DashboardClient, rows: Mapping[str, GroupFacts]) -> Mapping[str, GroupNumbers]:
         return groups.read_numbers(client, self.dashboard.memory, rows)
@@ -153,9 +162,7 @@ class GroupsScreen(TableScreen):
         self.show_over_time()
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        from rmqadmin.tui.screens.group import GroupScreen
-
-        self.app.push_screen(GroupScreen(self.table.part(event.key)))
+        self.dashboard.open_thing(self.table.part(event.key))
 
     def _known(self) -> GroupFacts | None:
         """The group under the cursor. None, with a notification, if no broker that can be asked has it."""

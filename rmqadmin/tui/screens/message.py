@@ -7,7 +7,6 @@ import asyncio
 import io
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,7 +14,6 @@ import msgspec
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static, TabbedContent, TabPane, Tabs
 
@@ -38,6 +36,7 @@ from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.screens.message_history import history_lines
 from rmqadmin.tui.sources import traces
+from rmqadmin.tui.sources.groups import GroupFacts
 from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -83,15 +82,6 @@ def read_contents(message: FoundMessage) -> Contents:
     except ProtocolError as error:
         body, problem = message.stored.body, str(error)
     return Contents(body, problem, parse_json_untrusted(body), text_lines(body)[: LINES_MAX + 1])
-
-
-@dataclass
-class GroupAsked(Message):
-    """The user wants to see a group that has the message. ``brokers`` may know the group. The app opens the group's
-    screen, because that screen imports the screens of messages."""
-
-    group: str
-    brokers: list[BrokerData]
 
 
 class MessageScreen(DashboardScreen):
@@ -308,7 +298,7 @@ class MessageScreen(DashboardScreen):
         if found.group is None or (isinstance(found, TraceStep) and not found.is_of_consumer):
             self.dashboard.say(f"{found.group or 'this'} is not a consumer group")
             return
-        self.post_message(GroupAsked(found.group, self._brokers))
+        self.dashboard.open_thing(GroupFacts(found.group, self._brokers, None))
 
     def selected(self) -> dict[str, str]:
         return {"TOPIC": self.message.stored.topic, "ID": self.message.message_id}

@@ -10,12 +10,13 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
-from rmqadmin.core.units import count, duration, percent, rate
+from rmqadmin.core.units import duration, percent, rate
 from rmqadmin.tui.memory.history import Series
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.selected import of_subject
+from rmqadmin.tui.widgets.plot import whole
 from rmqadmin.tui.widgets.time_plot import TimePlot
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ ReadRow = Callable[["DashboardClient"], RowReading]
 """Reads the numbers of the row. Called in a thread."""
 
 
-def _count(value: float | None) -> str:
-    return count(None if value is None else round(value))
-
-
 _PLOTS: dict[SubjectKind, dict[str, tuple[str, Callable[[float | None], str]]]] = {
     SubjectKind.BROKER: {
         "in_tps": ("in/s", rate), "out_tps": ("out/s", rate), "put_ms": ("put p99", duration),
@@ -39,10 +36,10 @@ _PLOTS: dict[SubjectKind, dict[str, tuple[str, Callable[[float | None], str]]]] 
     },
     SubjectKind.TOPIC: {"in_tps": ("in/s", rate), "out_tps": ("out/s", rate)},
     SubjectKind.GROUP: {
-        "lag_count": ("lag", _count), "lag_ms": ("lag time", duration), "consume_tps": ("consumed/s", rate),
+        "lag_count": ("lag", whole), "lag_ms": ("lag time", duration), "consume_tps": ("consumed/s", rate),
     },
-    SubjectKind.QUEUE: {"lag_count": ("lag", _count), "lag_ms": ("lag time", duration)},
-    SubjectKind.DEAD_LETTERS: {"depth_count": ("dead letters", _count)},
+    SubjectKind.QUEUE: {"lag_count": ("lag", whole), "lag_ms": ("lag time", duration)},
+    SubjectKind.DEAD_LETTERS: {"depth_count": ("dead letters", whole)},
 }  # fmt: skip
 """By field: the title, and how to format a value."""
 

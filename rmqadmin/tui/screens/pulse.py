@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.screen import Screen
 from textual.widget import Widget
 
 from rmqadmin.core.health.finding import Grade, Subject, SubjectKind
@@ -241,13 +242,13 @@ class PulseScreen(DashboardScreen):
             return lambda client: read_topic_row(client, memory, name)
         return None
 
-    def _cause(self, subject: Subject) -> DashboardScreen | None:
+    def _cause(self, subject: Subject) -> Screen[None] | None:
         """The screen that shows the cause."""
+        from rmqadmin.tui.screens.things import broker_tabs, group_tabs, topic_tabs
+
         sampler, memory = self.dashboard.sampler, self.dashboard.memory
         if subject.kind is SubjectKind.BROKER and (seen := memory.seen.get(subject.name)) is not None:
-            from rmqadmin.tui.screens.brokers import BrokerScreen
-
-            return BrokerScreen(seen.replica)
+            return broker_tabs(seen.replica).open()
         if subject.kind is SubjectKind.BROKER_SET:
             from rmqadmin.tui.screens.broker_sets import BrokerSetsScreen
 
@@ -257,16 +258,13 @@ class PulseScreen(DashboardScreen):
             and sampler is not None
             and (lag := (sampler.pulse.groups.lags or {}).get(subject.name))
         ):
-            from rmqadmin.tui.screens.group import GroupScreen
             from rmqadmin.tui.sources.groups import facts_of
 
-            return GroupScreen(facts_of(memory, subject.name, [*lag.broker_names, *lag.lacking]))
+            return group_tabs(facts_of(memory, subject.name, [*lag.broker_names, *lag.lacking])).open()
         if subject.kind is SubjectKind.DEAD_LETTERS:
             from rmqadmin.tui.screens.messages import MessagesScreen
 
             return MessagesScreen(DLQ_PREFIX + subject.name)
         if subject.kind is SubjectKind.TOPIC:
-            from rmqadmin.tui.screens.topics import QueuesScreen
-
-            return QueuesScreen(subject.name)
+            return topic_tabs(subject.name).open()
         return None

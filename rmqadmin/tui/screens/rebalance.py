@@ -59,7 +59,6 @@ class RebalanceScreen(DashboardScreen):
 
     def __init__(self, facts: GroupFacts):
         super().__init__()
-        self.step = "rebalance"
         self._facts = facts
         now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - looked up later: the screen has no app yet
         self.map = RowTable(self._map_columns(), id="map", opens=False, now_ms=now_ms)

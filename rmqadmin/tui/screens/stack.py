@@ -34,7 +34,6 @@ class StackScreen(DashboardScreen):
 
     def __init__(self, facts: GroupFacts, client_id: str):
         super().__init__()
-        self.step = "stacks"
         self._facts, self._client_id = facts, client_id
         self._line_count: int | None = None
 

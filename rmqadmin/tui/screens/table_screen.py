@@ -261,6 +261,9 @@ class TableScreen(DashboardScreen):
             self.table.say_when_empty(self.why_empty())
         super().show_frame()
 
+    def tab_counts(self) -> Mapping[int, int]:
+        return {self.tab_at: self.table.all_count - self.table.model.hidden_count} if self.is_known else {}
+
     def why_empty(self) -> str:
         """Why the table is empty; hidden system rows do not count."""
         if not self.is_known:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.content import Content
 
-from rmqadmin.core.health.finding import Finding, Subject, SubjectKind
+from rmqadmin.core.health.finding import Finding, SubjectKind
 from rmqadmin.core.health.topic_checks import topic_row_findings
 from rmqadmin.core.topics.described import QueueRow
 from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
@@ -136,8 +136,6 @@ class TopicsScreen(TableScreen):
     def __init__(self, broker_name: str | None = None):
         super().__init__()
         self._broker_name = broker_name
-        if broker_name is not None:
-            self.step = broker_name
 
     def selected(self) -> dict[str, str]:
         key = self.table.cursor_key
@@ -154,7 +152,7 @@ class TopicsScreen(TableScreen):
         return topics.read_numbers(client, self.dashboard.memory, rows)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        self.app.push_screen(QueuesScreen(event.key))
+        self.dashboard.open_thing(event.key)
 
     def action_permissions(self) -> None:
         from rmqadmin.tui.dialogs.topics import topic_perm
@@ -225,11 +223,8 @@ class QueuesScreen(TableScreen):
 
     def __init__(self, topic: str):
         super().__init__()
-        self.step = self._topic = topic
+        self._topic = topic
         self._in_tps: float | None = None
-
-    def subject(self) -> Subject:
-        return Subject(SubjectKind.TOPIC, self._topic)
 
     def selected(self) -> dict[str, str]:
         key = self.table.cursor_key

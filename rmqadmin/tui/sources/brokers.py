@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -32,6 +33,15 @@ class BrokerState(msgspec.Struct, frozen=True):
     out_today: int | None
 
 
+STATE_GROUPS = {
+    "load": re.compile("^(put|get|msg)"),
+    "store": re.compile("^(commitLog|consumeQueue|earliest|dispatch|pageCache|remain)|riteable"),
+    "queues": re.compile("Queue(Size|Capacity|HeadWaitTimeMills)"),
+    "timers": re.compile("^(timer|scheduleMessage)"),
+    "broker": re.compile(""),
+}
+"""By Apache's names (28): the queues of its thread pools are those that requests wait in."""
+
 _VALUE = next(column for column in columns(StatusRow) if column.name == "value")
 
 
@@ -40,6 +50,11 @@ class Setting(msgspec.Struct, frozen=True):
 
     kind: str
     row: StatusRow
+
+    @property
+    def group(self) -> str:
+        """What a value of the state is about: one of ``STATE_GROUPS``."""
+        return next(group for group, names in STATE_GROUPS.items() if names.search(self.row.name))
 
     @property
     def value(self) -> str | int | float:
@@ -74,13 +89,14 @@ def read_states(admin: AdminClient, memory: ClusterMemory, brokers: Mapping[str,
     return dict(zip(here, targets.ask_each(ask, list(here.values())), strict=True))
 
 
-def read_settings(admin: AdminClient, broker_addr: str) -> Found[Setting]:
-    """Reads everything that one broker says about its state (as `brokerStatus`) and its configuration."""
-    found = {}
-    for kind, values in (
-        ("status", admin.broker_runtime_info(broker_addr)),
-        ("config", admin.broker_config(broker_addr, with_own_defaults=True)),
-    ):
-        for row in status_rows(broker_addr, values):
-            found[f"{kind}/{row.name}"] = Setting(kind, row)
-    return Found(found)
+def read_settings(admin: AdminClient, broker_addr: str, kind: str) -> Found[Setting]:
+    """Reads everything that one broker says about its state (``status``, as `brokerStatus`), group by group, or its
+    configuration (``config``)."""
+    is_state = kind == "status"
+    values = (
+        admin.broker_runtime_info(broker_addr) if is_state else admin.broker_config(broker_addr, with_own_defaults=True)
+    )
+    found = [Setting(kind, row) for row in status_rows(broker_addr, values)]
+    if is_state:
+        found.sort(key=lambda setting: list(STATE_GROUPS).index(setting.group))
+    return Found({setting.row.name: setting for setting in found})

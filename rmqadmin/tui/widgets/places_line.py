@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from textual.content import Content
-from textual.widgets import Tab, Tabs
+from textual.widgets import Tab
 
 from rmqadmin.core.health.finding import Grade, SubjectKind
 from rmqadmin.tui.memory.wrong_list import Wrong
+from rmqadmin.tui.widgets.tab_line import FixedTabs
 
 _PREFIX = "go-"
 """Of the ids of tabs, which share one space with those of a screen's parts."""
@@ -29,18 +30,14 @@ PLACE_OF = {
 """Where what is wrong with a subject of that kind is counted."""
 
 
-class Places(Tabs, can_focus=False):
-    """``names``: key and name of each place, by its mode. The tab of the screen's own place stays active; the screen
-    gets ``Tab.Clicked`` and opens what was clicked on."""
+class Places(FixedTabs):
+    """``names``: key and name of each place, by its mode. The tab of the screen's own place stays active."""
 
     def __init__(self, names: Mapping[str, tuple[str, str]], place: str):
         self._names = {**names, MORE: (":", MORE)}
         super().__init__(
             *(Tab(_title(*name), id=_PREFIX + mode) for mode, name in self._names.items()), active=_PREFIX + place
         )
-
-    def on_tab_clicked(self, event: Tab.Clicked) -> None:
-        event.prevent_default()
 
     def count(self, wrong: Iterable[Wrong]) -> None:
         """Counts what is wrong, by its place."""
@@ -51,9 +48,7 @@ class Places(Tabs, can_focus=False):
         for tab in self.query(Tab):
             mode = self.mode_of(tab)
             broken, look = (len(found[mode].get(grade, ())) for grade in (Grade.ERROR, Grade.WARNING))
-            title = _title(*self._names[mode], broken, look)
-            if tab.label != title:
-                tab.label = title
+            self.tell(tab, _title(*self._names[mode], broken, look))
 
     @staticmethod
     def mode_of(tab: Tab) -> str:

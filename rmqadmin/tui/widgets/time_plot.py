@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from rmqadmin.core.tables.sparkline import bars
-from rmqadmin.core.units import UNKNOWN, clock
+from rmqadmin.core.units import clock
 from rmqadmin.tui.memory.history import NumberAt, per_column
 
 LABEL_WIDTH = 10
@@ -43,14 +43,14 @@ class TimePlot(Static):
         width, height = max(1, self.size.width - LABEL_WIDTH - 1), max(1, self.size.height - _LINES_AROUND)
         columns = per_column(samples, *between_ms, width)
         known = [value for value in columns if value is not None]
-        top = max(known, default=0.0)
+        top, bottom = max(known, default=None), min(known, default=None)
         drawn = bars(columns, width, height)
-        labels = [form(top) if known else UNKNOWN, *[""] * (height - 2), *([form(0)] if height > 1 else [])]
+        labels = [form(top), *[""] * (height - 2), *([form(bottom)] if height > 1 else [])]
         axis = [f"{label:>{LABEL_WIDTH}}▕{line}" for label, line in zip(labels, drawn, strict=True)]
         begin, end = map(clock, between_ms)
         times = f"{'':{LABEL_WIDTH + 1}}{begin}{end:>{max(0, width - len(begin))}}"
         latest = form(samples[-1].value if samples else None)
-        least = f"least {form(min(known))}, most {form(top)}" if known else "nothing was read yet"
+        least = f"least {form(bottom)}, most {form(top)}" if known else "nothing was read yet"
         shown = [title, latest, least, *axis, times]
         if shown == self._shown:
             return

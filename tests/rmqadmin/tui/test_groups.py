@@ -99,8 +99,10 @@ def test_a_real_member_owns_every_queue(world: World) -> None:
         await put_cursor(driver, world.group)
         await driver.until(lambda: "balanced" in line_of(driver, world.group))
         await driver.press("enter")
-        await driver.until_shown("Members: 1", "queues balanced", f"{world.topic} (TAG *)")
+        await driver.until_shown("Members: 1", "queues balanced", "2 Members 1")
         await driver.until(lambda: member.client_id[:12] in queue_line(driver, world, 0))
+        await driver.press("2")
+        await driver.until_shown(f"{world.topic} (TAG *)")
 
     with PythonMember(world.server.namesrv_addr, world.group, world.topic) as member:
         drive(world.make_client, test, size=WIDE)
@@ -143,7 +145,9 @@ def test_unequal_subscriptions_are_marked(world: World) -> None:
 
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
-        await driver.until_shown("unequal subscriptions", "not as the others:")
+        await driver.until_shown("unequal subscriptions")
+        await driver.press("2")
+        await driver.until_shown("not as the others:")
         (other,) = [line for line in driver.text.splitlines() if "not as the others:" in line]
         assert "TAG B" in other
 

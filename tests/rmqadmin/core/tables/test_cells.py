@@ -25,12 +25,13 @@ def test_what_is_not_set_within_a_value_is_not_called_as_python_calls_it() -> No
 
 def test_the_newest_is_at_the_end_and_what_is_unknown_is_blank() -> None:
     assert sparkline([0.0, 1.0, None, 4.0, 8.0], 8) == "   ▁▂ ▅█"
-    assert sparkline([1.0, 2.0, 3.0], 2) == "▆█"
+    assert sparkline([1.0, 2.0, 3.0], 2) == "▁█"
     assert sparkline([], 3) == "   "
 
 
-def test_the_top_is_the_largest_value_or_what_it_is_told() -> None:
-    assert sparkline([5.0, 5.0], 2) == "██"
+def test_a_line_runs_from_the_least_to_the_largest_value_and_a_small_change_is_flat() -> None:
+    assert sparkline([5.0, 7.5, 10.0], 3) == "▁▅█"
+    assert sparkline([95.0, 100.0], 2) == "▄▄"
     assert sparkline([0.25, 0.5, 2.0], 3, top=1.0) == "▃▅█"
     assert sparkline([0.0, 0.0], 2) == "▁▁", "nothing is not unknown"
 
@@ -46,7 +47,7 @@ def test_bars_fill_their_lines(values: list[float | None], width: int, height: i
 
 
 def test_bars_of_two_lines() -> None:
-    assert bars([0.0, 4.0, 6.0, 8.0, None], 5, 2) == ["  ▄█ ", "▁███ "]
+    assert bars([0.0, 4.0, 6.0, 8.0, None], 5, 2) == [" ▁▄█ ", "▁███ "]
 
 
 def wish(whole: int, least: int = 6, importance: Importance = Importance.USUAL) -> Wish:

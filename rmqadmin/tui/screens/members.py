@@ -1,0 +1,109 @@
+"""The members of a group: what each has, what it manages, and what it subscribes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from textual.binding import BindingType
+
+from rmqadmin.core.groups.queue_owners import Member
+from rmqadmin.core.groups.running_info import pace_text
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.units import rate
+from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.key_map import bound
+from rmqadmin.tui.memory.readings import GroupState
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.table_screen import TableScreen
+from rmqadmin.tui.sources import groups
+from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts
+from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.row_table import RowTable
+from rmqproto.codes import version_name
+from rmqproto.errors import NotFoundError
+
+
+def _owned(member: Member) -> int | None:
+    return None if member.queues is None else len(member.queues)
+
+
+def _silence_mark(member: Member) -> Mark | None:
+    return Mark.WARN if member.queues is None else None
+
+
+def member_columns(is_unequal: Callable[[Member], bool] = lambda _: False) -> list[Column]:
+    """The first three say which members there are and what they do, the others what they are. ``is_unequal``: whether a
+    member subscribes to something else than the others."""
+
+    def subscriptions(member: Member) -> str:
+        if member.subscriptions is None:
+            return f"does not answer: {member.error}"
+        found = "; ".join(f"{topic} ({expression})" for topic, expression in sorted(member.subscriptions.items()))
+        return f"not as the others: {found}" if is_unequal(member) else found
+
+    def mark(member: Member) -> Mark | None:
+        return _silence_mark(member) or (Mark.BAD if is_unequal(member) else None)
+
+    return [
+        Column(name="client_id", shape=Shape.ID, importance=VITAL),
+        Column(name="queues", value=_owned, form=lambda count: "unknown" if count is None else str(count),
+               is_number=True, mark=_silence_mark, importance=VITAL),
+        Column(name="consumed", value=lambda member: member.pace and member.pace.consumed_tps,
+               form=lambda tps: "-" if tps is None else f"{rate(tps)}/s", is_number=True, importance=VITAL),
+        Column(name="client_addr", importance=MINOR),
+        Column(name="language", value=lambda member: (member.language or "").lower(), importance=MINOR),
+        Column(name="version", value=lambda member: version_name(member.version), importance=MINOR),
+        Column(name="pace", words="manages", value=lambda member: pace_text(member.pace), shape=Shape.PROSE,
+               importance=MINOR),
+        Column(name="subscriptions", words="subscribes to", value=subscriptions, mark=mark,
+               shape=Shape.PROSE, readable_width=50, importance=VITAL),
+    ]  # fmt: skip
+
+
+class MembersScreen(TableScreen):
+    NOUN = ("member", "members")
+    file_name = "members"
+    BINDINGS: ClassVar[list[BindingType]] = [bound("stacks")]
+
+    def __init__(self, facts: GroupFacts):
+        self._state: GroupState | None = None
+        self._facts = facts
+        super().__init__()
+
+    def columns(self) -> list[Column]:
+        return member_columns(is_unequal=self._is_unequal)
+
+    def _is_unequal(self, member: Member) -> bool:
+        owners = self._state.owners if self._state else None
+        return owners is not None and member.client_id in owners.unequal
+
+    def make_feeds(self) -> Sequence[Feed]:
+        return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
+
+    def read_rows(self, client: DashboardClient) -> Found[Member]:
+        state = self._state = groups.read_state(client, self.dashboard.memory, self._facts)
+        if state.owners is None:
+            raise NotFoundError(state.error or "unknown")
+        told = [f"{member.client_id}: {member.error}" for member in state.owners.silent]
+        return Found({member.client_id: member for member in state.owners.members}, state.lacks, told)
+
+    def numbers_known(self, numbers: Mapping[str, Any]) -> None:
+        if self._state is not None and self.dashboard.sampler is not None:
+            self.dashboard.sampler.pulse.groups.take_members(self._facts.group, self._state)
+
+    def why_empty(self) -> str:
+        return self._state.nobody_text() if self._state is not None and self.is_known else super().why_empty()
+
+    def selected(self) -> dict[str, str]:
+        key = self.table.cursor_key
+        return {"GROUP": self._facts.group, **({} if key is None else {"CLIENT": key})}
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        self.dashboard.open_thing((self._facts, event.key))
+
+    def action_stacks(self) -> None:
+        if (key := self.row_key()) is not None:
+            self.dashboard.open_thing((self._facts, key), 4)
