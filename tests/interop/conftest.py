@@ -61,9 +61,12 @@ def _others(cluster: Cluster) -> Iterator[Callable[[str], Client]]:
 
 
 @pytest.fixture
-def client(request: pytest.FixtureRequest, _others: Callable[[str], Client]) -> Client:
-    """One of ``other_clients.COMMANDS``, which a test chooses by indirect parameters."""
-    return _others(request.param)
+def client(
+    request: pytest.FixtureRequest, _others: Callable[[str], Client], _witnesses: Callable[[str], Witness]
+) -> Client:
+    """``java``, with either form of headers, or one of ``other_clients.COMMANDS``; chosen by indirect parameters."""
+    name, _, header = str(request.param).partition(" ")
+    return _witnesses(header or "JSON") if name == "java" else _others(name)
 
 
 @pytest.fixture(scope="session")

@@ -10,16 +10,6 @@ from ..witness import Witness
 pytestmark = pytest.mark.interop
 
 
-def test_every_member_gets_every_message(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
-    topic, group = java_by_header.create_topic(fresh("BroadcastTopic")), fresh("BroadcastGroup")
-    java_by_header.send(topic, [Outgoing(body=b"%d" % i) for i in range(20)])
-    members = [java_by_header.consume(group, topic, broadcasting=True) for _ in range(3)]
-    java_by_header.send(topic, [Outgoing(body=b"%d" % i) for i in range(20, 40)])
-    for member in members:
-        member.until_count(40)
-        assert sorted(int(m.body) for m in member.stop()) == list(range(40))
-
-
 def test_a_failed_broadcast_message_is_dropped_not_retried(java: Witness, fresh: Callable[[str], str]) -> None:
     topic, group = java.create_topic(fresh("BroadcastTopic")), fresh("BroadcastGroup")
     member = java.consume(group, topic, broadcasting=True, fail_tag="Bad", retry_delay_level=1)

@@ -36,14 +36,6 @@ def check_order(messages: Iterable[Message], count: int = STEPS) -> None:
     }
 
 
-def test_messages_of_one_key_arrive_in_order(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
-    topic = java_by_header.create_topic(fresh("OrderTopic"), order=True)
-    consumer = java_by_header.consume(fresh("OrderGroup"), topic, orderly=True)
-    java_by_header.send(topic, steps(range(STEPS)))
-    consumer.until_count(KEYS * STEPS)
-    check_order(consumer.stop())
-
-
 def test_a_failed_message_holds_its_queue_and_is_delivered_again_before_the_next(
     java: Witness, fresh: Callable[[str], str]
 ) -> None:

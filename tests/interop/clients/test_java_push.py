@@ -16,28 +16,6 @@ def numbered(count: int, tag: Callable[[int], str]) -> list[Outgoing]:
     return [Outgoing(body=b"%d" % i, tags=tag(i), keys=f"N-{i}", properties={"number": str(i)}) for i in range(count)]
 
 
-def test_every_message_arrives_once_with_the_fields_it_is_stored_with(
-    java_by_header: Witness, fresh: Callable[[str], str]
-) -> None:
-    topic = java_by_header.create_topic(fresh("PushTopic"))
-    java_by_header.send(topic, numbered(100, lambda i: "TagA"))
-    consumer = java_by_header.consume(fresh("PushGroup"), topic)
-    consumer.until_count(100)
-    delivered = {m.msg_id: m.as_stored() for m in consumer.stop()}
-    assert len(consumer.messages) == 100
-    assert delivered == {m.msg_id: m.as_stored() for m in java_by_header.read_all(topic, 100)}
-
-
-def test_a_tag_expression_delivers_its_tags_and_nothing_else(
-    java_by_header: Witness, fresh: Callable[[str], str]
-) -> None:
-    topic = java_by_header.create_topic(fresh("TagTopic"))
-    java_by_header.send(topic, numbered(60, lambda i: ("TagA", "TagB", "标签")[i % 3]))
-    consumer = java_by_header.consume(fresh("TagGroup"), topic, expression="TagA || 标签")
-    consumer.until_count(40)
-    assert Counter(m.tags for m in consumer.stop()) == {"TagA": 20, "标签": 20}
-
-
 def test_tags_with_one_hash_are_told_apart(java: Witness, fresh: Callable[[str], str]) -> None:
     """ "Aa" and "BB" have the same Java hash code: the broker's filter passes both, so the client must compare the
     tag."""

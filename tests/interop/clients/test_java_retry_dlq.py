@@ -38,36 +38,6 @@ def test_a_message_that_fails_once_is_delivered_again_as_itself(
     assert (again.born_timestamp, again.born_host) == (first.born_timestamp, first.born_host)
 
 
-def test_a_message_that_always_fails_is_dead_lettered_after_its_retries(
-    java_by_header: Witness, fresh: Callable[[str], str]
-) -> None:
-    """No delay level is given, so the broker uses 3, 4, ... for the first, second, ... retry."""
-    topic, group = java_by_header.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
-    [sent] = java_by_header.send(topic, [BAD])
-    consumer = java_by_header.consume(group, topic, fail_tag="Bad", max_reconsume_times=2)
-    consumer.until_count(3)
-    [dead] = java_by_header.read_all(f"%DLQ%{group}", 1)
-    messages = consumer.stop()
-    assert [(m.reconsume_times, m.failed, m.topic) for m in messages] == [
-        (0, True, topic),
-        (1, True, topic),
-        (2, True, topic),
-    ]
-    assert (dead.topic, dead.body, dead.tags, dead.keys, dead.user_properties) == (
-        f"%DLQ%{group}",
-        b"bad",
-        "Bad",
-        "KEY-BAD",
-        {"kept": "yes"},
-    )
-    assert (dead.msg_id, dead.reconsume_times) == (sent.msg_id, 3)
-    assert dead.properties["ORIGIN_MESSAGE_ID"] == messages[0].offset_msg_id
-    assert dead.properties["RETRY_TOPIC"] == topic
-    assert [dead.properties[name] for name in ("DELAY", "REAL_TOPIC", "WAIT")] == ["0", f"%RETRY%{group}", "false"]
-    assert len(java_by_header.offsets(f"%DLQ%{group}")) == 1
-    java_by_header.until_caught_up(group, topic)
-
-
 def test_a_negative_delay_level_dead_letters_at_once(java: Witness, fresh: Callable[[str], str]) -> None:
     topic, group = java.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
     java.send(topic, [BAD, GOOD])

@@ -73,7 +73,6 @@ CALLS = {
         printMsg -t {topic} -c UTF-8 -d true -s TagA -b 0 -e 1
         printMsg -t {topic} -c UTF-8 -d true
         printMsg -t {topic} -s NoSuchTag -d false
-        printMsgByQueue -t {topic} -a {name} -i 0
         printMsgByQueue -t {topic} -a {name} -i 0 -p true -s "TagA || TagB"
         printMsgByQueue -t {topic} -a {name} -i 1 -c UTF-8 -b 0 -e 99999999999999 -p true -d true -f true -s TagA
         consumeMessage -t {topic}

@@ -1,8 +1,8 @@
-"""The abilities of real clients other than the newest Java client: Go v2, Node's ali-ons, Java 4.9. Each shares one
-process.
+"""What all real clients can do: the Java client of the release with either form of headers, Go v2, Node's ali-ons, Java
+4.9. Each shares one process.
 
-The Java client of the release creates the topics and inspects stored messages. The timers of Go and Node are too slow
-for a test (Go sees a new route after 30 s), so the retry topics exist before their groups.
+The Java client of the release also creates the topics and inspects stored messages. The timers of Go and Node are too
+slow for a test (Go sees a new route after 30 s), so the retry topics exist before their groups.
 """
 
 import random
@@ -25,8 +25,9 @@ pytestmark = pytest.mark.interop
 LARGER_THAN_COMPRESSION_STARTS = 20_000  # all compress bodies from 4 KiB on
 MIB = 1 << 20
 
-every_client = pytest.mark.parametrize("client", ["go", "node", "java4"], indirect=True)
-not_node = pytest.mark.parametrize("client", ["go", "java4"], indirect=True)  # Node has no such thing
+JAVA = ["java", "java ROCKETMQ"]
+every_client = pytest.mark.parametrize("client", [*JAVA, "go", "node", "java4"], indirect=True)
+not_node = pytest.mark.parametrize("client", [*JAVA, "go", "java4"], indirect=True)  # Node has no such thing
 
 
 def retrying(java: Witness, group: str) -> str:
