@@ -126,7 +126,7 @@ class RocketMQDataSource(DataSource):
 
         with hints_in_text():
             if overwrite:
-                raise UsageError("a topic cannot be overwritten", hint='write with .outputMode("append") or "update"')
+                raise UsageError("a topic cannot be overwritten", hint='write with .outputMode("append")')
             return RocketMQStreamWriter(parse_write_options(self._given), _typed_columns(schema))
 
 
