@@ -8,12 +8,15 @@ before log4j starts, and Python workers' stderr is also relayed. So the JVM's wh
 from __future__ import annotations
 
 import atexit
+import hashlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -129,23 +132,50 @@ def cache_directory() -> Path:
 
 def write_java_shim(home: Path, program: str) -> str:
     """Writes a JAVA_HOME with one script that runs ``program`` without the module that it lacks."""
-    script = home / "bin" / "java"
-    text = (
-        "#!/bin/sh\n"
+    _write_script(
+        home / "bin" / "java",
         "# Spark asks for a module that this Java does not have and SQL does not need.\n"
         "for argument do\n"
         "  shift\n"
         '  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"\n'
         "done\n"
-        f"exec '{program}' \"$@\"\n"
+        f"exec '{program}' \"$@\"\n",
     )
-    if not script.is_file() or script.read_text() != text:
-        script.parent.mkdir(parents=True, exist_ok=True)
-        fresh = script.with_name(f"java.{os.getpid()}")  # two commands may start at the same time
-        fresh.write_text(text)
-        fresh.chmod(0o755)
-        fresh.replace(script)
     return str(home)
+
+
+def local_python(cache: Path) -> str:
+    """The program for Spark's Python processes on this machine. Spark has them import its Python part from a zip, which
+    each compiles anew, for a second: a script below ``cache`` takes the zip from their path, so that they import what
+    is installed. This interpreter, if Spark is not installed beside it or the script cannot run."""
+    packages = sysconfig.get_path("purelib")
+    if not all(os.path.isfile(f"{packages}/{name}/__init__.py") for name in ("pyspark", "py4j")):
+        return sys.executable
+    script = cache / "rmqadmin" / "spark-python" / hashlib.sha256(sys.executable.encode()).hexdigest()[:16]
+    try:
+        _write_script(
+            script,
+            "# Spark's Python processes import what is installed, and not its zips.\n"
+            "set -f; IFS=:; kept=\n"
+            "for entry in $PYTHONPATH; do\n"
+            '  case "$entry" in */pyspark.zip | */py4j-*-src.zip) ;; *) kept="$kept:$entry" ;; esac\n'
+            "done\n"
+            f'PYTHONPATH="${{kept#:}}" exec {shlex.quote(sys.executable)} "$@"\n',
+        )
+    except OSError:
+        return sys.executable
+    return str(script) if os.access(script, os.X_OK) else sys.executable
+
+
+def _write_script(path: Path, text: str) -> None:
+    text = f"#!/bin/sh\n{text}"
+    if path.is_file() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")  # two commands may start at the same time
+    fresh.write_text(text)
+    fresh.chmod(0o755)
+    fresh.replace(path)
 
 
 @contextmanager
@@ -166,7 +196,8 @@ def spark_session(
         raise UsageError("this process runs a Spark session already", hint="a process has room for one: stop it first")
     java = find_java(options.java_home)
     log = _open_log(options.log_path)
-    with log, _environment(JAVA_HOME=java.home, PYSPARK_PYTHON=sys.executable):
+    python = local_python(cache_directory()) if options.master.startswith("local[") else sys.executable
+    with log, _environment(JAVA_HOME=java.home, PYSPARK_PYTHON=python):
         log.write(f"Java: {java.home} ({java.origin})\n".encode())
         log.flush()
         archive = class_archive(java.home, os.path.dirname(pyspark.__file__), cache_directory())

@@ -14,6 +14,7 @@ from spark_tools.session import (
     default_settings,
     find_java,
     java_version,
+    local_python,
     write_java_shim,
 )
 
@@ -64,6 +65,18 @@ def test_the_shim_drops_the_module_and_nothing_else(tmp_path):
     arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-modules=other", "Main", "*", ""]
     said = subprocess.run([f"{home}/bin/java", *arguments], capture_output=True, text=True, check=True).stdout
     assert said == "[-cp][a b][--add-modules=other][Main][*][]"
+
+
+def test_processes_of_this_machine_do_not_import_spark_from_a_zip(tmp_path):
+    pytest.importorskip("py4j")
+    program = local_python(tmp_path)
+    assert local_python(tmp_path) == program != sys.executable
+    path = ":".join(["/s/pyspark.zip", "/a b/*", "/s/py4j-0.10.9.9-src.zip", "/c"])
+    show = "import os, sys; print(os.environ['PYTHONPATH'], sys.executable, sys.argv[1:])"
+    ran = subprocess.run([program, "-c", show, "x y", "*"], env={"PYTHONPATH": path}, capture_output=True, text=True)
+    assert ran.stdout == f"/a b/*:/c {sys.executable} ['x y', '*']\n", ran.stderr
+    (tmp_path / "file").touch()
+    assert local_python(tmp_path / "file") == sys.executable
 
 
 def test_cores_are_those_of_this_machine_or_of_the_cluster():
