@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import ConnectError, RefusedError, RocketMQError
+from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.pulling import PullRules, is_gone, is_passing, is_silence, persist
 from rmqreplay.source.queue_ranges import DataLossError, starting_places, wanted_topics
+from spark_tools.given_options import did_you_mean
 from spark_tools.hints import tell
 from spark_tools.source_options import ReadOptions
 from spark_tools.streaming.offsets import Places
@@ -61,8 +62,9 @@ class QueueSurvey:
 
     def look(self, known: Places) -> Seen:
         """``known`` are the queues that the stream has read, with their next offsets. DataLossError if brokers do not
-        answer in time; with failOnDataLoss=false their queues are left out."""
-        self._reach()
+        answer in time; with failOnDataLoss=false their queues are left out. NotFoundError, at the first look, for a
+        topic that the options name, and that neither the stream nor the cluster knows."""
+        self._reach(known)
         try:
             return persist(lambda: self._look(known), lambda: None, self._timeout_s)
         except _AwayError as error:
@@ -75,10 +77,14 @@ class QueueSurvey:
             self._given_up |= error.broker_names
             return self.look(known)
 
-    def _reach(self) -> None:
-        if not self._has_answered:
-            self._cluster.topics()
-            self._has_answered = True
+    def _reach(self, known: Places | None = None) -> None:
+        if self._has_answered:
+            return
+        there = {*self._cluster.topics(), *(queue.topic for queue in known or ())}
+        unknown = [] if known is None else [topic for topic in self._options.topics or () if topic not in there]
+        if unknown and self._options.fail_on_data_loss:
+            raise NotFoundError(f"there is no topic {unknown[0]}", hint=did_you_mean(unknown[0], there))
+        self._has_answered = True
 
     def _look(self, known: Places) -> Seen:
         found, away = Seen(), dict[str, RocketMQError]()

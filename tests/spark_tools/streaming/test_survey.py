@@ -12,6 +12,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import NotFoundError
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.partitions import cluster_of
 from spark_tools.source_options import parse_stream_options
@@ -61,6 +62,23 @@ def test_queues_come_in_and_are_kept_when_the_topic_shrinks(
         resize(admin, server, topic, 4)
         until(lambda: admin.topic_route(topic).queue_datas[0].read_queue_nums == 4)
         assert looking.look({last: 0}).bounds[last] == (0, 1)
+
+
+def test_a_topic_that_nobody_knows_is_an_error_although_others_were_read(
+    server: Server, fresh: Callable[[str], str], stack: ExitStack
+) -> None:
+    topic = fresh("Known")
+    with AdminClient(server.namesrv_addr) as admin:
+        resize(admin, server, topic, 1)
+        until(lambda: topic in admin.topic_list())
+    read = {MessageQueue(topic, "broker-a", 0): 0, MessageQueue("ReadBefore", "broker-a", 0): 5}
+    with pytest.raises(NotFoundError) as told:
+        survey(stack, server.namesrv_addr, f"{topic},ReadBefore,{topic}x").look(read)
+    assert str(told.value) == f"there is no topic {topic}x"
+    assert told.value.hint == f"did you mean {topic}?"
+    seen = survey(stack, server.namesrv_addr, f"{topic},{topic}x", failOnDataLoss="false").look(read)
+    assert set(seen.bounds) == {MessageQueue(topic, "broker-a", 0)}
+    assert survey(stack, server.namesrv_addr, f"{topic},ReadBefore").look(read).gone == list(read)[1:]
 
 
 def test_a_broker_that_is_away_is_not_lost_and_one_that_comes_is_seen(tmp_path: Path, stack: ExitStack) -> None:
