@@ -204,7 +204,8 @@ def _writing(directory: str) -> Iterator[None]:
         lock = disk.lock(path)
     except BlockingIOError:
         owner = disk.lock_owner(path)
-        raise StorageError(f"{directory} is being written by process {owner}", hint="wait for it, or end it") from None
+        who = f"process {owner}" if owner else "another process"
+        raise StorageError(f"{directory} is being written by {who}", hint="wait for it, or end it") from None
     except OSError as error:
         raise storage_error(error, "write", directory) from None
     try:

@@ -179,7 +179,7 @@ def test_an_archive_is_replayed_once_though_the_replay_is_interrupted(spark, kep
 
 def test_only_one_process_writes(spark, kept: Archive) -> None:
     kept.more(4)
-    with pytest.raises(StorageError, match="is being written by process"):
+    with pytest.raises(StorageError, match="is being written by another process"):
         archive(kept.request, ArchiveHooks(on_look=lambda *_: archive(kept.request, spark=spark)), spark=spark)
 
 
