@@ -191,7 +191,7 @@ ptrdiff_t take_plain(Text data, int64_t base, const Rules *rules, Found *found);
 #define PULL_HEADER_MAX 2048
 typedef struct { int64_t opaque, queue_offset, commit_offset; } Pull;
 
-// Writes the header without the values of these, and without that of suspendTimeoutMillis, to ``key``, which has room for
+// Writes the header without the values of these, of suspendTimeoutMillis and of a signature to ``key``, which has room for
 // PULL_HEADER_MAX bytes, and returns how many that were. 0 if it cannot tell where a decoder finds the values.
 ptrdiff_t cut_pull(Text header, char *key, Pull *pull);
 

@@ -6,11 +6,28 @@
 #define PEEKED_AT 8  // in the header, behind {"code":
 #define TOTAL_MAX 16777212  // what frames.py refuses is checked there, too
 
+static PyMemberDef taker_members[] = {{"admits", T_OBJECT, offsetof(Taker, admits), 0, NULL}, {NULL, 0, 0, 0, NULL}};
+
 PyTypeObject TakerType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "rmqserver.core._core.Taker",
     .tp_basicsize = sizeof(Taker),
+    .tp_members = taker_members,
 };
+
+int is_admitted(Taker *taker, PyObject *owner, long code, const Frame *frame) {
+    if (!taker->admits || Py_IsNone(taker->admits)) return 1;
+    PyObject *admits = Py_NewRef(taker->admits), *answer = NULL, *given[] = {
+        owner, PyLong_FromLong(code), PyBytes_FromStringAndSize(frame->header.bytes, frame->header.size),
+        PyBytes_FromStringAndSize(frame->body.bytes, frame->body.size),
+    };
+    if (given[1] && given[2] && given[3]) answer = PyObject_Vectorcall(admits, given, 4, NULL);
+    for (int number = 1; number < 4; number++) Py_XDECREF(given[number]);
+    int admitted = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    Py_DECREF(admits);
+    return admitted;
+}
 
 typedef struct {
     PyObject_HEAD

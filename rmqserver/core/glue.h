@@ -58,7 +58,11 @@ int round_append_batch(PyObject *round, PyObject *entry, PyObject *queue, const 
 typedef struct Taker {
     PyObject_HEAD
     int (*take)(struct Taker *self, PyObject *owner, const Frame *frame);
+    PyObject *admits;  // owned by the type that has this as its base
 } Taker;
+
+// 1 if whoever is to be asked lets the request pass, or nobody is; -1 with an exception.
+int is_admitted(Taker *taker, PyObject *owner, long code, const Frame *frame);
 
 extern PyTypeObject TakerType;
 

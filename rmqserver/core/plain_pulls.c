@@ -13,6 +13,7 @@
 #define RECORD_SIZE_MAX (64 << 20)
 #define FILES 64
 #define HEAD_SIZE 8
+#define PULL_MESSAGE 11
 #define QUEUE_OFFSET_AT 20  // of a record
 
 enum { QUEUE, TAKEN, ANSWER, COUNT_MAX, UNIT_COUNT, SIZE_MAX_BYTES, MEMORY_BYTES, CODES };  // the parts of a plan
@@ -291,7 +292,8 @@ static int take_pull(Taker *taker, PyObject *owner, const Frame *frame) {
     Py_DECREF(wanted);
     if (!plan) return PyErr_Occurred() ? -1 : 0;
     Py_INCREF(plan);  // it may be forgotten meanwhile
-    int done = serve(self, owner, plan, &pull, started_ns);
+    int done = is_admitted(taker, owner, PULL_MESSAGE, frame);
+    if (done > 0) done = serve(self, owner, plan, &pull, started_ns);
     Py_DECREF(plan);
     return done;
 }
@@ -370,6 +372,7 @@ static PyObject *forget(PyObject *self, PyObject *Py_UNUSED(none)) {
 
 static int traverse(PyObject *given, visitproc visit, void *arg) {
     PlainPulls *self = (PlainPulls *)given;
+    Py_VISIT(self->taker.admits);
     Py_VISIT(self->log);
     Py_VISIT(self->plans);
     for (int number = 0; number < FILES; number++) {
@@ -380,7 +383,8 @@ static int traverse(PyObject *given, visitproc visit, void *arg) {
 }
 
 static int clear(PyObject *given) {
-    if (((PlainPulls *)given)->plans) forget_all((PlainPulls *)given);  // all cycles go through a plan
+    Py_CLEAR(((PlainPulls *)given)->taker.admits);
+    if (((PlainPulls *)given)->plans) forget_all((PlainPulls *)given);  // all other cycles go through a plan
     return 0;
 }
 

@@ -26,7 +26,7 @@ typedef struct {
     Text repeat_mark;
     int32_t unusual_sys_flag;
     int knows_safe, is_busy;
-    PyObject *added, *pieces, *admits;
+    PyObject *added, *pieces;
     Puts *written, *safe;
     char *room;  // for properties
     Py_ssize_t room_size;
@@ -193,21 +193,6 @@ static int add_unique_key(PlainSends *self, Send *send) {
     return key ? 0 : -1;
 }
 
-// 1 if whoever is to be asked lets the send pass, or nobody is.
-static int is_admitted(PlainSends *self, PyObject *owner, const Send *send, const Frame *frame) {
-    if (!self->admits || Py_IsNone(self->admits)) return 1;
-    PyObject *admits = Py_NewRef(self->admits), *answer = NULL, *given[] = {
-        owner, PyLong_FromLong(send->code), PyBytes_FromStringAndSize(frame->header.bytes, frame->header.size),
-        PyBytes_FromStringAndSize(frame->body.bytes, frame->body.size),
-    };
-    if (given[1] && given[2] && given[3]) answer = PyObject_Vectorcall(admits, given, 4, NULL);
-    for (int number = 1; number < 4; number++) Py_XDECREF(given[number]);
-    int admitted = answer ? PyObject_IsTrue(answer) : -1;
-    Py_XDECREF(answer);
-    Py_DECREF(admits);
-    return admitted;
-}
-
 static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *send, const Goal *found) {
     Puts *puts = NULL;
     if (!send->is_batch && !send->unique_key.size && add_unique_key(self, send)) return -1;
@@ -271,7 +256,7 @@ static int take(Taker *taker, PyObject *owner, const Frame *frame) {
     Goal found = {.added = Py_NewRef(self->added)};
     self->is_busy = 1;
     int done = find_place(self, owner, &send, &found);
-    if (done > 0) done = is_admitted(self, owner, &send, frame);
+    if (done > 0) done = is_admitted(taker, owner, send.code, frame);
     if (done > 0) done = append(self, owner, frame, &send, &found);
     self->is_busy = 0;
     release(&found);
@@ -383,7 +368,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *given_names)
     return (PyObject *)self;
 }
 
-#define OWNED(X) X(round) X(topics) X(targets) X(address) X(next_unique_id) X(admits) X(written) X(safe)
+#define OWNED(X) X(round) X(topics) X(targets) X(address) X(next_unique_id) X(taker.admits) X(written) X(safe)
 
 static int traverse(PlainSends *self, visitproc visit, void *arg) {
     OWNED(VISIT)
@@ -415,8 +400,6 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef members[] = {{"admits", T_OBJECT, offsetof(PlainSends, admits), 0, NULL}, {NULL, 0, 0, 0, NULL}};
-
 static PyTypeObject PlainSendsType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "rmqserver.core._core.PlainSends",
@@ -428,7 +411,6 @@ static PyTypeObject PlainSendsType = {
     .tp_traverse = (traverseproc)traverse,
     .tp_clear = (inquiry)clear,
     .tp_methods = methods,
-    .tp_members = members,
 };
 
 int add_plain_sends(PyObject *module) {

@@ -1,13 +1,13 @@
-// The JSON header of a pull: what is the same in each pull of a kind, and the numbers that are not.
+// The JSON header of a pull: what is the same in each pull of a kind, and the numbers and the signature, which are not.
 #include "bytes.h"
 
 #define DIGITS_MAX 18
 
-enum { OPAQUE, QUEUE_OFFSET, COMMIT_OFFSET, SUSPEND_MILLIS, NAMES };
+enum { OPAQUE, QUEUE_OFFSET, COMMIT_OFFSET, SUSPEND_MILLIS, SIGNATURE, NAMES };
 #define NAMED(text) {text, sizeof(text) - 1}
 static const Text names[NAMES] = {
     [OPAQUE] = NAMED("opaque"), [QUEUE_OFFSET] = NAMED("queueOffset"), [COMMIT_OFFSET] = NAMED("commitOffset"),
-    [SUSPEND_MILLIS] = NAMED("suspendTimeoutMillis"),
+    [SUSPEND_MILLIS] = NAMED("suspendTimeoutMillis"), [SIGNATURE] = NAMED("Signature"),
 };
 
 // NAMES if it is none of them.
@@ -51,6 +51,12 @@ ptrdiff_t cut_pull(Text header, char *key, Pull *pull) {
         seen |= 1 << which;
         *to++ = *at++;
         int is_quoted = at < end && *at == '"';
+        if (which == SIGNATURE) {
+            const char *last = is_quoted ? memchr(at + 1, '"', (size_t)(end - at - 1)) : NULL;
+            if (!last || memchr(at, '\\', (size_t)(last - at))) return 0;
+            at = last + 1;
+            continue;
+        }
         at = read_number(at + is_quoted, end, &numbers[which]);
         if (!at || at == end) return 0;
         if (is_quoted ? *at != '"' : *at != ',' && *at != '}') return 0;

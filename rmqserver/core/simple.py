@@ -22,7 +22,7 @@ IndexItem = tuple[int, int, int, bytes, bytes, int]
 """What ``pack_entries`` needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS,
 and the hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is one for every message sent."""
 
-CONTRACT = 2
+CONTRACT = 3
 """Of these two modules with the rest; it counts up when that changes. A native core of another contract was built from
 older sources, and is not used."""
 
@@ -269,10 +269,13 @@ class PlainPulls:
     def __init__(self, log: object, hot_bytes: int, kept_ms: int):
         """``log`` is a ``CommitLog``, whose newest ``hot_bytes`` are in memory. All plans are forgotten every
         ``kept_ms``."""
+        self.admits: Callable[[Any, int, bytes, bytes], bool] | None = None
+        """As in ``PlainSends``."""
 
     def keep(self, header: bytes, opaque: int, queue_offset: int, commit_offset: int, plan: tuple[object, ...]) -> None:
-        """Leaves a plan for pulls whose header differs from this one in these numbers, and in the time to wait; they
-        are what a decoder has found. Does nothing for a header with unusual spelling, or a plan with large limits."""
+        """Leaves a plan for pulls whose header differs from this one only in these numbers, which a decoder has
+        found, in the time to wait, and in a signature. Does nothing for a header with unusual spelling, or a plan with
+        large limits."""
 
     def forget(self) -> None:
         """Drops all plans."""

@@ -38,8 +38,12 @@ class PullPlans:
         self._stats = stats
         self.plain = PlainPulls(store.log, HOT_BYTES, KEPT_MS)
         self.takers: Sequence[Any] = [self.plain]
-        """Those of the service that answers pulls: while it has gates, ``plain`` is not among them, and not asked."""
+        """Those of the service that answers pulls: behind gates that cannot be asked, ``plain`` is not one."""
         self.forget = self.plain.forget
+
+    def ask(self, undecoded: Callable[[Any, int, bytes, bytes], bool] | None) -> None:
+        """Has a gate asked before each pull that the core answers, from now on."""
+        self.plain.admits = undecoded
 
     def table_changed(self, put_names: Collection[str] | None) -> None:
         self.forget()

@@ -63,7 +63,7 @@ class BrokerDoor(Service):
         # As calls through methods of this class, they would cost each round of the loop.
         self.end_round = broker.end_round  # type: ignore[method-assign]
         self.idle = broker.store.index_few  # type: ignore[method-assign]
-        self.offer_frames_to(broker.pull_plans.plain)
+        self.offer_frames_to(broker.pull_plans.plain, broker.pull_plans.ask)
         broker.pull_plans.takers = self.takers
         self._auth_gate: AuthGate | None = None
         self._plain_gate: PlainGate | None = None

@@ -14,15 +14,22 @@ from unittest.mock import patch
 
 import pytest
 
+from rmqproto.bodies.acl import UserAccount
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode as R
+from rmqproto.codes import ResponseCode
 from rmqproto.filters.subscription import subscription_data
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUBSCRIPTION, PullHeader
 from rmqproto.message.record import decode_record_untrusted, decode_records_untrusted
-from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.command import Command, FrameReader, encode_frame
+from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import HEAD_SIZE_BYTES, frame, head_untrusted
+from rmqproto.wire.signing import sign
+from rmqserver.auth.auth_gate import AuthGate
+from rmqserver.auth.auth_settings import AuthSettings
+from rmqserver.auth.auth_table import AuthTable
 from rmqserver.broker.broker import Broker
 from rmqserver.broker.consuming import pull_plans
 from rmqserver.config.broker_config import BrokerConfig
@@ -32,6 +39,7 @@ from rmqserver.doors.remoting.pulls import PullRequests
 from rmqserver.remoting.gate import GatePlace
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
+from rmqserver.request_table import SERVED
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
@@ -326,6 +334,44 @@ def test_a_service_with_gates_leaves_none() -> None:
     door.use_gate(GatePlace.FAULTS, None)
     assert plans.pays(pulled)
     loop.close()
+
+
+def test_a_signed_pull_is_answered_by_the_core_if_its_signature_is_right(bench: Bench) -> None:
+    """Each has a signature of its own."""
+    bench.put_many(8)
+    user, table = Credentials("alice", "alice-secret"), AuthTable(None)
+    table.create_user(UserAccount(username=user.access_key, password=user.secret_key))
+    gate = AuthGate(AuthSettings(is_authenticating=True), table, "C", SERVED)
+    service, plans = bench.service, bench.parts.pull_plans
+    service.use_gate(GatePlace.USERS, gate, gate.admits_at_sight, gate.admits_undecoded)
+    service.offer_frames_to(plans.plain, plans.ask)
+    plans.takers = service.takers
+    peer, passed = Peer(), list[bytes]()
+
+    def on_frame(peer: Any, codec: int, peeked: int, header: bytes, body: bytes) -> None:
+        passed.append(header)
+        service.handle_untrusted(peer, codec, peeked, header, body)
+
+    cutter: Any = FrameCutter(on_frame, peer, service.takers)
+
+    def pull(queue_offset: int, **changed: str) -> tuple[int, bool]:
+        """The answer's code, and whether the core gave it."""
+        ext = json.loads(header_of(queue_offset, max_msg_nums=1))["extFields"]
+        sign(ext, b"", user)
+        passed.clear()
+        peer.sent.clear()
+        cutter.feed_untrusted(encode_frame(Command(code=R.PULL_MESSAGE, opaque=7, ext=ext | changed)))
+        (answer,) = FrameReader().feed(b"".join(peer.sent))
+        return answer.code, not passed
+
+    refused = ResponseCode.NO_PERMISSION, False
+    assert [pull(offset) for offset in range(3)] == [(0, False), (0, True), (0, True)]
+    assert pull(3, Signature="AAAA") == refused
+    assert pull(3, queueOffset="4") == refused
+    assert pull(3) == (0, True)
+    table.update_user(UserAccount(username=user.access_key, password="another"))
+    assert pull(4) == refused
+    plans.forget()
 
 
 def test_a_heartbeat_without_news_drops_none(bench: Bench) -> None:
