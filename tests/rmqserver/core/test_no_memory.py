@@ -297,4 +297,6 @@ def test_pulls(tmp_path: Path) -> None:
     seen = [queue, bench.store.log, bench.store.log.segments]
     bench.offsets()
     same_or_none(bench.by_core, asked, seen=seen, error=(MemoryError, AssertionError))
+    read_run = core.PlainPulls(bench.store.log, 1 << 20, 1 << 40).read_run
+    same_or_none(read_run, queue, 3, (8, 8, 1 << 20, 1 << 30), bench.store.log.written_offset, seen=seen)
     bench.close()
