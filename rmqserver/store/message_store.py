@@ -325,6 +325,7 @@ class MessageStore:
 
     def _release(self) -> None:
         self._maker.stop()
+        self._reader.let_go()
         self._cache.clear()
         self._bell.close()
         if self._lock is not None:
@@ -630,6 +631,7 @@ class MessageStore:
         """Measures the disk, sets or clears the flags, removes what retention allows (``retention.py``). Call it about
         every ten seconds. ``force`` deletes expired files at any hour. What queues and index hold of removed files goes
         by ``clean_some``; until then, a queue may begin before the log does."""
+        self._reader.let_go()
         now_ms = self.clock_ms() if at_ms is None else at_ms
         return self._retention.clean(now_ms, self.flushed_offset, force=force)
 

@@ -29,7 +29,7 @@ TRANSFER_BYTES_MAX = 128 << 20
 TRANSFER_BYTES_MIN = 100
 
 FILES_KEPT_MS = 1000
-"""The core lets go of the files that it reads so often: retention may have removed them."""
+"""How long the core keeps files open that it reads again and again."""
 
 
 @functools.cache
@@ -42,7 +42,9 @@ class Reader:
 
     def __init__(self, log: CommitLog, options: StoreOptions):
         self._log = log
-        self._read_run = PlainPulls(log, HOT_BYTES, FILES_KEPT_MS).read_run
+        core = PlainPulls(log, HOT_BYTES, FILES_KEPT_MS)
+        self._read_run, self.let_go = core.read_run, core.forget
+        """The second lets go of the files that the core keeps open: some may be removed."""
         self.use_options(options)
 
     def use_options(self, options: StoreOptions) -> None:

@@ -1,6 +1,7 @@
 """Old files go, oldest first, and never too many; a disk that fills up stops writes before it is full."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,21 @@ def test_little_space_stops_writes_even_on_a_large_disk(store: MessageStore, dis
     assert "255 MiB left" in store.why_not_writeable()
     store.clean_expired()
     assert "255 MiB left" in store.unwriteable_reason
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not say which files are open")
+def test_what_was_read_keeps_no_removed_file(store: MessageStore) -> None:
+    """Its space would not be free before the next read."""
+    assert store.get("T", 0, 0, 1).count
+    store.clean_expired(force=True)
+    assert not list(filter(is_gone, os.listdir("/proc/self/fd")))
+
+
+def is_gone(fd: str) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}").endswith("commitlog/00000000000000000000 (deleted)")
+    except OSError:
+        return False
 
 
 def test_a_file_being_read_elsewhere_can_be_removed(store: MessageStore, tmp_path: Path) -> None:
