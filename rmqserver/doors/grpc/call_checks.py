@@ -110,31 +110,13 @@ def check_message(asked: SentMessage, now_ms: int) -> None:
         raise CallRefused(Code.MESSAGE_BODY_EMPTY, "message body cannot be empty")
     if size > BODY_SIZE_MAX_BYTES:
         raise CallRefused(Code.MESSAGE_BODY_TOO_LARGE, f"message body cannot exceed the max {BODY_SIZE_MAX_BYTES}")
-    if not _are_texts_usual(system, asked.user_properties):
-        _check_names(system)
-        _check_user_properties(asked.user_properties, system)
+    _check_names(system)
+    _check_user_properties(asked.user_properties, system)
     _check_times(system, now_ms)
     if system.lite_topic:
         check_lite_topic(system.lite_topic)
     if system.priority < 0:
         raise CallRefused(Code.BAD_REQUEST, "The priority must be greater than or equal to 0.")
-
-
-def _are_texts_usual(system: Any, user_properties: dict[str, str]) -> bool:
-    """Whether one look is enough: nothing in them is white space, a control character, long, or for the system."""
-    tag, message_id = system.tag, system.message_id
-    texts = message_id, tag, *system.keys, system.trace_context, system.born_host
-    text = "".join((*texts, *user_properties, *user_properties.values()))
-    return (
-        message_id != ""
-        and not system.message_group
-        and "|" not in tag
-        and " " not in text
-        and text.isprintable()
-        and 4 * len(text) <= USER_PROPERTIES_SIZE_MAX_BYTES
-        and len(user_properties) <= USER_PROPERTIES_MAX
-        and SYSTEM_PROPERTIES.isdisjoint(user_properties)
-    )
 
 
 def _check_names(system: Any) -> None:

@@ -445,16 +445,11 @@ class Http2:
 
     def send(self, stream: int, data: bytes) -> None:
         """Sends a part of an answer, as the peer's windows allow."""
-        found = self._streams.get(stream)
-        if found is None:
+        if stream not in self._streams:
             return
-        size = len(data)
-        if size <= FRAME_SIZE_MAX_BYTES and size <= found.room and size <= self._room and stream not in self._queued:
-            self._put_data(stream, found, data)
-        else:
-            self._queued.setdefault(stream, deque()).append((data, False))
-            self.queued_bytes += size
-            self._send_queued(stream)
+        self._queued.setdefault(stream, deque()).append((data, False))
+        self.queued_bytes += len(data)
+        self._send_queued(stream)
 
     def end(self, stream: int, block: bytes) -> None:
         """Sends the trailers, behind all data of the stream."""
@@ -481,6 +476,10 @@ class Http2:
             data, _before_number(_HEADERS, _END_HEADERS | _END_STREAM, len(trailers)), number, trailers,
         )  # fmt: skip
         self._ended_well(stream)
+
+    def unanswered(self) -> list[int]:
+        """The streams of which no end of an answer was given."""
+        return [stream for stream in self._streams if stream not in self._queued]
 
     def is_waiting(self, stream: int) -> bool:
         """Whether a part of the answer waits for the peer's windows."""

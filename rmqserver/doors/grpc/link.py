@@ -44,6 +44,7 @@ _SECONDS_OF_UNIT = {b"H": 3600, b"M": 60, b"S": 1, b"m": 1e-3, b"u": 1e-6, b"n":
 _HEAD = encode_block([(b":status", b"200"), (b"content-type", b"application/grpc")])
 _NO_GRPC = encode_block([(b":status", b"415")])
 _DONE = encode_block([(b"grpc-status", b"0")])
+_OTHER_ROLE = "the broker has another role now"
 _TEXT_MAX = 1000
 """Characters of a status that are told: its header is to fit one frame."""
 
@@ -125,11 +126,6 @@ class GrpcCall:
             self.client_is_done()
 
     def received(self, data: bytes) -> None:
-        if not self._begun and len(data) >= _FRAME.size:
-            compressed, size = _FRAME.unpack_from(data)
-            if not compressed and len(data) == _FRAME.size + size:  # as nearly all come
-                self._take(data[_FRAME.size :])
-                return
         self._begun += data
         self.link.message_bytes += len(data)
         while not self.closed and len(self._begun) >= _FRAME.size:
@@ -378,7 +374,9 @@ class Link:
         """Another broker takes the place of this one, which has answered what it could. Calls that come too late for
         it are made anew by the clients' libraries, on a new connection."""
         for call in list(self._calls.values()):
-            call.close("the broker has another role now")
+            call.close(_OTHER_ROLE)
+        for stream in self.http2.unanswered():  # plain calls, whose messages wait to be safe
+            self.http2.begin(stream, _HEAD + _status_block(GrpcStatus.UNAVAILABLE, _OTHER_ROLE), is_all=True)
         self.http2.go_away()
         self.changed()
         self._is_left = True

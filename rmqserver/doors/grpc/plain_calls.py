@@ -90,8 +90,6 @@ class PlainCalls:
         cut = cut_send(called.data, RESERVED, link.connection.address)
         if cut is None:
             return False
-        if self._sends.knows_safe:  # the answer waits for more than the end of the round, and is a call's
-            return False
         topic, sys_flag, born_ms, body, properties, keys = cut
         target = self._sends.known_targets.get(topic)
         if target is None or not target.is_plain or not target.config.perm & PERM_WRITE:
@@ -106,7 +104,8 @@ class PlainCalls:
             )  # fmt: skip
         except Exception:  # the general way says why
             return False
-        self._pending.when_written.append((_answer_send, link, called.stream, keys[0], appended.queue_offset))
+        waiting = self._pending.when_safe if self._sends.knows_safe else self._pending.when_written
+        waiting.append((_answer_send, link, called.stream, keys[0], appended.queue_offset))
         return True
 
     # --- acknowledgements --------------------------------------------------------------------------------------------

@@ -9,9 +9,13 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
+import h2.config
+import h2.connection
+import h2.events
 import h2.settings
 import pytest
 
+from rmqserver.core.header_blocks import encode_block
 from rmqserver.doors.grpc.codes import Code, GrpcStatus
 from rmqserver.doors.grpc.http2 import FRAMES_AT_ONCE_MIN
 from rmqserver.doors.grpc.link import MESSAGE_SIZE_MAX_BYTES, Link
@@ -23,6 +27,13 @@ from tests.support.servers import Server
 TopicAndGroup = Callable[..., tuple[str, str]]
 Connect = Callable[..., GrpcClient]
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def whole_call(stream: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+    block = encode_block(headers)
+    return b"".join((
+        struct.pack(">IBI", len(block) << 8 | 1, 4, stream), block, struct.pack(">IBI", 5 << 8, 1, stream), bytes(5),
+    ))  # fmt: skip
 
 
 def _route(client: GrpcClient) -> int:
@@ -112,6 +123,29 @@ def test_a_flood_that_asks_nothing_is_read_again_after_a_rest() -> None:
     Link(connection, Mock()).feed_untrusted(PREFACE + struct.pack(">IBI", 4, 0, 0) + ping * FRAMES_AT_ONCE_MIN)
     connection.rest.assert_called_once_with()
     connection.stop.assert_not_called()
+
+
+def test_a_plain_call_does_not_outlive_the_role() -> None:
+    """Its message waits to be safe, which another broker decides from now on."""
+    connection, service = Mock(closed=False, waiting_bytes=0), Mock()
+    service.plain_calls.return_value.take.return_value = True
+    link = Link(connection, service)
+    headers = [
+        (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/x"), (b":authority", b"a"),
+        (b"content-type", b"application/grpc"),
+    ]  # fmt: skip
+    link.feed_untrusted(PREFACE + struct.pack(">IBI", 4, 0, 0))
+    link.feed_untrusted(whole_call(1, headers))
+    link.hand_to(None, [])
+    told = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding=None))
+    told.initiate_connection()
+    told.send_headers(1, headers, end_stream=True)
+    events = told.receive_data(b"".join(call.args[0] for call in connection.put_out.call_args_list))
+    (ended,) = [event for event in events if isinstance(event, h2.events.ResponseReceived)]
+    assert (b"grpc-status", b"14") in ended.headers
+    connection.put_out.reset_mock()
+    link.answer(1, b"late")
+    connection.put_out.assert_not_called()
 
 
 def test_pings_whose_answers_nobody_reads_come_to_an_end(typed_server: Server, client: GrpcClient) -> None:
