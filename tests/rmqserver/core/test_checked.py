@@ -18,6 +18,8 @@ TESTS = (
     "tests/rmqserver/broker/consuming/test_pull_plans.py",
     "tests/rmqserver/broker/sending",
     "tests/rmqserver/core",
+    "tests/rmqserver/doors/grpc/test_plain_calls.py",
+    "tests/rmqserver/doors/grpc/test_plain_receives.py",
     "tests/rmqserver/remoting",
     "tests/rmqserver/store/append",
     "tests/rmqserver/store/index",
