@@ -52,6 +52,9 @@ EXAMPLES = [
 ]
 
 
+AT_ONCE = 10
+"""Examples of one test: a test for each would cost as much again."""
+
 NOT_SERVED = {
     "getSyncStateSet", "getBrokerEpoch", "getControllerMetaData", "getControllerConfig", "updateControllerConfig",
     "electMaster", "cleanBrokerMetadata", "addBroker", "removeBroker",
@@ -145,16 +148,23 @@ def files(run: Rmqadmin, server: Server, tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "topics.json").write_text('[{"topicName":"OldTopic"}]')
     (tmp_path / "wanted.yaml").write_text("topics: {WantedTopic: {readQueueNums: 4}}")
     (tmp_path / "compaction.log").write_bytes(encode_record(record(0, b"order")))
-    for context in ("dev", "live"):
-        ContextStore().add(context, {"namesrv_addr": server.namesrv_addr})
-    for context in ("live", "dev"):
-        ContextStore().use(context)
+    make_contexts(server)
     (tmp_path / "orders.jsonl").write_text('{"body": "order", "topic": "OrderTopic"}\n')
     order = found_message(record(0, b"order"), "broker-a", "")
     (tmp_path / "orders.msgpack").write_bytes(b"".join(encoded([[order]], FileFormat.MSGPACK, "msg export")))
     (tmp_path / "groups.json").write_text('[{"groupName":"OldGroup"}]')
     (tmp_path / "secret").write_text("secret\n")
     monkeypatch.chdir(tmp_path)
+
+
+def make_contexts(server: Server) -> None:
+    """dev, which is in use, and live, which was before."""
+    for context in ContextStore().names():
+        ContextStore().remove(context)
+    for context in ("dev", "live"):
+        ContextStore().add(context, {"namesrv_addr": server.namesrv_addr})
+    for context in ("live", "dev"):
+        ContextStore().use(context)
 
 
 def restore(server: Server, example: str) -> None:
@@ -175,25 +185,28 @@ def restore(server: Server, example: str) -> None:
 
 
 @pytest.mark.usefixtures("one_tick", "files")
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], example: str) -> None:
-    restore(server, example)
-    for written, meant in replaced.items():
-        example = example.replace(written, meant)
-    if "context add" in example:
-        ContextStore().remove("live" if "live" in example else "dev")
-    ran = run_example(rmqadmin, example, *(["--sample", "0"] if "doctor" in example else []))
-    if "wipeWritePerm" in example:  # other tests write to the same server
-        assert rmqadmin("addWritePerm", "-b", "broker-a").status == 0
-    if not is_served(example):
-        assert (ran.status, ran.out) == (1, "")
-        assert re.search(r"request type \d+ not supported|this request only for controllerMode", ran.err)
-        return
-    is_endless = "--follow" in example or ("--watch" in example and "--until" not in example)
-    finds = example.startswith(("rmqadmin diff ", "rmqadmin doctor ", "rmqadmin -o json doctor "))  # a dead letter
-    finds = finds or "--shrink-to" in example  # it is done once producers and consumers have followed
-    assert ran.status == (130 if is_endless else 1 if finds else 0), ran.err
-    assert ran.out
+@pytest.mark.parametrize("first", range(0, len(EXAMPLES), AT_ONCE))
+def test_the_examples_in_helps_work(rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], first: int) -> None:
+    for example in EXAMPLES[first : first + AT_ONCE]:
+        restore(server, example)
+        for written, meant in replaced.items():
+            example = example.replace(written, meant)
+        if " context" in example:
+            make_contexts(server)
+        if "context add" in example:
+            ContextStore().remove("live" if "live" in example else "dev")
+        ran = run_example(rmqadmin, example, *(["--sample", "0"] if "doctor" in example else []))
+        if "wipeWritePerm" in example:  # other tests write to the same server
+            assert rmqadmin("addWritePerm", "-b", "broker-a").status == 0
+        if not is_served(example):
+            assert (ran.status, ran.out) == (1, ""), example
+            assert re.search(r"request type \d+ not supported|this request only for controllerMode", ran.err), example
+            continue
+        is_endless = "--follow" in example or ("--watch" in example and "--until" not in example)
+        finds = example.startswith(("rmqadmin diff ", "rmqadmin doctor ", "rmqadmin -o json doctor "))  # a dead letter
+        finds = finds or "--shrink-to" in example  # it is done once producers and consumers have followed
+        assert ran.status == (130 if is_endless else 1 if finds else 0), f"{example}\n{ran.err}"
+        assert ran.out, example
 
 
 CHANGING = {
