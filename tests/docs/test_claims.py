@@ -23,8 +23,8 @@ _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 ALSO_OPTIONS = {"--help", "--top", "--archives", "--conf", "--deploy-mode", "--py-files"}
 """An option of every program, a short form of --topic, and options of spark-submit."""
 
-ALSO_NAMES = {"clientRebalance", "authClient"}
-"""A field of the protocol, and the end of a setting's name."""
+ALSO_NAMES = {"clientRebalance", "authClient", "foreachBatch"}
+"""A field of the protocol, the end of a setting's name, and a method of Spark."""
 
 of_each_page = in_one_test(WRITTEN)
 
