@@ -4,6 +4,7 @@ below several of them the least and the largest value."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.containers import Horizontal
@@ -14,6 +15,7 @@ from textual.widgets import Static
 from rmqadmin.core.tables.sparkline import bars
 from rmqadmin.core.units import at_least, count, rate
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.memory.history import SAMPLES_MAX
 
 if TYPE_CHECKING:
     from rmqadmin.tui.memory.pulse_memory import PulseMemory
@@ -33,48 +35,42 @@ Values = Sequence[float | None]
 
 
 class Plot(Static):
-    """Call ``show`` for a new value or size. It is only drawn if it looks different."""
+    """Call ``show`` for a new value. It is only drawn if it looks different, and again when its size changes."""
 
-    _shown: Content | None = None
+    _draw: Callable[[], None] | None = None
+    _shown = ""
 
     def show(self, title: str, values: Values, form: Form, *, latest: str | None = None, note: str = "") -> None:
         """``form`` formats a value; ``latest`` is the last one, if it is not just that. ``note`` stands beside it."""
+        told = latest or form(values[-1] if values else None)
+        head = Content.assemble((title, "$text-accent bold"), "  ", (told, "bold"), "  ", (note, "$text-muted"))
+        self._draw = partial(self._draw_bars, head.rstrip(), values, form)
+        self._draw()
+
+    def _draw_bars(self, head: Content, values: Values, form: Form) -> None:
         height, values = max(0, self.size.height - 1), values[-max(1, self.size.width) :]
         known = [value for value in values if value is not None]
         foot = [literal(f"{form(min(known))} .. {form(max(known))}", "$text-muted")] if known and height > 3 else []
         drawn = bars(values, max(1, self.size.width), height - len(foot)) if height else []
-        told = latest or form(values[-1] if values else None)
-        head = Content.assemble((title, "$text-accent bold"), "  ", (told, "bold"), "  ", (note, "$text-muted"))
-        content = Content("\n").join([head.rstrip(), *(Content.styled(line, "$line") for line in drawn), *foot])
-        if self._shown is None or content.plain != self._shown.plain:
-            self._shown = content
+        content = Content("\n").join([head, *(Content.styled(line, "$line") for line in drawn), *foot])
+        if content.plain != self._shown:
+            self._shown = content.plain
             self.update(content, layout=False)
 
     def on_resize(self) -> None:
-        if isinstance(self.parent, Plots):
-            self.parent.draw()
+        if self._draw is not None:
+            self._draw()
 
 
 class Plots(Horizontal):
     """Plots of numbers of the whole cluster, side by side."""
 
-    _pulse: PulseMemory | None = None
-
     def compose(self) -> Iterable[Widget]:
         yield from (Plot(id=field) for field in _NAMES)
 
     def show(self, pulse: PulseMemory) -> None:
-        self._pulse = pulse
-        self.draw()
-
-    def draw(self) -> None:
-        """Draws all plots. Called as soon as a plot gets its size, because the next numbers may be seconds away."""
-        pulse = self._pulse
-        if pulse is None:
-            return
-        for plot in self.query(Plot):
-            field = plot.id or ""
-            values = pulse.cluster_values(field, max(1, plot.size.width))
-            latest = _FORMS[field](values[-1] if values else None)
+        for field, title in _NAMES.items():
+            values, form = pulse.cluster_values(field, SAMPLES_MAX), _FORMS[field]
+            latest = form(values[-1] if values else None)
             told = at_least(latest) if pulse.is_part(field) else latest
-            plot.show(_NAMES[field], values, _FORMS[field], latest=told)
+            self.query_one(f"#{field}", Plot).show(title, values, form, latest=told)
