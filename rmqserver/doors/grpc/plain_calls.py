@@ -99,8 +99,8 @@ class PlainCalls:
         try:
             check_topic(topic)
             appended = self._sends.append_plain(
-                target, target.choose_queue(_ANY_QUEUE, ""), sys_flag, born_ms or self._clock_ms(), body, properties,
-                keys, link.connection,
+                target, target.choose_queue(_ANY_QUEUE, ""), sys_flag | target.sys_flag, born_ms or self._clock_ms(),
+                body, properties, keys, link.connection,
             )  # fmt: skip
         except Exception:  # the general way says why
             return False
