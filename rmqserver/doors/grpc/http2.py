@@ -126,7 +126,7 @@ class _Stream:
         self.has_peer_ended = False
 
 
-def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+def _frame(kind: int, flags: int, stream: int, payload: bytes | memoryview) -> bytes:
     size = len(payload)
     return _HEAD.pack(size >> 8, size & 255, kind, flags, stream) + payload
 
@@ -174,7 +174,7 @@ class Http2:
         self._events: list[StreamEvent] = []
         self._gone: set[int] = set()
         self._cancelled_count = 0
-        self._queued: dict[int, deque[tuple[bytes, bool]]] = {}
+        self._queued: dict[int, deque[tuple[bytes | memoryview, bool]]] = {}
         """Data that waits for a window, by stream; what is True is the trailers' block, which ends the stream."""
         self._has_more_room = False
         self._before_block = b""
@@ -447,7 +447,7 @@ class Http2:
         """Sends a part of an answer, as the peer's windows allow."""
         if stream not in self._streams:
             return
-        self._queued.setdefault(stream, deque()).append((data, False))
+        self._queued.setdefault(stream, deque()).append((memoryview(data), False))  # what is cut off is not copied
         self.queued_bytes += len(data)
         self._send_queued(stream)
 
@@ -506,7 +506,7 @@ class Http2:
         out, self._out = self._out, []
         return b"".join(out)
 
-    def _put_headers(self, stream: int, block: bytes, *, is_last: bool) -> None:
+    def _put_headers(self, stream: int, block: bytes | memoryview, *, is_last: bool) -> None:
         block, self._before_block = self._before_block + block, b""
         self._out.append(_frame(_HEADERS, _END_HEADERS | is_last, stream, block))
         if is_last:
@@ -518,7 +518,7 @@ class Http2:
         self._forget(stream)
         self._cancelled_count -= self._cancelled_count > 0
 
-    def _put_data(self, stream: int, found: _Stream, data: bytes) -> None:
+    def _put_data(self, stream: int, found: _Stream, data: bytes | memoryview) -> None:
         self._out.append(_frame(_DATA, 0, stream, data))
         found.room -= len(data)
         self._room -= len(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from typing import Any
 
 import h2.config
@@ -379,6 +380,19 @@ def test_answers_wait_for_the_windows_and_keep_their_order(http2: Http2) -> None
     got = [(kind, payload) for kind, _, stream, payload in frames_of(http2.to_send()) if stream == 3]
     assert got == [(HEADERS, HEAD), *((DATA, each) for each in (b"x" * 10, b"x" * 5, b"y" * 5)), (HEADERS, HEAD)]
     assert (http2.is_waiting(1), http2.is_waiting(3), http2.queued_bytes) == (True, False, 10)
+
+
+def test_what_waits_for_a_window_is_not_copied_for_each_frame(http2: Http2) -> None:
+    """A long answer would take time that grows with the square of its length."""
+    http2.begin(1, HEAD)
+    http2.send(1, bytes(4 << 20))
+    tracemalloc.start()
+    try:
+        http2.received(frame(WINDOW_UPDATE, 0, 0, u32(100)) + frame(WINDOW_UPDATE, 0, 1, u32(100)))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert http2.queued_bytes == (4 << 20) - 65_535 - 100
 
 
 def test_a_peer_that_makes_its_table_smaller_is_told_that_ours_is_empty(http2: Http2) -> None:
