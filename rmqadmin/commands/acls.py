@@ -61,11 +61,7 @@ def acl_ls(
       rmqadmin acl ls
       rmqadmin acl ls alice -c DefaultCluster --resource Topic:
     """
-    who = None if user is None else user.strip()
-    what = None if resource is None else resource.strip()
-    addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = call.answers.of(lambda addr: call.admin.acls(addr, who, what), addrs)
-    return Acls([BrokerAcls(addr, acls) for addr, acls in answers.items()])
+    return list_acl(call, broker_addr, cluster_name, user, resource)
 
 
 def acl_grant(
@@ -185,9 +181,8 @@ def get_acl(call: Call, subject: Subject, broker_addr: BrokerAddr = None, cluste
       rmqadmin getAcl -b 127.0.0.1:10911 -s User:alice
       rmqadmin getAcl -c DefaultCluster -s User:alice --output wide
     """
-    who = subject.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = call.answers.of(lambda addr: call.admin.acl(addr, who), addrs)
+    answers = call.answers.of(lambda addr: call.admin.acl(addr, subject), addrs)
     return Acls([BrokerAcls(addr, [acl] if acl else []) for addr, acl in answers.items()])
 
 
@@ -209,7 +204,7 @@ def create_acl(
       rmqadmin createAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
     """
     admin = call.admin
-    wished = wished_acl(subject.strip(), resources, actions, decision, source_ip)
+    wished = wished_acl(subject, resources, actions, decision, source_ip)
     addrs = targets.replicas(admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_acl(admin, addr, wished, admin.create_acl))
     return change_access(call, steps, line_each("create acl to {} success.\n"))
@@ -232,7 +227,7 @@ def update_acl(
       rmqadmin updateAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
     """
     admin = call.admin
-    wished = wished_acl(subject.strip(), resources, actions, decision, source_ip)
+    wished = wished_acl(subject, resources, actions, decision, source_ip)
     addrs = targets.replicas(admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_acl(admin, addr, wished, admin.update_acl))
     return change_access(call, steps, line_each("update acl to {} success.\n"))
@@ -255,13 +250,13 @@ def delete_acl(
       rmqadmin deleteAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic
       rmqadmin deleteAcl -b 127.0.0.1:10911 -s User:alice --dry-run
     """
-    admin, who = call.admin, subject.strip()
+    admin = call.admin
     what = None if resource is None else resource.strip()
     addrs = targets.replicas(admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: delete_acl_in_broker(admin, addr, who, what))
+    steps = plan_each(addrs, lambda addr: delete_acl_in_broker(admin, addr, subject, what))
     if not call.dry_run:
         scope = "the ACL" if what is None else f"the entry {what} of the ACL"
-        call.confirm(f"This deletes {scope} of {who} from {counted(len(steps), 'broker')}.", who)
+        call.confirm(f"This deletes {scope} of {subject} from {counted(len(steps), 'broker')}.", subject)
     return change_access(call, steps, line_each("delete acl to {} success.\n"))
 
 

@@ -80,11 +80,11 @@ def check_lag(
     """
     thresholds = limits(warning, critical, (Quantity.COUNT, Quantity.TIME_MS), DEFAULT)
     now_ms = call.now_ms()
-    within = cluster.strip() if cluster else None
+    within = cluster or None
     with health_clients(call) as (admin, _):
         reader = StandingsReader(
             admin=admin, members=None, sample_s=0, now_ms=now_ms, queues_dated_max=QUEUES_DATED_MAX,
-            topic=topic.strip() if topic else None,
+            topic=topic or None,
         )  # fmt: skip
         deaf: dict[str, str] = {}
         if group:
@@ -173,7 +173,7 @@ def check_disk(
     """
     given = limits(warning, critical, (Quantity.PERCENT,), (None, None))
     thresholds = given if any(given) else None
-    within = cluster.strip() if cluster else None
+    within = cluster or None
     with health_clients(call) as (admin, _):
         facts = read_facts(admin, within, with_tables=False)
     require_answer(facts, within)
@@ -223,7 +223,7 @@ def check_broker(
     """
     thresholds = limits(warning, critical, (Quantity.TIME_MS,), (None, None))
     with health_clients(call) as (admin, _):
-        facts = read_facts(admin, cluster.strip() if cluster else None, with_tables=False)
+        facts = read_facts(admin, cluster or None, with_tables=False)
     require_answer(facts, None, brokers_too=False)  # no broker at all is critical
     found = [one for one in (*broker_findings(facts), *cluster_findings(facts)) if one.check in CHECKS]
     wanted = facts.broker_names(broker or ())
@@ -290,7 +290,7 @@ def check_ha(
       rmqadmin check ha -b broker-a --in-sync 1
     """
     thresholds = limits(warning, critical, (Quantity.TIME_MS, Quantity.BYTES), _DEFAULTS)
-    within = cluster.strip() if cluster else None
+    within = cluster or None
     with health_clients(call) as (admin, _):
 
         def read() -> ServerFacts:

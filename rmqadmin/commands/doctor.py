@@ -48,7 +48,7 @@ def doctor(
         examiner = Examiner(
             admin=admin,
             members=members,
-            cluster=cluster.strip() if cluster else None,
+            cluster=cluster or None,
             controller_addrs=controller_addrs,
             is_quick=quick,
             ignored=frozenset(ignore or ()),

@@ -114,7 +114,6 @@ def user_add(
       rmqadmin user add alice --if-not-exists --password-stdin < secret
       rmqadmin user add carol -c DefaultCluster --super --password-stdin --dry-run < secret
     """
-    name = name.strip()
     account = UserAccount(
         username=name,
         password=given_password(call, None, password_stdin, name),
@@ -146,7 +145,6 @@ def user_edit(
       rmqadmin user edit alice --status disable --dry-run
       rmqadmin user edit alice -c DefaultCluster --password-stdin < secret
     """
-    name = name.strip()
     wanted = [UserAccount(username=name, user_type=user_type)] if user_type is not None else []
     if user_status is not None:
         wanted.append(UserAccount(username=name, user_status=user_status))
@@ -174,7 +172,6 @@ def user_rm(
       rmqadmin user rm alice --dry-run
       rmqadmin user rm alice -c DefaultCluster --if-exists --yes
     """
-    name = name.strip()
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: delete_user_in_broker(call.admin, addr, name))
     if all_keep(steps) and not if_exists:
@@ -213,12 +210,11 @@ def get_user(call: Call, username: Username, broker_addr: BrokerAddr = None, clu
       rmqadmin getUser -b 127.0.0.1:10911 -u alice
       rmqadmin getUser -c DefaultCluster -u alice --output wide
     """
-    name = username.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = call.answers.of(lambda addr: call.admin.account(addr, name), addrs)
+    answers = call.answers.of(lambda addr: call.admin.account(addr, username), addrs)
     found = [BrokerUsers(addr, [account]) for addr, account in answers.items() if account is not None]
     if not found and not call.as_mqadmin:
-        raise NotFoundError(f"no broker has a user {name}", hint="`rmqadmin listUser` lists the users.")
+        raise NotFoundError(f"no broker has a user {username}", hint="`rmqadmin listUser` lists the users.")
     return Users(found)
 
 
@@ -244,8 +240,8 @@ def create_user(
       rmqadmin createUser -b 127.0.0.1:10911 -u root -p secret -t Super --dry-run
     """
     account = UserAccount(
-        username=username.strip(),
-        password=given_password(call, password, password_stdin, username.strip()),
+        username=username,
+        password=given_password(call, password, password_stdin, username),
         user_type=user_type,
     )
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
@@ -280,7 +276,7 @@ def update_user(
     if sum(given is not None for given in (password, user_type, user_status)) != 1:
         raise UsageError("give one of -p, -t and -s", hint="Each call changes one of password, type and status.")
     account = UserAccount(
-        username=username.strip(),
+        username=username,
         password=None if password is None else password.strip(),
         user_type=user_type,
         user_status=user_status,
@@ -303,13 +299,13 @@ def delete_user(
       rmqadmin deleteUser -c DefaultCluster -u alice --dry-run
       rmqadmin deleteUser -b 127.0.0.1:10911 -u alice --if-exists --yes
     """
-    admin, name = call.admin, username.strip()
+    admin = call.admin
     addrs = targets.replicas(admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: delete_user_in_broker(admin, addr, name))
+    steps = plan_each(addrs, lambda addr: delete_user_in_broker(admin, addr, username))
     if all_keep(steps) and not if_exists and not call.as_mqadmin:
-        raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
+        raise NotFoundError(f"no broker has a user {username}", hint="With --if-exists this is not an error.")
     if not call.dry_run:
-        call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
+        call.confirm(f"This deletes the user {username} from {counted(len(addrs), 'broker')}.", username)
     return change_access(call, steps, line_each("delete user to {} success.\n"))
 
 

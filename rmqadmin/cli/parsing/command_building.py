@@ -137,13 +137,16 @@ def _names(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> list[Giv
 
 
 def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a command's own options, as the command needs them. Errors as of ``core.servers.meant_brokers`` and
-    of ``targets.only_cluster``. No server is asked if nothing is left open. UsageError for names joined by commas."""
+    """The values of a command's own options, as the command needs them: names without the blanks around them, as
+    mqadmin takes them. Errors as of ``core.servers.meant_brokers`` and of ``targets.only_cluster``. No server is asked
+    if nothing is left open. UsageError for names joined by commas."""
     found = dict(values)
     _require_one_name(call.command, own, values)
     for parameter in own:
         marks = typing.get_args(parameter.annotation)
         value = values.get(parameter.name)
+        if isinstance(value, str) and value_of(parameter) in _TRIMMED:
+            value = found[parameter.name] = value.strip()
         if isinstance(value, str) and (A_BROKER in marks or A_BROKER_NAME in marks):
             from rmqadmin.core.servers import meant_brokers  # only if a broker is named
 
@@ -155,6 +158,12 @@ def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Map
             found[parameter.name] = only_cluster(call.admin.cluster_info(), _missing(own, parameter))
     return found
 
+
+_TRIMMED = frozenset({
+    Value.TOPIC, Value.GROUP, Value.CLUSTER, Value.BROKER_ADDR, Value.BROKER_NAME, Value.ADDRESSES, Value.CLIENT,
+    Value.ID, Value.USER, Value.SUBJECT, Value.RESOURCE, Value.KV_KEY, Value.PROPERTY,
+})  # fmt: skip
+"""Names, none of which begins or ends with a blank."""
 
 _FOR_SEVERAL = {
     "deleteTopic": "topic delete",

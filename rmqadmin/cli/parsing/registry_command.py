@@ -123,8 +123,6 @@ class RegistryCommand(TyperCommand):
         if "--help" in args and "--all" in args:
             args = ask_for_all(ctx, args)
         self._check_fields_named(args)
-        if any("--jsonpath" in param.opts for param in self.params):
-            args = jsonpath_by_its_name(args)
         try:
             found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
         except UnknownOptionError as error:
@@ -346,17 +344,6 @@ def _asks_for_json(args: Sequence[str]) -> bool:
         return True
     joined = [f"{'--output' if name == OUTPUT_SHORT else name}={value}" for name, value in itertools.pairwise(args)]
     return bool(_JSON_SPELLINGS & {*args, *joined})
-
-
-def jsonpath_by_its_name(args: Sequence[str]) -> list[str]:
-    """Turns ``--json`` into ``--jsonpath``, its later name, if the value begins with a dollar. No field name does."""
-    found = list(args)
-    for at, word in enumerate(args):
-        if word.startswith("--json=$"):
-            found[at] = word.replace("--json", "--jsonpath", 1)
-        elif word == "--json" and at + 1 < len(args) and args[at + 1].startswith("$"):
-            found[at] = "--jsonpath"
-    return found
 
 
 def option_specs(command: Any) -> list[OptionSpec]:

@@ -167,7 +167,7 @@ def check_rocksdb_cq_write_progress(
     from_ms = time_range(check_from, None, call.now_ms(), "-cf", tell=call.notice).begin_ms or 0
     brokers = targets.named_cluster(call.admin, cluster)
     names = {broker.master_addr: broker.broker_name for broker in brokers if broker.master_addr}
-    answers = call.answers.of(lambda addr: call.admin.check_rocksdb_queues(addr, topic.strip(), from_ms), names)
+    answers = call.answers.of(lambda addr: call.admin.check_rocksdb_queues(addr, topic, from_ms), names)
     return QueueChecks([CheckedBroker(names[addr], addr, said) for addr, said in answers.items()])
 
 

@@ -97,9 +97,8 @@ def consumer_connection(
       rmqadmin consumerConnection -g OrderGroup
       rmqadmin -o json consumerConnection -g OrderGroup
     """
-    group = consumer_group.strip()
-    brokers = group_brokers(call.admin, group, broker_addr)
-    return ConsumerClients(online_clients(call.admin, group, brokers, call.answers))
+    brokers = group_brokers(call.admin, consumer_group, broker_addr)
+    return ConsumerClients(online_clients(call.admin, consumer_group, brokers, call.answers))
 
 
 def consumer_status(
@@ -119,12 +118,13 @@ def consumer_status(
       rmqadmin consumerStatus -g OrderGroup -i example
       rmqadmin -o json consumerStatus -g OrderGroup -s
     """
-    group = consumer_group.strip()
-    brokers = group_brokers(call.admin, group, broker_addr)
-    clients = online_clients(call.admin, group, brokers, call.answers)
+    brokers = group_brokers(call.admin, consumer_group, broker_addr)
+    clients = online_clients(call.admin, consumer_group, brokers, call.answers)
     if client_id is not None:
-        return _one(call, group, client_id.strip(), clients, brokers, jstack)
-    result = GroupStatus(ask_clients(call.admin, group, clients, brokers, jstack=jstack), call.now_ms(), jstack)
+        return _one(call, consumer_group, client_id, clients, brokers, jstack)
+    result = GroupStatus(
+        ask_clients(call.admin, consumer_group, clients, brokers, jstack=jstack), call.now_ms(), jstack
+    )
     if call.as_mqadmin:
         write_files(result)
     return result
@@ -185,12 +185,11 @@ def producer_connection(
       rmqadmin producerConnection -g OrderProducer -t OrderTopic
       rmqadmin -o json producerConnection -g OrderProducer -t OrderTopic
     """
-    group = producer_group.strip()
-    brokers = targets.by_selected_addr(call.admin.topic_route(topic.strip()).broker_datas)
+    brokers = targets.by_selected_addr(call.admin.topic_route(topic).broker_datas)
 
     def ask(addr: str) -> list[ClientConnection]:
         try:
-            return call.admin.producer_connection(addr, group).connection_set
+            return call.admin.producer_connection(addr, producer_group).connection_set
         except RefusedError as error:
             if error.code != ResponseCode.SYSTEM_ERROR:
                 raise
@@ -208,7 +207,7 @@ def producer_connection(
             broker_names.setdefault(key, []).append(brokers[addr].broker_name)
     if not connections:
         raise NotFoundError(
-            f"no client of the producer group {group} is online",
+            f"no client of the producer group {producer_group} is online",
             hint="`rmqadmin producer -b HOST:PORT` lists all producers of a broker.",
         )
     return ProducerClients(connections, broker_names)
@@ -248,5 +247,5 @@ def producer(
     """
     from rmqclient.addresses import split_address
 
-    split_address(broker.strip())
-    return Producers(call.admin.all_producers(broker.strip()))
+    split_address(broker)
+    return Producers(call.admin.all_producers(broker))

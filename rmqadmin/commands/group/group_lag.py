@@ -282,19 +282,19 @@ def group_lag(
         hint = "For example: --cores 4 --computing-ms 2 --waiting-ms 30."
         raise UsageError("--cores and --computing-ms go together, and --waiting-ms with them", hint=hint)
     node = None if cores is None or computing_ms is None else Node(cores, computing_ms, waiting_ms)
-    name, topic_name = group.strip(), topic.strip() if topic else None
+    topic_name = topic or None
     with health_clients(call, pause_s=sample_s) as (admin, members):
         reader = StandingsReader(
             admin=admin, members=members, sample_s=sample_s, now_ms=call.now_ms(), topic=topic_name
         )
         call.status("reading offsets")
         try:
-            brokers = brokers_of_group(admin, name, topic_name)
-            (standing,) = reader.read({name: brokers})
+            brokers = brokers_of_group(admin, group, topic_name)
+            (standing,) = reader.read({group: brokers})
         finally:
             call.status(None)
         if standing.error is not None:
             raise standing.error
         if not standing.queues and not standing.clients.count:
-            raise nothing_known(name, brokers)
+            raise nothing_known(group, brokers)
     return GroupLagResult(standing, call.now_ms(), peak_tps, node)

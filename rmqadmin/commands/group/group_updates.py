@@ -110,7 +110,7 @@ def update_sub_group(
     requests: dict[str, SubscriptionGroupConfig] = {}
 
     def plan(addr: str) -> Step:
-        step, requests[addr] = plan_group(call.admin, addr, group_name.strip(), said, signed, replace=replace)
+        step, requests[addr] = plan_group(call.admin, addr, group_name, said, signed, replace=replace)
         return step
 
     def text(done: list[str]) -> str:
@@ -188,7 +188,7 @@ def set_consume_mode(
       rmqadmin setConsumeMode -b 127.0.0.1:10911 -t OrderTopic -g OrderGroup -m PULL --dry-run
     """
     wanted = RequestMode(
-        consumer_group=group_name.strip(), mode=mode, pop_share_queue_num=pop_share_queue_num, topic=topic_name.strip()
+        consumer_group=group_name, mode=mode, pop_share_queue_num=pop_share_queue_num, topic=topic_name
     )
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
     tail = f"topic[{wanted.topic}] group[{wanted.consumer_group}] "
@@ -244,24 +244,25 @@ def delete_sub_group(
       rmqadmin deleteSubGroup -c DefaultCluster -g OldGroup -r true --dry-run
       rmqadmin deleteSubGroup -b 127.0.0.1:10911 -g OldGroup --if-exists --yes
     """
-    group = group_name.strip()
     clean_offset = remove_offset is TrueFalse.TRUE
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: delete_group_in_broker(call.admin, addr, group, clean_offset=clean_offset))
+    steps = plan_each(
+        addrs, lambda addr: delete_group_in_broker(call.admin, addr, group_name, clean_offset=clean_offset)
+    )
     if all_keep(steps) and not if_exists and not call.as_mqadmin:
-        where = addrs[0] if cluster_name is None else cluster_name.strip()
-        raise NotFoundError(f"there is no group {group} on {where}", hint="With --if-exists this is not an error.")
+        where = addrs[0] if cluster_name is None else cluster_name
+        raise NotFoundError(f"there is no group {group_name} on {where}", hint="With --if-exists this is not an error.")
     if cluster_name is not None:
-        steps += delete_topics_of_group(call.admin, group, cluster_name.strip())
+        steps += delete_topics_of_group(call.admin, group_name, cluster_name)
     what, lost = "", None
     if cluster_name is not None:
         what = ", its retry topic and its dead-letter queue"
-        lost = letters_lost(call.admin, group, cluster_name.strip()) if call.dry_run or call.can_ask else None
+        lost = letters_lost(call.admin, group_name, cluster_name) if call.dry_run or call.can_ask else None
     if not call.dry_run:
         where = f"from {counted(len(addrs), 'broker')}" + (f": {lost}" if lost is not None else "")
-        call.confirm(f"This deletes the group {group}{what} {where}.", group)
+        call.confirm(f"This deletes the group {group_name}{what} {where}.", group_name)
     elif lost is not None:
         call.notice(lost)
-    tail = "" if cluster_name is None else f" in cluster [{cluster_name.strip()}]"
-    line = f"delete subscription group [{group}] from broker [{{}}]{tail} success.\n"
+    tail = "" if cluster_name is None else f" in cluster [{cluster_name}]"
+    line = f"delete subscription group [{group_name}] from broker [{{}}]{tail} success.\n"
     return change(call, steps, lambda done: "".join(line.format(addr) for addr in addrs if addr in done))

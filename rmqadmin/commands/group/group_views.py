@@ -104,14 +104,13 @@ def get_consumer_config(
       rmqadmin getConsumerConfig -g OrderGroup
       rmqadmin -o json getConsumerConfig -g OrderGroup
     """
-    group = group_name.strip()
     brokers = targets.by_selected_addr(targets.all_brokers(call.admin.cluster_info()))
 
     def ask(addr: str) -> SubscriptionGroupConfig | None:
-        return call.admin.all_groups(addr).subscription_group_table.get(group)
+        return call.admin.all_groups(addr).subscription_group_table.get(group_name)
 
     answers = call.answers.of(ask, brokers).items()
     found = [(brokers[addr], config) for addr, config in answers if config is not None]
     if not found:
-        raise NotFoundError(f"no broker has a group {group}", hint="`rmqadmin consumerProgress` lists the groups.")
+        raise NotFoundError(f"no broker has a group {group_name}", hint="`rmqadmin consumerProgress` lists the groups.")
     return GroupConfigs(found)

@@ -79,10 +79,9 @@ def get_lite_client_info(
       rmqadmin getLiteClientInfo -p SessionTopic -g SessionGroup -c 192.168.0.7@1
       rmqadmin getLiteClientInfo -p SessionTopic -g SessionGroup -c 192.168.0.7@1 --output wide
     """
-    topic, name, client = parent_topic.strip(), group.strip(), client_id.strip()
-    brokers = call.admin.topic_route(topic).broker_datas
-    found = ask_brokers(brokers, lambda addr: call.admin.lite_client_info(addr, topic, name, client))
-    return LiteClientInfos(found, f"[{topic}] [{name}] [{client}]", show_detail)
+    brokers = call.admin.topic_route(parent_topic).broker_datas
+    found = ask_brokers(brokers, lambda addr: call.admin.lite_client_info(addr, parent_topic, group, client_id))
+    return LiteClientInfos(found, f"[{parent_topic}] [{group}] [{client_id}]", show_detail)
 
 
 TOP_COUNT_DEFAULT = 20
@@ -227,11 +226,10 @@ def get_lite_group_info(
       rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup -l session-1
       rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup --watch 5 --until 'lag_count == 0'
     """
-    topic, name = parent_topic.strip(), group.strip()
     lite = lite_topic.strip() if lite_topic is not None else None
-    brokers = call.admin.topic_route(topic).broker_datas
-    found = ask_brokers(brokers, lambda addr: call.admin.lite_group_info(addr, name, lite, top_count=top_k))
-    title = f"[{name}] [{topic}]"
+    brokers = call.admin.topic_route(parent_topic).broker_datas
+    found = ask_brokers(brokers, lambda addr: call.admin.lite_group_info(addr, group, lite, top_count=top_k))
+    title = f"[{group}] [{parent_topic}]"
     return LiteOffsets(found, title, call.now_ms()) if lite else LiteLags(found, title, call.now_ms())
 
 
@@ -255,19 +253,17 @@ def trigger_lite_dispatch(
       rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup
       rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup -c 192.168.0.7@1 -b broker-a
     """
-    topic, name = parent_topic.strip(), group.strip()
-    client = client_id.strip() if client_id is not None else None
-    route = call.admin.topic_route(topic)
+    route = call.admin.topic_route(parent_topic)
     names = [broker.broker_name for broker in route.broker_datas if broker.selected_addr()]
     if broker_name is not None:
-        broker_addr_of(route, broker_name.strip())  # an unknown name is an error that lists the brokers
-        names = [broker_name.strip()]
-    rows = carry_out([_step(call, broker_addr_of(route, one), name, client) for one in names], dry_run=call.dry_run)
+        broker_addr_of(route, broker_name)  # an unknown name is an error that lists the brokers
+        names = [broker_name]
+    rows = carry_out([_step(call, broker_addr_of(route, one), group, client_id) for one in names], dry_run=call.dry_run)
     lines = [
         _DISPATCH_LINE.format(one, "error" if row.error is not None else "dispatched")
         for one, row in zip(names, rows, strict=True)
     ]
-    text = f"Group And Topic Info: [{name}] [{topic}]\n\n" + "".join(lines)
+    text = f"Group And Topic Info: [{group}] [{parent_topic}]\n\n" + "".join(lines)
     return Changes(rows, None if call.dry_run else text)
 
 

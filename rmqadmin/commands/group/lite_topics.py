@@ -139,9 +139,10 @@ def get_parent_topic_info(call: Call, parent_topic: ParentTopic) -> ParentTopicI
       rmqadmin getParentTopicInfo -p SessionTopic
       rmqadmin -o json getParentTopicInfo -p SessionTopic
     """
-    topic = parent_topic.strip()
-    brokers = call.admin.topic_route(topic).broker_datas
-    return ParentTopicInfos(ask_brokers(brokers, lambda addr: call.admin.parent_topic_info(addr, topic)), topic)
+    brokers = call.admin.topic_route(parent_topic).broker_datas
+    return ParentTopicInfos(
+        ask_brokers(brokers, lambda addr: call.admin.parent_topic_info(addr, parent_topic)), parent_topic
+    )
 
 
 _TOPIC_LINE = "{:<50} {:<14} {:<14} {:<30} {:<12} {:<18} \n"
@@ -206,7 +207,7 @@ def get_lite_topic_info(
       rmqadmin getLiteTopicInfo -p SessionTopic -l session-1
       rmqadmin -o json getLiteTopicInfo -p SessionTopic -l session-1
     """
-    topic, name = parent_topic.strip(), lite_topic.strip()
-    brokers = call.admin.topic_route(topic).broker_datas
-    found = ask_brokers(brokers, lambda addr: call.admin.lite_topic_info(addr, topic, name))
-    return LiteTopicInfos(found, topic, name, show_client_id)
+    name = lite_topic.strip()
+    brokers = call.admin.topic_route(parent_topic).broker_datas
+    found = ask_brokers(brokers, lambda addr: call.admin.lite_topic_info(addr, parent_topic, name))
+    return LiteTopicInfos(found, parent_topic, name, show_client_id)

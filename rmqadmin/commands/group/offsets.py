@@ -72,7 +72,6 @@ def reset_offset(
     where = parse_destination(to.strip(), call.now_ms())
     if where.notice is not None:
         call.notice(where.notice)
-    group, topic = group.strip(), topic.strip()
     route = call.admin.topic_route(topic)
     found = plan_queues(call.admin, route, group, topic, where.goal, queues or ())
     words = f"{where.words}, only in {', '.join(queues)}" if queues else where.words
@@ -142,11 +141,11 @@ def reset_offset_by_time(
     """
     from rmqproto.times import END_OF_QUEUES, parse_mqadmin_time, understood
 
-    group, topic, timestamp = group.strip(), topic.strip(), timestamp.strip()
+    timestamp = timestamp.strip()
     timestamp_ms = parse_mqadmin_time(timestamp, call.now_ms(), least=END_OF_QUEUES)
     what = f"to {understood(timestamp_ms)}" if timestamp_ms >= 0 else "to the end of every queue"
     goal = Goal(timestamp_ms=timestamp_ms)
-    route = call.admin.topic_route((cluster or topic).strip())
+    route = call.admin.topic_route(cluster or topic)
     one_queue = broker is not None and queue is not None and queue >= 0
     if one_queue and offset is not None:
         goal, what = Goal(queue_offset=offset, is_exact=True), f"to queue offset {offset}"
@@ -183,9 +182,8 @@ def skip_accumulated_message(
       rmqadmin skipAccumulatedMessage -g OrderGroup -t OrderTopic --dry-run
       rmqadmin skipAccumulatedMessage -g OrderGroup -t OrderTopic --yes
     """
-    group, topic = group.strip(), topic.strip()
     goal = Goal(edge=END)
-    route = call.admin.topic_route((cluster or topic).strip())
+    route = call.admin.topic_route(cluster or topic)
     planned = Resets(group, topic, plan_queues(call.admin, route, group, topic, goal), mqadmin_head="")
     say_if_unknown(call.admin, group, planned.queues, call.notice)
     return call.ask_and_act(
@@ -223,24 +221,23 @@ def clone_group_offset(
       rmqadmin cloneGroupOffset -s OrderGroup -d OtherGroup -t OrderTopic --dry-run
       rmqadmin cloneGroupOffset -s OrderGroup -d OtherGroup -t OrderTopic --yes
     """
-    source, target, topic = src_group.strip(), dest_group.strip(), topic.strip()
     admin = call.admin
 
     def stands_at(addr: str, queue: MessageQueue, ends: TopicOffset, _old_offset: int | None) -> int | None:
-        found = admin.consumer_offset(addr, source, topic, queue.queue_id)
+        found = admin.consumer_offset(addr, src_group, topic, queue.queue_id)
         return None if found is None else reset.within(ends, found)
 
-    planned = reset.plan(admin, admin.topic_route(topic), target, topic, stands_at)
+    planned = reset.plan(admin, admin.topic_route(topic), dest_group, topic, stands_at)
     if all(one.new_offset is None for one in planned) and not call.as_mqadmin:
         raise NotFoundError(
-            f"the group {source} has no offset in the topic {topic}",
-            hint=f"`rmqadmin consumerProgress -g {source}` shows where it has some.",
+            f"the group {src_group} has no offset in the topic {topic}",
+            hint=f"`rmqadmin consumerProgress -g {src_group}` shows where it has some.",
         )
-    say_if_unknown(admin, target, planned, call.notice)
-    result = Cloned(target, topic, planned, source_group=source)
+    say_if_unknown(admin, dest_group, planned, call.notice)
+    result = Cloned(dest_group, topic, planned, source_group=src_group)
     return call.ask_and_act(
         result,
-        result.question(f"to where {source} stands"),
-        target,
+        result.question(f"to where {src_group} stands"),
+        dest_group,
         lambda: act(admin, result, None, call.now_ms(), call.notice),
     )

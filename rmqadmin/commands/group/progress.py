@@ -320,21 +320,21 @@ def consumer_progress(
     """
     if group_name is None:
         return GroupsProgress(all_groups(call, show_all=show_all))
-    admin, group = call.admin, group_name.strip()
-    topic = topic_name.strip() if topic_name else None
+    admin = call.admin
+    topic = topic_name or None
     if topic and cluster:
-        brokers = admin.topic_route(cluster.strip()).broker_datas
+        brokers = admin.topic_route(cluster).broker_datas
     else:
-        brokers = brokers_of_group(admin, group, topic)
-    found = _queue_by_queue(call, brokers, group, topic)
-    require_offsets(admin, brokers, group, found, call.answers)
+        brokers = brokers_of_group(admin, group_name, topic)
+    found = _queue_by_queue(call, brokers, group_name, topic)
+    require_offsets(admin, brokers, group_name, found, call.answers)
     lags = UnreadLags(admin)
-    unread = [] if call.as_mqadmin else lags.read(group, answering(brokers, call.answers), topic)
+    unread = [] if call.as_mqadmin else lags.read(group_name, answering(brokers, call.answers), topic)
     if lags.problem is not None:
         call.notice(lags.problem)
     found.offsets.update({one.queue: one.entry for one in unread})
     shows_clients = show_client_ip is TrueFalse.TRUE
-    return GroupProgress(found, _owners(call, brokers, group) if shows_clients else {}, shows_clients, unread)
+    return GroupProgress(found, _owners(call, brokers, group_name) if shows_clients else {}, shows_clients, unread)
 
 
 def _queue_by_queue(call: Call, brokers: Sequence[BrokerData], group: str, topic: str | None) -> GroupOffsets:

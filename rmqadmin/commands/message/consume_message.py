@@ -103,14 +103,14 @@ def consume_message(
     """
     accepts = sql92_filter(sql92)
     between = _checked(call, broker_name, queue_id, offset, begin_timestamp, end_timestamp, message_number)
-    route = call.admin.topic_route(topic.strip())
+    route = call.admin.topic_route(topic)
     if queue_id is None:
         places = [place(call.admin, queue, addr, between) for queue, addr in _queues(call, route, topic, broker_name)]
         parts = list(map(Part, places))
         if accepts is None:
             parts = _shared_out(places, message_number, is_mqadmins=call.as_mqadmin)
     else:
-        queue = MessageQueue(topic.strip(), (broker_name or "").strip(), queue_id)
+        queue = MessageQueue(topic, broker_name or "", queue_id)
         where = place(call.admin, queue, broker_addr_of(route, queue.broker_name), between)
         span_max = message_number if accepts is None else where.end_offset
         parts = [_from_offset(where, offset or 0, span_max, is_mqadmins=call.as_mqadmin)]
@@ -118,7 +118,7 @@ def consume_message(
             raise NotFoundError(
                 f"the queue has no message at {offset}", hint=f"It ends at queue offset {where.end_offset}."
             )
-    reads = _read(call, [part.place for part in parts], consumer_group.strip(), accepts, message_number)
+    reads = _read(call, [part.place for part in parts], consumer_group, accepts, message_number)
     return ConsumedMessages(
         reads, BodyView("UTF-8", with_body=True), headings=[part.heading for part in parts[: len(reads)]]
     )

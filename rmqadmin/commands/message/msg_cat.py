@@ -100,7 +100,7 @@ def msg_cat(
     reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)
     if follow and tail is None and window.start is None:
         tail = TAIL_DEFAULT
-    found = places(call.admin, topic.strip(), between, window.queues or [], call.answers, call.notice)
+    found = places(call.admin, topic, between, window.queues or [], call.answers, call.notice)
     sieve.covered = covered_text(is_part=window.is_given, lacks_brokers=call.answers_problem() is not None)
     source = sifted(reader, found, SiftExtent(limit, tail, follow))
     return SiftedMessages(source, sieve, form, endless=follow, as_document=call.as_document)

@@ -86,7 +86,7 @@ def msg_export(
         between = window.between(call.now_ms(), call.notice)
     except UsageError as error:
         if path is None and window.end is not None and str(error).startswith("--to"):
-            hint = f"--to is a time; to write to a file: rmqadmin msg export {topic.strip()} {window.end}"
+            hint = f"--to is a time; to write to a file: rmqadmin msg export {topic} {window.end}"
             raise UsageError(str(error), hint=hint) from None
         raise
     sieve = Sieve(
@@ -95,7 +95,7 @@ def msg_export(
         )
     )
     reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)
-    found = places(call.admin, topic.strip(), between, window.queues or [], notice=call.notice)
+    found = places(call.admin, topic, between, window.queues or [], notice=call.notice)
     sieve.covered = covered_text(is_part=window.is_given, lacks_brokers=False)
     batches = sifted(reader, found, SiftExtent(limit))
     parts = encoded(batches, wanted, call.command)
@@ -103,7 +103,7 @@ def msg_export(
         return ExportedMessages(sieve, parts=parts)
     size_bytes = _write(path, parts, sieve)
     row = ExportRow(
-        file=path, format=wanted.value, messages=sieve.matched_count, file_size_bytes=size_bytes, topic=topic.strip()
+        file=path, format=wanted.value, messages=sieve.matched_count, file_size_bytes=size_bytes, topic=topic
     )
     return ExportedMessages(sieve, written=row)
 

@@ -69,11 +69,8 @@ def print_msg(
     view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
     between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
     extent.check(between)
-    route = call.admin.topic_route((lmq_parent_topic or topic).strip())
-    if call.as_mqadmin:
-        queues = readable_queues(route, topic.strip())
-    else:
-        queues = all_queues(call.admin, route, topic.strip(), call.notice)
+    route = call.admin.topic_route(lmq_parent_topic or topic)
+    queues = readable_queues(route, topic) if call.as_mqadmin else all_queues(call.admin, route, topic, call.notice)
     places = places_of(call.admin, queues, between, call.answers)
     expression = sub_expression.strip()
     if call.as_mqadmin:
@@ -150,7 +147,7 @@ def print_msg_by_queue(
     """
     accepts = sql92_filter(sql92)
     view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
-    queue = MessageQueue(topic.strip(), broker_name.strip(), queue_id)
+    queue = MessageQueue(topic, broker_name, queue_id)
     between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
     extent.check(between)
     addr = broker_addr_of(call.admin.topic_route(queue.topic), queue.broker_name)

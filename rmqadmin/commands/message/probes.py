@@ -1,7 +1,5 @@
 """One message is sent, or many, to see whether it works and how long it takes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,9 +30,10 @@ from rmqadmin.core.messages.sending import (
     say_if_new,
     send_one,
     send_probes,
+    send_result_text,
     shown_mean_ms,
 )
-from rmqadmin.core.mqadmin_text import java_bool, queue_text
+from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import ResultOf, Row, doc, first_if_all, some_failed
 from rmqadmin.core.servers.namesrv_tables import require_broker
 from rmqadmin.core.topics.routes import queues_to_send_to, writable_queues
@@ -73,10 +72,10 @@ def send_message(
     """
     if queue_id is not None and broker is None:
         raise UsageError("Broker name must be set if the queue is chosen!", hint="Add -b BROKER_NAME.")
-    content = _content(call, topic.strip(), body)
-    message = Message(topic.strip(), content, tags=tags or None, keys=(key or "").split())
+    content = _content(call, topic, body)
+    message = Message(topic, content, tags=tags or None, keys=(key or "").split())
     say_if_new(call.admin, message.topic, call.notice, dry_run=call.dry_run)
-    place = choose_queue(call.admin, message.topic, None if broker is None else broker.strip(), queue_id)
+    place = choose_queue(call.admin, message.topic, broker, queue_id)
     started_s = time.monotonic()
     sent = send_one(call.admin, place, message, call.notice, dry_run=call.dry_run)
     if msg_trace_enable is TrueFalse.TRUE and sent.result is not None:
@@ -174,7 +173,7 @@ def check_msg_send_rt(call: Call, topic: Topic, amount: ProbeCount = COUNT, size
       rmqadmin checkMsgSendRT -t OrderTopic -a 5
       rmqadmin checkMsgSendRT -t OrderTopic -a 5 -s 1024 --dry-run
     """
-    topic, admin = topic.strip(), call.admin
+    admin = call.admin
     queues = queues_to_send_to(admin, topic) if call.as_mqadmin else writable_queues(admin.topic_route(topic), topic)
     return SendTimes(send_probes(admin, queues, amount, size, dry_run=call.dry_run))
 
@@ -273,7 +272,7 @@ def cluster_rt(
     names = [
         (name, broker_name)
         for name, members in sorted(info.cluster_addr_table.items())
-        if cluster is None or name == cluster.strip()
+        if cluster is None or name == cluster
         for broker_name in sorted(members)
     ]
     found = [_probed(call.admin, name, broker, amount, size, call.dry_run) for name, broker in names]
@@ -313,7 +312,7 @@ class SendStatuses(ResultOf[SendStatusRow], frozen=True):
 
     def mqadmin_text(self) -> str:
         return "".join(
-            f"rt={round(probe.rt_ms or 0)}ms, SendResult={_send_result_text(probe.result)}\n"
+            f"rt={round(probe.rt_ms or 0)}ms, SendResult={send_result_text(probe.result)}\n"
             for probe in self.probes
             if probe.result is not None
         )
@@ -338,15 +337,6 @@ def _row(probe: Probe, result: SendResult | None) -> SendStatusRow:
     )
 
 
-def _send_result_text(result: SendResult) -> str:
-    """``SendResult.toString``."""
-    return (
-        f"SendResult [sendStatus={result.status.name}, msgId={result.message_id}, "
-        f"offsetMsgId={result.offset_message_id}, messageQueue={queue_text(result.queue)}, "
-        f"queueOffset={result.queue_offset}, recallHandle=null]"
-    )
-
-
 def send_msg_status(
     call: Call,
     broker_name: BrokerName,
@@ -365,9 +355,8 @@ def send_msg_status(
       rmqadmin sendMsgStatus -b broker-a -c 5
       rmqadmin sendMsgStatus -b broker-a -c 5 --dry-run
     """
-    name = broker_name.strip()
     if not call.as_mqadmin:
-        require_broker(call.admin, name)
-    queues = queues_to_send_to(call.admin, name)
+        require_broker(call.admin, broker_name)
+    queues = queues_to_send_to(call.admin, broker_name)
     probes = send_probes(call.admin, queues, count + 1, message_size, dry_run=call.dry_run)
     return SendStatuses(probes[1:])

@@ -1,7 +1,5 @@
 """mqadmin's ways to find messages: by id, key, unique key or place."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -24,7 +22,7 @@ from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage, KeyType
 from rmqadmin.core.messages.message_rows import Messages, checked_charset, mqadmin_block, show
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls, sql92_filter
-from rmqadmin.core.messages.sending import Pushed, push
+from rmqadmin.core.messages.sending import Pushed, push, send_result_text
 from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc
 from rmqadmin.core.topics.routes import broker_addr_of, topic_brokers, writable_queues
 from rmqclient.message import Message, SendResult
@@ -61,17 +59,6 @@ class Resent(FoundRows[ResentRow], frozen=True):
         )
 
 
-def send_result_text(result: SendResult) -> str:
-    """``SendResult.toString``."""
-    queue = result.queue
-    return (
-        f"SendResult [sendStatus={result.status.name}, msgId={result.message_id}, "
-        f"offsetMsgId={result.offset_message_id}, messageQueue=MessageQueue [topic={queue.topic}, "
-        f"brokerName={queue.broker_name}, queueId={queue.queue_id}], queueOffset={result.queue_offset}, "
-        "recallHandle=null]"
-    )
-
-
 def query_msg_by_id(
     call: Call,
     topic: Topic,
@@ -96,10 +83,10 @@ def query_msg_by_id(
       rmqadmin -o json queryMsgById -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009
       rmqadmin queryMsgById -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -s true --dry-run
     """
-    route = call.admin.topic_route((cluster or topic).strip())
-    messages = [_one(call, route, topic.strip(), part.strip()) for part in msg_id.split(",") if part.strip()]
+    route = call.admin.topic_route(cluster or topic)
+    messages = [_one(call, route, topic, part.strip()) for part in msg_id.split(",") if part.strip()]
     if consumer_group is not None and client_id is not None:
-        return push(call.admin, messages, consumer_group.strip(), client_id.strip(), dry_run=call.dry_run)
+        return push(call.admin, messages, consumer_group, client_id, dry_run=call.dry_run)
     if send_message is TrueFalse.TRUE:
         return _resend(call, route, messages)
     return Messages(
@@ -230,7 +217,7 @@ def query_msg_by_key(
       rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 --sql92 "region = 'eu'"
     """
     accepts = sql92_filter(sql92)
-    topic, key = topic.strip(), msg_key.strip()
+    key = msg_key.strip()
     between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
     brokers = topic_brokers(call.admin, topic, cluster)
 
@@ -293,7 +280,6 @@ def query_msg_by_unique_key(
       rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009
       rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -a -s -1h..now --output wide
     """
-    topic, unique_key = topic.strip(), msg_id.strip()
     between = time_range(start_time, end_time, call.now_ms(), "-s/--since", "-e/--until", tell=call.notice)
     brokers = topic_brokers(call.admin, topic, cluster)
 
@@ -302,7 +288,7 @@ def query_msg_by_unique_key(
             call.admin,
             brokers,
             topic,
-            unique_key,
+            msg_id,
             begin_ms=within.begin_ms or 0,
             end_ms=LONG_MAX if within.end_ms is None else within.end_ms,
             answers=call.answers,
@@ -310,11 +296,11 @@ def query_msg_by_unique_key(
 
     found = look_up(between)
     if not found:
-        what = f"the unique key {unique_key}"
+        what = f"the unique key {msg_id}"
         raise lookup.nothing_found(topic, what, between, lambda: look_up(TimeRange(None, None)))
     wanted = found if show_all else found[:1]
     if consumer_group is not None and client_id is not None:
-        return push(call.admin, wanted, consumer_group.strip(), client_id.strip(), dry_run=call.dry_run)
+        return push(call.admin, wanted, consumer_group, client_id, dry_run=call.dry_run)
     return UniqueMessages(show(call.admin, wanted, None, call.notice, leave_files=call.as_mqadmin))
 
 
@@ -336,8 +322,8 @@ def query_msg_by_offset(
       rmqadmin -o json queryMsgByOffset -t OrderTopic -b broker-a -i 0 -o 5
     """
     charset = None if body_format is None else checked_charset("-f", body_format)
-    queue = MessageQueue(topic.strip(), broker_name.strip(), queue_id)
-    addr = broker_addr_of(call.admin.topic_route((route_topic or topic).strip()), queue.broker_name)
+    queue = MessageQueue(topic, broker_name, queue_id)
+    addr = broker_addr_of(call.admin.topic_route(route_topic or topic), queue.broker_name)
     pulled = next(pulls(call.admin, QueuePlace(queue, addr, offset, offset + 1), is_exact=True))
     found = pulled.as_java_has_them() if call.as_mqadmin else pulled.messages
     if not found and not call.as_mqadmin:

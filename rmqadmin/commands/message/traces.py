@@ -96,19 +96,18 @@ def query_msg_trace_by_id(
       rmqadmin queryMsgTraceById -i 7F000001041D4E0E2F2A69B4378A0009
       rmqadmin -o json queryMsgTraceById -i 7F000001041D4E0E2F2A69B4378A0009 -b -1h
     """
-    message_id, topic = msg_id.strip(), trace_topic.strip()
     between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b/--since", "-e/--until", tell=call.notice)
-    route = find_route(call.admin, topic)
+    route = find_route(call.admin, trace_topic)
     if route is None:
         raise NotFoundError(
-            f"there is no topic {topic}, into which clients could write traces",
+            f"there is no topic {trace_topic}, into which clients could write traces",
             hint="With traceTopicEnable=true, a broker creates it at its start; -t names another topic.",
         )
     found = find_traces(
         call.admin,
         route.broker_datas,
-        topic,
-        message_id,
+        trace_topic,
+        msg_id,
         max_count=max_num,
         begin_ms=0 if between.begin_ms is None else between.begin_ms,
         end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
@@ -116,7 +115,7 @@ def query_msg_trace_by_id(
     if not found:
         within = "" if between.begin_ms is between.end_ms is None else " in this window"
         raise NotFoundError(
-            f"no trace of the message {message_id} was found in {topic}{within}",
+            f"no trace of the message {msg_id} was found in {trace_topic}{within}",
             hint="Clients trace only if configured to, perhaps to another topic (-t). The id must be the unique "
             "key, not the offset id.",
         )

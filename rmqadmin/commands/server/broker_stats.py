@@ -178,10 +178,9 @@ def broker_consume_stats(
       rmqadmin brokerConsumeStats -b 127.0.0.1:10911
       rmqadmin brokerConsumeStats -b 127.0.0.1:10911 -l 1 --watch
     """
-    addr = broker_addr.strip()
-    split_address(addr)
+    split_address(broker_addr)
     ordered = order is TrueFalse.TRUE
-    stats = call.admin.broker_consume_stats(addr, ordered=ordered, timeout_s=timeout_ms / 1000)
+    stats = call.admin.broker_consume_stats(broker_addr, ordered=ordered, timeout_s=timeout_ms / 1000)
     stands = _stands(stats)
     found = [stand for stand in stands if stand.diff_count >= level]
     own = call.without_systems_own(found, lambda stand: stand.is_systems, "rows", show_all=show_all)

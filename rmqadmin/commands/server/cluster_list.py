@@ -145,8 +145,7 @@ def cluster_list(
     call.remember("cluster", info.cluster_addr_table)
     call.remember("broker_name", info.broker_addr_table)
     call.remember("broker", (addr for broker in targets.all_brokers(info) for addr in broker.broker_addrs.values()))
-    wanted = None if cluster_name is None else cluster_name.strip()
-    replicas = targets.ask_each(lambda replica: ask_replica(call.admin, replica), replicas_of(info, wanted))
+    replicas = targets.ask_each(lambda replica: ask_replica(call.admin, replica), replicas_of(info, cluster_name))
     if not replicas:
         call.notice_if_no_broker()
     if more_stats:

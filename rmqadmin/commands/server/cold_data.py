@@ -133,9 +133,8 @@ def update_cold_data_flow_ctr_group_config(
       rmqadmin updateColdDataFlowCtrGroupConfig -c DefaultCluster -g OrderGroup -v 3145728
       rmqadmin updateColdDataFlowCtrGroupConfig -b 127.0.0.1:10911 -g OrderGroup -v 3145728 --dry-run
     """
-    group = consumer_group.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, group, threshold))
+    steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, consumer_group, threshold))
     return change(call, steps, line_each("updateColdDataFlowCtrGroupConfig success, {}\n"))
 
 
@@ -148,9 +147,10 @@ def remove_cold_data_flow_ctr_group_config(
       rmqadmin removeColdDataFlowCtrGroupConfig -c DefaultCluster -g OrderGroup
       rmqadmin removeColdDataFlowCtrGroupConfig -b 127.0.0.1:10911 -g OrderGroup --dry-run
     """
-    group = consumer_group.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, group, None))
+    steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, consumer_group, None))
     if not call.dry_run:
-        call.confirm(f"This removes the limit of {group} from {counted(len(addrs), 'broker')}.", group)
+        call.confirm(
+            f"This removes the limit of {consumer_group} from {counted(len(addrs), 'broker')}.", consumer_group
+        )
     return change(call, steps, line_each("remove broker cold read threshold success, {}\n"))

@@ -124,15 +124,15 @@ def elect_master(
       rmqadmin electMaster -a 127.0.0.1:9878 -bn broker-a -b 2 -c DefaultCluster --dry-run
       rmqadmin electMaster -a 127.0.0.1:9878 -bn broker-a -b 2 -c DefaultCluster --yes
     """
-    admin, name, cluster = call.admin, broker_name.strip(), cluster_name.strip()
+    admin = call.admin
     leader = leader_addr(admin, controller_address)
-    replicas = admin.replica_sets(leader, [name]).replicas_info_table.get(name)
+    replicas = admin.replica_sets(leader, [broker_name]).replicas_info_table.get(broker_name)
     known = [] if replicas is None else [*replicas.in_sync_replicas, *replicas.not_in_sync_replicas]
     before = None if replicas is None else replicas.master_address
     if call.dry_run:
         row = MasterRow(
-            cluster=cluster,
-            broker_name=name,
+            cluster=cluster_name,
+            broker_name=broker_name,
             master_before=before,
             master_addr=next((one.broker_address for one in known if one.broker_id == broker_id), None),
             master_epoch=None if replicas is None else replicas.master_epoch,
@@ -141,17 +141,19 @@ def elect_master(
             done=False,
         )
         return Election(row)
-    call.confirm(f"This makes the replica {broker_id} of {name} the master; now it is {before or 'nobody'}.", name)
+    call.confirm(
+        f"This makes the replica {broker_id} of {broker_name} the master; now it is {before or 'nobody'}.", broker_name
+    )
     try:
-        answer, body = admin.elect_master(leader, cluster, name, broker_id, call.now_ms())
+        answer, body = admin.elect_master(leader, cluster_name, broker_name, broker_id, call.now_ms())
     except RefusedError as error:
         if error.code in (C.CONTROLLER_ELECT_MASTER_FAILED, C.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED):
-            error.hint = what_to_do(replicas, name, broker_id)
+            error.hint = what_to_do(replicas, broker_name, broker_id)
         raise
     members = body.broker_member_group
     row = MasterRow(
-        cluster=cluster,
-        broker_name=name,
+        cluster=cluster_name,
+        broker_name=broker_name,
         master_before=before,
         master_addr=answer.master_address,
         master_epoch=answer.master_epoch,
@@ -186,7 +188,7 @@ def clean_broker_metadata(
       rmqadmin cleanBrokerMetadata -a 127.0.0.1:9878 -bn broker-a -c DefaultCluster -b 2 --dry-run
       rmqadmin cleanBrokerMetadata -a 127.0.0.1:9878 -bn broker-a -c DefaultCluster -b 2 --yes
     """
-    admin, name = call.admin, broker_name.strip()
+    admin = call.admin
     ids = _parse_ids(broker_ids)
     if not clean_living_broker and cluster_name is None:
         raise UsageError("cleanLivingBroker option is false, clusterName option can not be empty.", hint="Add -c.")
@@ -195,25 +197,27 @@ def clean_broker_metadata(
             "with -l the controller forgets all replicas, not only those of -b", hint="Leave out -b or -l."
         )
     leader = leader_addr(admin, controller_address)
-    replicas = admin.replica_sets(leader, [name]).replicas_info_table.get(name)
+    replicas = admin.replica_sets(leader, [broker_name]).replicas_info_table.get(broker_name)
     known = [] if replicas is None else [*replicas.in_sync_replicas, *replicas.not_in_sync_replicas]
     gone = [one for one in known if ids is None or clean_living_broker or one.broker_id in ids]
-    changes = [FieldChange(f"{name} {one.broker_id}", one.broker_address, None) for one in gone]
+    changes = [FieldChange(f"{broker_name} {one.broker_id}", one.broker_address, None) for one in gone]
     if not call.dry_run:
-        call.confirm(f"This has the controllers forget {len(gone)} of {len(known)} replicas of {name}.", name)
+        call.confirm(
+            f"This has the controllers forget {len(gone)} of {len(known)} replicas of {broker_name}.", broker_name
+        )
 
     def act() -> None:
         admin.clean_broker_data(
             leader,
-            name,
+            broker_name,
             call.now_ms(),
-            cluster=None if cluster_name is None else cluster_name.strip(),
+            cluster=cluster_name,
             broker_ids=ids,
             also_living=clean_living_broker,
         )
 
     rows = carry_out([Step(leader, "delete", changes, act)], dry_run=call.dry_run)
-    return Changes(rows, None if call.dry_run else f"clear broker {name} metadata from controller success! \n")
+    return Changes(rows, None if call.dry_run else f"clear broker {broker_name} metadata from controller success! \n")
 
 
 def _parse_ids(text: str | None) -> list[int] | None:

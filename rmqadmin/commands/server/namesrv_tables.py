@@ -26,7 +26,7 @@ def update_kv_config(
       rmqadmin updateKvConfig -s MY_NAMESPACE -k colour -v green
       rmqadmin updateKvConfig -s MY_NAMESPACE -k colour -v green --dry-run
     """
-    steps = put_steps(call.admin, namespace.strip(), key.strip(), value.strip())
+    steps = put_steps(call.admin, namespace.strip(), key, value.strip())
     return change(call, steps, lambda _done: "create or update kv config to namespace success.\n")
 
 
@@ -37,7 +37,7 @@ def delete_kv_config(call: Call, namespace: Namespace, key: Key) -> Changes:
       rmqadmin deleteKvConfig -s MY_NAMESPACE -k colour
       rmqadmin deleteKvConfig -s MY_NAMESPACE -k colour --dry-run
     """
-    namespace, key = namespace.strip(), key.strip()
+    namespace = namespace.strip()
     steps = delete_steps(call.admin, namespace, key)
     if not call.dry_run:
         call.confirm(
@@ -54,12 +54,11 @@ def wipe_write_perm(call: Call, broker_name: BrokerName) -> WritePerms:
       rmqadmin wipeWritePerm -b broker-a --dry-run
       rmqadmin wipeWritePerm -b broker-a --yes
     """
-    name = broker_name.strip()
     if not call.as_mqadmin:
-        require_broker(call.admin, name)
+        require_broker(call.admin, broker_name)
     if not call.dry_run:
-        call.confirm(f"This takes the write permission from all topics of the broker {name}.", name)
-    return change_write_perm(call.admin, name, may_write=False, dry_run=call.dry_run)
+        call.confirm(f"This takes the write permission from all topics of the broker {broker_name}.", broker_name)
+    return change_write_perm(call.admin, broker_name, may_write=False, dry_run=call.dry_run)
 
 
 def add_write_perm(call: Call, broker_name: BrokerName) -> WritePerms:
@@ -69,7 +68,6 @@ def add_write_perm(call: Call, broker_name: BrokerName) -> WritePerms:
       rmqadmin addWritePerm -b broker-a
       rmqadmin addWritePerm -b broker-a --dry-run
     """
-    name = broker_name.strip()
     if not call.as_mqadmin:
-        require_broker(call.admin, name)
-    return change_write_perm(call.admin, name, may_write=True, dry_run=call.dry_run)
+        require_broker(call.admin, broker_name)
+    return change_write_perm(call.admin, broker_name, may_write=True, dry_run=call.dry_run)

@@ -1,11 +1,7 @@
 """Masters and slaves: how far behind, who wrote what, who is in sync."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
-
-import msgspec
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, ControllerAddr, EveryBrokerName, OneBrokerName
@@ -34,21 +30,16 @@ class ReplicationRow(Row, frozen=True):
     master_flush_offset: Annotated[int | None, doc("of a slave: what it takes for flushed by its master", wide=True)]
 
 
-class AskedReplica(msgspec.Struct, frozen=True):
-    addr: str
-    status: HaStatus
-
-
 class Replication(ResultOf[ReplicationRow], frozen=True):
     """How far slaves are, one row a slave; one for a master without any."""
 
-    found: list[AskedReplica]
+    found: dict[str, HaStatus]
 
     def rows(self) -> Sequence[ReplicationRow]:
-        return [row for one in self.found for row in _rows(one.addr, one.status)]
+        return [row for addr, status in self.found.items() for row in _rows(addr, status)]
 
     def mqadmin_text(self) -> str:
-        return "".join(_text(one.addr, one.status) for one in self.found)
+        return "".join(map(_text, self.found, self.found.values()))
 
 
 def _rows(addr: str, status: HaStatus) -> list[ReplicationRow]:
@@ -127,8 +118,7 @@ def ha_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterN
       rmqadmin haStatus -b 127.0.0.1:10911 --watch
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = call.answers.of(call.admin.ha_status, addrs)
-    return Replication([AskedReplica(addr, status) for addr, status in answers.items()])
+    return Replication(call.answers.of(call.admin.ha_status, addrs))
 
 
 class EpochRow(Row, frozen=True):
@@ -141,43 +131,38 @@ class EpochRow(Row, frozen=True):
     end_offset: Annotated[int | None, doc("where it ends; of the last one, where the log ends")]
 
 
-class AskedEpochs(msgspec.Struct, frozen=True):
-    addr: str
-    cache: EpochCache
-
-    def terms(self) -> list[tuple[int, int, int]]:
-        """Epoch, start and end of each term."""
-        found = [(entry.epoch, entry.start_offset, entry.end_offset) for entry in self.cache.epoch_list]
-        return [*found[:-1], (*found[-1][:2], self.cache.max_offset)] if found else []
+def _terms(cache: EpochCache) -> list[tuple[int, int, int]]:
+    """Epoch, start and end of each term."""
+    found = [(entry.epoch, entry.start_offset, entry.end_offset) for entry in cache.epoch_list]
+    return [*found[:-1], (*found[-1][:2], cache.max_offset)] if found else []
 
 
 class Epochs(ResultOf[EpochRow], frozen=True):
     """The terms of masters in each replica's log."""
 
-    found: list[AskedEpochs]
+    found: dict[str, EpochCache]
 
     def rows(self) -> Sequence[EpochRow]:
         return [
             EpochRow(
-                cluster=one.cache.cluster_name,
-                broker_name=one.cache.broker_name,
-                broker_id=one.cache.broker_id,
-                broker_addr=one.addr,
+                cluster=cache.cluster_name,
+                broker_name=cache.broker_name,
+                broker_id=cache.broker_id,
+                broker_addr=addr,
                 epoch=epoch,
                 start_offset=start,
                 end_offset=end,
             )
-            for one in self.found
-            for epoch, start, end in _or_unknown(one.terms())
+            for addr, cache in self.found.items()
+            for epoch, start, end in _or_unknown(_terms(cache))
         ]
 
     def mqadmin_text(self) -> str:
         text = ""
-        for one in self.found:
-            cache = one.cache
+        for addr, cache in self.found.items():
             text += f"\n#clusterName\t{cache.cluster_name}\n#brokerName\t{cache.broker_name}"
-            text += f"\n#brokerAddr\t{one.addr}\n#brokerId\t{cache.broker_id}"
-            for epoch, start, end in one.terms():
+            text += f"\n#brokerAddr\t{addr}\n#brokerId\t{cache.broker_id}"
+            for epoch, start, end in _terms(cache):
                 text += f"\n#Epoch: EpochEntry{{epoch={epoch}, startOffset={start}, endOffset={end}}}"
             text += "\n"
         return text
@@ -195,8 +180,7 @@ def get_broker_epoch(call: Call, broker_name: OneBrokerName = None, cluster_name
       rmqadmin getBrokerEpoch -c DefaultCluster --output wide
     """
     addrs = targets.replicas_of_all(named_brokers(call.admin, broker_name, cluster_name))
-    answers = call.answers.of(call.admin.epoch_cache, addrs)
-    return Epochs([AskedEpochs(addr, cache) for addr, cache in answers.items()])
+    return Epochs(call.answers.of(call.admin.epoch_cache, addrs))
 
 
 class ReplicaRow(Row, frozen=True):
@@ -267,7 +251,7 @@ def get_sync_state_set(
     """
     targets.check_one_of(broker_name, cluster_name)
     if cluster_name is None:
-        names = [(broker_name or "").strip()]
+        names = [broker_name or ""]
     else:
         names = [broker.broker_name for broker in targets.cluster(call.admin, cluster_name)]
     leader = leader_addr(call.admin, controller_address)

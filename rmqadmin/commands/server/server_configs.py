@@ -58,7 +58,7 @@ def update_broker_config(
       rmqadmin updateBrokerConfig -b 127.0.0.1:10911 -k brokerPermission -v R --dry-run
       rmqadmin updateBrokerConfig -c DefaultCluster -k fileReservedTime -v 48 --dry-run
     """
-    admin, key, value = call.admin, key.strip(), value.strip()
+    admin, value = call.admin, value.strip()
     find = targets.masters if update_all_broker is None else targets.replicas
     steps = plan_each(
         find(admin, broker_addr, cluster_name),
@@ -86,7 +86,7 @@ def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Ch
       rmqadmin updateNamesrvConfig -k orderMessageEnable -v true
       rmqadmin updateNamesrvConfig -n '127.0.0.1:9876' -k clusterTest -v false --dry-run
     """
-    admin, key, value = call.admin, key.strip(), value.strip()
+    admin, value = call.admin, value.strip()
 
     def plan(addr: str) -> Step:
         return plan_property(
@@ -124,7 +124,7 @@ def update_controller_config(
       rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000
       rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000 --dry-run
     """
-    admin, key, value = call.admin, key.strip(), value.strip()
+    admin, value = call.admin, value.strip()
     addrs = parse_addresses(controller_address)
 
     def plan(addr: str) -> Step:

@@ -82,7 +82,6 @@ def allocate_mq(
     clients = list(dict.fromkeys(part.strip() for part in ip_list.split(",") if part.strip()))
     if not clients:
         raise UsageError("-i names no client", hint="For example -i 10.0.0.1,10.0.0.2.")
-    topic = topic.strip()
     return AllocatedQueues(topic, queues_to_allocate(call.admin.topic_route(topic), topic), clients)
 
 
@@ -185,20 +184,18 @@ def query_cq(
       rmqadmin queryCq -t OrderTopic -q 0 -i 0
       rmqadmin queryCq -t OrderTopic -q 0 -i 0 -c 3 -b 127.0.0.1:10911 -g OrderGroup
     """
-    topic = topic.strip()
     if broker is not None:
-        addr = broker.strip()
+        addr = broker
         split_address(addr)
     else:
         addrs = targets.selected_addrs(call.admin.topic_route(topic).broker_datas)
         if not addrs:
             raise NotFoundError(f"the topic {topic} has no broker that is up")
         addr = addrs[0]
-    group = None if consumer is None else consumer.strip()
-    found = call.admin.query_consume_queue(addr, topic, queue, index, count, group)
+    found = call.admin.query_consume_queue(addr, topic, queue, index, count, consumer)
     if found is None:
         raise NotFoundError(
             f"the queue {queue} of {topic} has no offset {index} on {addr}",
             hint=f"`rmqadmin topicStatus -t {topic}` shows where each queue begins and ends.",
         )
-    return Units(index, found, group is not None)
+    return Units(index, found, consumer is not None)

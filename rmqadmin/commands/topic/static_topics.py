@@ -75,14 +75,13 @@ def update_static_topic(
       rmqadmin updateStaticTopic -t LogicalTopic -qn 8 -c DefaultCluster
       rmqadmin updateStaticTopic -t LogicalTopic -qn 12 -b broker-a --dry-run
     """
-    name = topic.strip()
 
     def plan(before: Configs, brokers: list[str]) -> TopicRemappingDetail:
         if total_queue_num is None:
             raise UsageError("Missing required options: -qn/--totalQueueNum")
-        return extended(name, total_queue_num, brokers, before, call.now_ms())
+        return extended(topic, total_queue_num, brokers, before, call.now_ms())
 
-    return _change(call, name, options, plan, MappingWriter.update, (OLD_LINE, NEW_LINE))
+    return _change(call, topic, options, plan, MappingWriter.update, (OLD_LINE, NEW_LINE))
 
 
 def remapping_static_topic(call: Call, topic: Topic, options: MappingOptions) -> Changes:
@@ -94,11 +93,12 @@ def remapping_static_topic(call: Call, topic: Topic, options: MappingOptions) ->
       rmqadmin remappingStaticTopic -t LogicalTopic -b broker-a --dry-run
       rmqadmin remappingStaticTopic -t LogicalTopic -c DefaultCluster
     """
-    name = topic.strip()
 
     def plan(before: Configs, brokers: list[str]) -> TopicRemappingDetail:
         if not before:
             raise NotFoundError("No topic route to do the remapping", hint="updateStaticTopic makes a static topic.")
-        return remapped(name, brokers, before, call.now_ms())
+        return remapped(topic, brokers, before, call.now_ms())
 
-    return _change(call, name, options, plan, MappingWriter.remap, (OLD_LINE, OLD_LINE))  # mqadmin calls both files old
+    return _change(
+        call, topic, options, plan, MappingWriter.remap, (OLD_LINE, OLD_LINE)
+    )  # mqadmin calls both files old

@@ -74,16 +74,15 @@ def stats_all(
       rmqadmin statsAll -t OrderTopic --watch 5
       rmqadmin statsAll -a
     """
-    wanted = topic.strip() if topic is not None else None
     topics = [
         name
         for name in sorted(call.admin.topic_list())
-        if not name.startswith((RETRY_PREFIX, DLQ_PREFIX)) and wanted in (None, name)
+        if not name.startswith((RETRY_PREFIX, DLQ_PREFIX)) and topic in (None, name)
     ]
-    if wanted is None:
+    if topic is None:
         topics = call.own_topics(topics, show_all=show_all)
     elif not topics:
-        call.admin.topic_route(wanted)  # raises the error for a missing topic
+        call.admin.topic_route(topic)  # raises the error for a missing topic
     with call.counting("topics") as told:
         parts = targets.ask_each(lambda name: _topic_rows(call, name), topics, told)
     rows = [row for part in parts for row in part]

@@ -32,7 +32,7 @@ def topic_delete(
       rmqadmin topic delete OldTopic OlderTopic --if-exists --yes
     """
     names = topic_names(topics)
-    cluster = cluster_name.strip() if cluster_name else targets.only_cluster(call.admin.cluster_info(), "-c")
+    cluster = cluster_name or targets.only_cluster(call.admin.cluster_info(), "-c")
     steps_of = {name: delete_everywhere(call.admin, name, cluster) for name in names}
     missing = [name for name, steps in steps_of.items() if not steps]
     if missing and not if_exists:
@@ -76,10 +76,9 @@ def delete_topic(
       rmqadmin deleteTopic -c DefaultCluster -t OldTopic --dry-run
       rmqadmin deleteTopic -c DefaultCluster -t OldTopic --if-exists --yes
     """
-    topic = topic.strip()
     if not topic:
         raise UsageError("The specified topic is blank.")
-    cluster_name = cluster_name.strip() if cluster_name else targets.only_cluster(call.admin.cluster_info(), "-c")
+    cluster_name = cluster_name or targets.only_cluster(call.admin.cluster_info(), "-c")
     steps = delete_everywhere(call.admin, topic, cluster_name)
     if not steps:
         if not if_exists and not call.as_mqadmin:

@@ -133,7 +133,7 @@ def topic_cluster_list(call: Call, topic: Topic) -> TopicClusters:
       rmqadmin topicClusterList -t OrderTopic
       rmqadmin -o json topicClusterList -t OrderTopic
     """
-    brokers = call.admin.topic_route(topic.strip()).broker_datas
+    brokers = call.admin.topic_route(topic).broker_datas
     names = {broker.broker_name for broker in brokers}
     table = call.admin.cluster_info().cluster_addr_table
     rows = [

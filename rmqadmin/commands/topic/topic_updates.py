@@ -156,9 +156,9 @@ def update_topic(
         given = (read_queue_nums, write_queue_nums, perm, order, unit, has_unit_sub, attributes, replace or None)
         if any(value is not None for value in given):
             raise UsageError("--shrink-to stands alone: it changes only the numbers of queues")
-        return shrink(call, targets.masters(call.admin, broker_addr, cluster_name), topic.strip(), shrink_to)
+        return shrink(call, targets.masters(call.admin, broker_addr, cluster_name), topic, shrink_to)
     wish = TopicWish(
-        topic=topic.strip(),
+        topic=topic,
         read_queue_nums=read_queue_nums,
         write_queue_nums=write_queue_nums,
         perm=None if perm is None else parse_perm(perm),
@@ -235,14 +235,14 @@ def update_topic_perm(
       rmqadmin updateTopicPerm -c DefaultCluster -t OrderTopic -p RW
       rmqadmin updateTopicPerm -b 127.0.0.1:10911 -t OrderTopic -p 4 --dry-run
     """
-    topic, bits = topic.strip(), parse_perm(perm)
+    bits = parse_perm(perm)
     targets.masters(call.admin, broker_addr, cluster_name)  # errors in -b and -c come first
     route = call.admin.topic_route(topic)
     masters = {broker.master_addr: broker for broker in route.broker_datas if broker.master_addr}
     if broker_addr is not None:
-        addrs = [addr for addr in masters if addr == broker_addr.strip()]
+        addrs = [addr for addr in masters if addr == broker_addr]
     else:
-        addrs = [addr for addr, broker in masters.items() if broker.cluster == (cluster_name or "").strip()]
+        addrs = [addr for addr, broker in masters.items() if broker.cluster == (cluster_name or "")]
     if not addrs:
         where = f"the broker {broker_addr}" if broker_addr is not None else f"the cluster {cluster_name}"
         raise NotFoundError(f"{where} has no master of the topic {topic}", hint=f"Its masters: {', '.join(masters)}.")
@@ -305,7 +305,7 @@ def update_order_conf(
       rmqadmin updateOrderConf -t OrderTopic -m get
       rmqadmin updateOrderConf -t OrderTopic -m delete --dry-run
     """
-    admin, topic = call.admin, topic.strip()
+    admin = call.admin
     if method is OrderMethod.GET:
         return OrderConf(topic, admin.kv_value(ORDER_TOPIC_NAMESPACE, topic))
     if method is OrderMethod.PUT:

@@ -1,7 +1,5 @@
 """The results of a load: one row per interval, and the total."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
@@ -10,7 +8,7 @@ import msgspec
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.load.load_plan import Histogram
 from rmqadmin.core.load.load_run import Interval, LoadRun
-from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.results import R, ResultOf, Row, doc
 from rmqproto.wording import counted
 
 _PERCENTS = (50.0, 90.0, 99.0, 99.9, 100.0)
@@ -63,20 +61,42 @@ class LoadTotals(Row, frozen=True):
     ended: _Ended
 
 
-class LoadFigures(ResultOf[LoadRow], frozen=True):
+class _Figures(ResultOf[R], frozen=True):
     """An interval after the other, as they come."""
 
     run: LoadRun
 
+    def row(self, each: Interval) -> R:
+        raise NotImplementedError
+
     def is_live(self) -> bool:
         return True
 
-    def rows(self) -> Sequence[LoadRow]:
+    def rows(self) -> Sequence[R]:
         return [row for batch in self.batches() for row in batch]
 
-    def batches(self) -> Iterator[Sequence[LoadRow]]:
-        for each in self.run.intervals():
-            yield [_row(each)]
+    def batches(self) -> Iterator[Sequence[R]]:
+        return ([self.row(each)] for each in self.run.intervals())
+
+    def remark(self) -> str | None:
+        return _in_words(self.run)
+
+    def problem(self) -> str | None:
+        return nothing_done(self.run)
+
+    def exit_status(self) -> int | None:
+        return ExitCode.INTERRUPTED if self.run.is_stopped else None
+
+
+class LoadFigures(_Figures[LoadRow], frozen=True):
+    """An interval after the other, as they come."""
+
+    def row(self, each: Interval) -> LoadRow:
+        return LoadRow(
+            elapsed_s=round(each.begin_s + each.seconds, 3), seconds=round(each.seconds, 3), messages=each.messages,
+            message_tps=_rate(each.messages, each.seconds), mb_tps=_mb_rate(each),
+            **percentiles(each.answers), error_count=each.error_count,
+        )  # fmt: skip
 
     def summary(self) -> LoadTotals | None:
         total, setting = self.run.total, self.run.setting
@@ -91,21 +111,7 @@ class LoadFigures(ResultOf[LoadRow], frozen=True):
         )  # fmt: skip
 
     def remark(self) -> str | None:
-        return _in_words(self.run) or _read_too_soon(self.run)
-
-    def problem(self) -> str | None:
-        return nothing_done(self.run)
-
-    def exit_status(self) -> int | None:
-        return ExitCode.INTERRUPTED if self.run.is_stopped else None
-
-
-def _row(each: Interval) -> LoadRow:
-    return LoadRow(
-        elapsed_s=round(each.begin_s + each.seconds, 3), seconds=round(each.seconds, 3), messages=each.messages,
-        message_tps=_rate(each.messages, each.seconds), mb_tps=_mb_rate(each),
-        **percentiles(each.answers), error_count=each.error_count,
-    )  # fmt: skip
+        return super().remark() or _read_too_soon(self.run)
 
 
 def percentiles(lengths: Histogram) -> dict[str, Any]:
@@ -180,24 +186,14 @@ class DeliveryTotals(Row, frozen=True):
     ended: _Ended
 
 
-class DeliveryFigures(ResultOf[DeliveryRow], frozen=True):
+class DeliveryFigures(_Figures[DeliveryRow], frozen=True):
     """An interval after the other, as they come."""
 
-    run: LoadRun
-
-    def is_live(self) -> bool:
-        return True
-
-    def rows(self) -> Sequence[DeliveryRow]:
-        return [row for batch in self.batches() for row in batch]
-
-    def batches(self) -> Iterator[Sequence[DeliveryRow]]:
-        for each in self.run.intervals():
-            row = DeliveryRow(
-                elapsed_s=round(each.begin_s + each.seconds, 3), sent=each.messages, received=each.received,
-                **percentiles(each.deliveries), error_count=each.error_count,
-            )  # fmt: skip
-            yield [row]
+    def row(self, each: Interval) -> DeliveryRow:
+        return DeliveryRow(
+            elapsed_s=round(each.begin_s + each.seconds, 3), sent=each.messages, received=each.received,
+            **percentiles(each.deliveries), error_count=each.error_count,
+        )  # fmt: skip
 
     def summary(self) -> DeliveryTotals | None:
         total, setting = self.run.total, self.run.setting
@@ -209,12 +205,3 @@ class DeliveryFigures(ResultOf[DeliveryRow], frozen=True):
             received=total.received, **percentiles(total.deliveries), error_count=total.error_count,
             said=total.errors or None, ended=ended(self.run),
         )  # fmt: skip
-
-    def remark(self) -> str | None:
-        return _in_words(self.run)
-
-    def problem(self) -> str | None:
-        return nothing_done(self.run)
-
-    def exit_status(self) -> int | None:
-        return ExitCode.INTERRUPTED if self.run.is_stopped else None

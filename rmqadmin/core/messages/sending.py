@@ -1,7 +1,5 @@
 """Messages are sent, one or many, or pushed to one client, and what came of it."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +12,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut, java_bool, java_text
+from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut, java_bool, java_text, queue_text
 from rmqadmin.core.names import near_name
 from rmqadmin.core.results import Notice, ResultOf, Row, doc, first_if_all
 from rmqadmin.core.topics.routes import queues_to_send_to
@@ -232,3 +230,12 @@ def push(admin: AdminClient, messages: Sequence[FoundMessage], group: str, clien
             )
         pushed.append((message.message_id, result))
     return Pushed(client_id, pushed)
+
+
+def send_result_text(result: SendResult) -> str:
+    """``SendResult.toString``."""
+    return (
+        f"SendResult [sendStatus={result.status.name}, msgId={result.message_id}, "
+        f"offsetMsgId={result.offset_message_id}, messageQueue={queue_text(result.queue)}, "
+        f"queueOffset={result.queue_offset}, recallHandle=null]"
+    )

@@ -7,41 +7,8 @@ import pytest
 
 from rmqadmin.core.contexts.context import ContextSettings
 from rmqadmin.core.contexts.settings_file import parse_settings
-from rmqadmin.core.user_files import KEY_PARTS_MAX, parse_toml
+from rmqadmin.core.user_files import parse_toml
 from rmqproto.errors import UsageError
-
-
-def dotted(count: int, part: str = "a") -> str:
-    return ".".join([part] * count)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"{dotted(50_000)} = 1",
-        f"[{dotted(50_000)}]",
-        f"one = 1\nx = {{ {dotted(KEY_PARTS_MAX + 1)} = 1 }}",
-        f"{dotted(KEY_PARTS_MAX + 1, ' b-1 ')} = 1",
-        f"{dotted(KEY_PARTS_MAX + 1, chr(34) + 'x.' + chr(34))} = 1",
-    ],
-)
-def test_a_key_of_many_parts_is_refused_unread(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """50,000 parts took a minute."""
-    monkeypatch.setattr("tomllib.loads", lambda text: pytest.fail("read"))
-    with pytest.raises(UsageError, match=rf"more than {KEY_PARTS_MAX} parts \(at line [12], column \d+\)"):
-        parse_toml(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"{dotted(KEY_PARTS_MAX)} = 1",
-        f"x = {[f'10.0.{n}.1:9876' for n in range(500)]}",
-        f"# {'. ' * 1000}\nx = '{'.' * 1000}'",
-    ],
-)
-def test_other_dots_are_not_counted(text: str) -> None:
-    assert len(parse_toml(text)) == 1
 
 
 @pytest.mark.parametrize(("text", "said"), [("x = " + "[" * 20_000, "more levels"), (f"x = {'9' * 5_000}", "digits")])

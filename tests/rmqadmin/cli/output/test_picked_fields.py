@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from rmqadmin.cli.parsing.registry_command import jsonpath_by_its_name
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 
 
@@ -96,13 +95,6 @@ def test_bytes_have_no_fields(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -
     assert rmqadmin("msg", "cat", topic, "-f", "%s", "--json", "body").status == 2
     assert rmqadmin("msg", "cat", topic, "--follow", "--json", "body").status == 2
     assert json.loads(rmqadmin("msg", "cat", topic, "--json", "body,topic").out) == [{"body": "x", "topic": topic}]
-
-
-def test_what_begins_with_a_dollar_is_a_json_path_where_there_are_such() -> None:
-    words = ["dlq", "--json", "$.a=1", "--json=$.b=2", "--json", "group", "--json=x", "--jq", "$x"]
-    assert jsonpath_by_its_name(words) == [
-        "dlq", "--jsonpath", "$.a=1", "--jsonpath=$.b=2", "--json", "group", "--json=x", "--jq", "$x",
-    ]  # fmt: skip
 
 
 def test_where_mqadmin_has_an_option_that_begins_so_it_is_meant(run: Rmqadmin) -> None:
