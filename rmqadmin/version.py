@@ -1,7 +1,5 @@
 """The program's version. A test holds it equal to the distribution's, which takes 25 ms to look up."""
 
-from __future__ import annotations
-
 import sys
 
 VERSION = "0.1.0"

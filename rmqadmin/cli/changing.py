@@ -1,8 +1,6 @@
 """How commands change several servers, or copy between two: take the steps, print mqadmin's words, and say how to undo
 them if some failed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """What is said about an error that ends a command line, and the exit status it ends with."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import suppress
 

@@ -2,8 +2,6 @@
 at once. An exception in the middle of an import would be shown as a traceback, be lost, or crash a module written in
 C."""
 
-from __future__ import annotations
-
 import os
 import signal
 from types import FrameType

@@ -6,11 +6,8 @@ Typer parses and prints help. What it cannot do is added in this package, each i
 when they are invoked. Rich is never imported for help or errors (70 ms): ``rich_markup_mode`` is None.
 """
 
-from __future__ import annotations
-
 import os
 import sys
-import typing
 from collections.abc import Sequence
 from copy import copy
 from typing import Annotated, Any
@@ -75,8 +72,6 @@ def root(
 def build_app() -> Any:
     """The whole command tree. Commands are built when they are asked for."""
     app = typer.Typer(cls=LazyGroup, context_settings=HELP_SETTINGS, invoke_without_command=True, **TYPER_SETTINGS)
-    # Typer evaluates text annotations four times, which takes 2 ms.
-    root.__annotations__ = typing.get_type_hints(root, include_extras=True)
     app.callback()(root)
     return typer.main.get_command(app)
 

@@ -6,8 +6,6 @@ importing all of them costs more than most commands do. ``updateTopic`` of the f
 line here and that function.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 import msgspec

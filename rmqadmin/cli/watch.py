@@ -4,8 +4,6 @@ one document per tick. In place, a table shows what has changed since the last t
 A server that is briefly away does not end a watch that has begun: the reason is shown, and the next tick asks again.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time

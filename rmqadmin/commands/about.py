@@ -1,7 +1,5 @@
 """The program explains itself: manual pages, completions, response codes."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What users may do: first the noun ``acl``, then mqadmin's commands."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

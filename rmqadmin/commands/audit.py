@@ -1,7 +1,5 @@
 """``audit``: shows the log of the changes made by this user's commands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Checks for a monitoring system: one line, and the exit status of a plug-in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Contexts, by which clusters have names, and the settings of this program."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

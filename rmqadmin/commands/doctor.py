@@ -1,7 +1,5 @@
 """``doctor``: shows what is wrong with a cluster, and what to do about it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Load: how fast a cluster sends, reads and delivers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``shell``: runs many commands in one process."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Users of brokers: first the noun ``user``, then mqadmin's commands."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from getpass import getpass

@@ -1,7 +1,5 @@
 """The log of changes: its entries, and what one change writes into it."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pwd

@@ -5,8 +5,6 @@ Fields that an entry leaves out stay as they are on a broker that knows the name
 defaults.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Generic, TypeVar

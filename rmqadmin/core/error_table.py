@@ -4,8 +4,6 @@ Data, read by ``diagnostics`` (exit status, hint), by ``rmqadmin explain`` and b
 ``ResponseCode`` of Apache RocketMQ 5.5.0. A code that is missing here is an ordinary refusal: exit status 1.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

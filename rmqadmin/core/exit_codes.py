@@ -1,7 +1,5 @@
 """The exit statuses of the program and their meanings. ``diagnostics`` says which error gets which."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

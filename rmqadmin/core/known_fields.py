@@ -1,8 +1,6 @@
 """Refuses fields that nothing reads, in files and values that people write or edit: a mistyped name would have no
 effect."""
 
-from __future__ import annotations
-
 import typing
 from collections.abc import Mapping, Sequence
 from types import UnionType

@@ -4,8 +4,6 @@ prints in the order of a hash map is sorted here.
 Only the notation is here; commands decide the content. Source: the command classes of module tools, 5.5.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

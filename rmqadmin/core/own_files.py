@@ -1,8 +1,6 @@
 """Where the program keeps its own files (the XDG directories), and how it writes those that only their owner may read:
 whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """Progress of a long task, for the status line: nothing in the first second, then updates several times a second."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The rate of a running redrive, and the keys that change it, in a terminal and in the dashboard."""
 
-from __future__ import annotations
-
 import time
 
 RATE_STEP = 1.25

@@ -1,8 +1,6 @@
 """Which servers a command means: ``-b`` one broker, ``-c`` the masters of a cluster, a topic the brokers of its route.
 Also asks several of them at once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Text for a terminal: nothing in it controls the terminal, and its width is counted in cells."""
 
-from __future__ import annotations
-
 import textwrap
 import unicodedata
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """Numbers, ages and times as people read them, in one form for all tables of commands and dashboard. Unknown is a
 dash."""
 
-from __future__ import annotations
-
 import time
 
 from rmqadmin.core.topics.perms import perm_words

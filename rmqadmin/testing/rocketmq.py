@@ -1,8 +1,6 @@
 """What a test does with RocketMQ besides running its own code: uses its own topics and groups, sends and reads
 messages, and waits for progress. All calls block and use the admin client."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import time

@@ -1,8 +1,6 @@
 """``rmqserver standalone`` as a child process for tests: on any free ports, with a temporary store of small files. It
 ends with the process that started it, even if that is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,8 +1,6 @@
 """Writes the manual pages, which a checkout does not have: ``python -m rmqadmin.cli.manual DIR``. ``make release`` puts
 them into the packages."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

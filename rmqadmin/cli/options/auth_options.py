@@ -1,7 +1,5 @@
 """Options that several commands about users and ACL share, in mqadmin's spelling."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -5,8 +5,6 @@ Options that we add have only long names, because mqadmin's commands use the sho
 exceptions are ``-ak`` and ``-sk``, which mqadmin's users know, and ``-o`` wherever it is free.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import typing

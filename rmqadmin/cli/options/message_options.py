@@ -1,7 +1,5 @@
 """Options that several commands about messages share, in mqadmin's spelling."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Annotated, Any

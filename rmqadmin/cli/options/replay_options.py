@@ -1,8 +1,6 @@
 """The options of a redrive or replay, in groups: a command gets each group as one frozen value. The help says what each
 option means; the groups show which belong together."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -3,8 +3,6 @@ it follow what is completed, what the log of changes holds, what the palette fil
 suggests, and the word in the help. A text without a marker may be anything, and is written down
 nowhere."""
 
-from __future__ import annotations
-
 import inspect
 import typing
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 The names are those of ``--output schema``, as in ``--json FIELDS``, which is the same choice for JSON.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Every failure becomes one line ``rmqadmin: error: …`` and, if the user can do 
 the output is JSON, it becomes one JSON object instead. Standard output holds only what the command printed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """The formats and colours of output, as options, settings and the environment name them."""
 
-from __future__ import annotations
-
 import os
 from enum import StrEnum
 from typing import TextIO

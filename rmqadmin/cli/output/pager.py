@@ -4,8 +4,6 @@ The first screen is written at once. The pager starts only if there is more, and
 the rest on demand, so a reader who stops early causes no further reading.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -5,8 +5,6 @@ change (``core.tables`` lays them out); ``mqadmin`` is Apache's text. Text from 
 its control characters never reach a terminal unescaped.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import time

@@ -3,8 +3,6 @@ says so or the terminal is gone. The terminal is then as it was before: it echoe
 events to the shell.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """The only writer of standard output: it shows one result, each part as it comes."""
 
-from __future__ import annotations
-
 import codecs
 import select
 import sys

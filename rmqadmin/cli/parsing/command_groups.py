@@ -1,8 +1,6 @@
 """Groups of commands: the program itself, and the nouns. A group finds its commands in the registry and builds them
 when they are asked for."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """The command tree as data, from which completions and the manual are generated. It imports every command's module,
 which the program itself never does."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable
 from functools import cache

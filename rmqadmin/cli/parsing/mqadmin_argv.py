@@ -5,8 +5,6 @@ X``, ``--topic=X`` and any unambiguous prefix, ``--top X``. Negative numbers are
 prefix of mqadmin's ambiguous.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

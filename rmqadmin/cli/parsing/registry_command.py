@@ -1,8 +1,6 @@
 """A command before Typer sees its arguments: mqadmin's spellings are made canonical, and what holds for every command
 is checked and filled in."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import sys

@@ -1,8 +1,6 @@
 """What can stand at the cursor: commands, options, values, names. ``shells.words`` knows which option takes which
 names. ``rmqadmin shell`` asks the live cluster for names, other shells take those that commands have seen."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache

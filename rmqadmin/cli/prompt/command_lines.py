@@ -4,8 +4,6 @@ Every command finds the process unchanged: its streams, the terminal's settings 
 after each. The part after ``|``, and a line that begins with ``!``, go to sh.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

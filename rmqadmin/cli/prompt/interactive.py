@@ -1,7 +1,5 @@
 """The interactive shell: the prompt, the completions at TAB, and what Ctrl-C and Ctrl-D do."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -6,8 +6,6 @@ backslash escapes the next character; ``#`` at the beginning of a word begins a 
 quote, and it takes ``a#b`` for a comment.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -1,7 +1,5 @@
 """Names of the live cluster for completion. They are asked for on demand, once per prompt."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress

@@ -5,8 +5,6 @@ TAB reads them and asks no server. Each name server has its own folder. A comman
 written.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

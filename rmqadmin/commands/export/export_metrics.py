@@ -1,7 +1,5 @@
 """``exportMetrics``: the load and size of every master of a cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Topics, groups, settings and POP records of brokers are shown, and written to files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Files for ``apply``: written from what brokers have, compared with it (exit statuses as of diff(1)), applied."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 

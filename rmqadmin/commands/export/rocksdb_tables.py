@@ -1,7 +1,5 @@
 """What brokers keep in RocksDB: its tables as JSON, and whether its queues are those of the files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from enum import StrEnum

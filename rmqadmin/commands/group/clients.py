@@ -1,7 +1,5 @@
 """Consumers and producers that are online, and what consumers report about themselves through their brokers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated

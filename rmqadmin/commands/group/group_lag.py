@@ -1,7 +1,5 @@
 """``group lag``: shows a group's lag, its age, whether the group catches up, and what hinders it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Annotated

@@ -1,8 +1,6 @@
 """Groups are created, changed and deleted. Settings that are not given stay as they are; ``--replace`` resets them to
 their defaults, as mqadmin does."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """What one group is: everything in one view, and how it is configured on every broker."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Lite topics of clients and groups: subscriptions, lag, and offering them again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

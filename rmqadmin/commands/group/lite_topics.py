@@ -1,7 +1,5 @@
 """Lite topics, as brokers and parent topics count them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

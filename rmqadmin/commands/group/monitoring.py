@@ -1,7 +1,5 @@
 """``startMonitoring``: shows all online groups, the lag of each, and what is wrong with it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Annotated

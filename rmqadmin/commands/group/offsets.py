@@ -1,8 +1,6 @@
 """A group's offsets in a topic are moved: anywhere, to a time, to the end, to those of another group. Each is a reset,
 shown first, read back, and undone with the file that it writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

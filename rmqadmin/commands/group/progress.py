@@ -1,7 +1,5 @@
 """How far groups have consumed: all of them, with clients and lag, and one queue by queue."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Annotated, Any

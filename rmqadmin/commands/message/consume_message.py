@@ -1,7 +1,5 @@
 """``consumeMessage``: shows some messages of a topic, from the beginning or from an offset. Commits no offset."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``msg cat``: shows the messages of a topic that meet conditions, written by a format string or as rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``msg export``: writes messages of a topic to a file or to standard output, with everything known about them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``msg get``: finds messages by any id or key."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Annotated

@@ -1,8 +1,6 @@
 """``msg import``: sends the messages of a file unchanged. They are checked first, the import can be resumed, and every
 refusal is reported."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import shutil

@@ -1,8 +1,6 @@
 """``msg send``: sends messages from words, files and standard input, whole, split, or as JSON Lines. What can be
 checked beforehand is checked before anything is sent."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """mqadmin's ways to read a topic, one queue, or a file of a compacted log."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``queryMsgTraceById``: shows what tracing clients reported about a message."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What brokers say of their work: statistics, and the offsets of all groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``clusterList``: shows the brokers of all clusters and their state."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated

@@ -1,7 +1,5 @@
 """How much cold data groups read, and may read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Controllers: who leads, and what they are told to decide or forget."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 

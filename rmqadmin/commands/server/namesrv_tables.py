@@ -1,7 +1,5 @@
 """What name servers keep beside routes: key-value tables, and write permissions of brokers."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,8 +1,6 @@
 """Configurations of brokers, name servers and controllers. A changed property is read back, because brokers report
 success for properties that they do not understand."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """What tests of applications ask of ``rmqserver``: faults, snapshots, a reset."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, TypeVar

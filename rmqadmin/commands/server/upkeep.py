@@ -1,7 +1,5 @@
 """Brokers are told to clean up, to keep or read files another way, to start and to stop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial

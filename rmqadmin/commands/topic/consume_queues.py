@@ -1,7 +1,5 @@
 """Queues of a topic: which clients would get them, and the units in their files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

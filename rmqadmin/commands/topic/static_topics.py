@@ -1,7 +1,5 @@
 """Topics with a fixed number of logical queues, wherever they are: made, extended, moved."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """``statsAll``: shows how fast every topic is written and read, and the lag of its groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Topics are deleted from a cluster and from the name servers."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

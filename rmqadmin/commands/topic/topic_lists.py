@@ -1,7 +1,5 @@
 """Lists of topics, and of the clusters that one lives in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,8 +1,6 @@
 """Topics are created and changed. Settings that are not given stay as they are; mqadmin resets them to their defaults,
 as ``--replace`` does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial

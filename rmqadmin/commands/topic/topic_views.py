@@ -1,7 +1,5 @@
 """What one topic is: its route, where its queues begin and end, everything in one view."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """What users may do: entries, and what granting and revoking make of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any

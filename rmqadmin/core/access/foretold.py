@@ -1,8 +1,6 @@
 """Whether a user may do something, and which entry decides it, from a broker's checks, users and policies. The decision
 itself is the one that brokers use: ``rmqproto.access.users``."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator
 from enum import StrEnum

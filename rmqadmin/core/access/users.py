@@ -1,7 +1,5 @@
 """Users of brokers: who is there, and what a change of one is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated

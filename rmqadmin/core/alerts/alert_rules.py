@@ -1,8 +1,6 @@
 """Alert rules, as people write them in a TOML file: one ``[[alert]]`` table each. Thresholds are written as for
 ``rmqadmin check``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """A context: one cluster under a name, how it is reached, and which mistakes it is guarded against."""
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Contexts and settings as rows: what is in use, where it comes from, what is wrong with it."""
 
-from __future__ import annotations
-
 import stat
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Defaults used where no setting says otherwise, what a number in a setting may be, and how addresses compare."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -4,8 +4,6 @@
 No shell is involved, unless the words start one. A key is one line; surrounding blanks are not part of it.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Reads a settings file: TOML, one setting per line. Errors name the file, the line and what to write instead."""
 
-from __future__ import annotations
-
 import re
 import stat
 from pathlib import Path

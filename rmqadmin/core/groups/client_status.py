@@ -1,8 +1,6 @@
 """A group's clients by their own information (307), all of them or one in detail, as ``consumerStatus`` and
 ``consumer`` show it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any

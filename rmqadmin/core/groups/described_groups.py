@@ -1,7 +1,5 @@
 """A consumer group in one view: what it reads and how far, who is online, and how it is set."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 

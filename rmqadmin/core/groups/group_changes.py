@@ -1,7 +1,5 @@
 """Plans changes of a group on each broker, and its deletion with its retry topic and dead-letter queue."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """A consumer group's configuration as text and as fields, by Apache's names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -5,8 +5,6 @@ Several groups are read together, so that they share the pause between the two r
 does not answer is named and left out.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """How old a lag is, and how it changes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from enum import StrEnum

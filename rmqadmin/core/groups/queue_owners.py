@@ -4,8 +4,6 @@ or several, and members with different subscriptions, which then assign queues d
 If a member does not answer, the owner of every queue that no other member owns is unknown.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum

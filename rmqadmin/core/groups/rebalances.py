@@ -5,8 +5,6 @@ A rebalance begins with the first reading in which a queue has different owners,
 again. Members rebalance every 20 s, so it takes that long until all have noticed a new one.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterable
 

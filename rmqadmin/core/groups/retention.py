@@ -4,8 +4,6 @@ A broker deletes a file of its log when the newest message in it is older than `
 is safe for that long after it was stored.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 

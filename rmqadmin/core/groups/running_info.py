@@ -1,8 +1,6 @@
 """What a consumer says about itself (307): as Apache prints it, and what is wrong with it (``ConsumerRunningInfo``,
 ``ProcessQueueInfo`` and ``PopProcessQueueInfo``, 5.5.0)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 """What groups have left in queues that consumers do not read. Brokers report lag only for the topics' read queues, so
 that a topic that was given fewer of them seems to be consumed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from threading import Lock
 

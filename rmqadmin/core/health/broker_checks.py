@@ -1,8 +1,6 @@
 """Checks of each broker process: whether it is reached and serving, its clock, disks, permission, flush mode, and
 access control."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -1,8 +1,6 @@
 """Problems that show only across several broker processes: duplicate names, missing masters, brokers of one cluster
 that differ in version, role or flush mode."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

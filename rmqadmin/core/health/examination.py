@@ -1,7 +1,5 @@
 """What `rmqadmin doctor` checks, step by step, and what it shows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The facts that a check of a cluster starts from: the answers of every name server and every broker process. Each is
 asked at the address that clients would use, all at the same time. A server that does not answer is one of the facts."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """One finding of a check of a cluster: how bad it is, where, and what to do about it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 

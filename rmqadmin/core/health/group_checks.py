@@ -1,8 +1,6 @@
 """What is wrong with a group: messages lost or soon to be lost, members with different subscriptions, queues that
 nobody consumes or that stand still, a growing lag."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 
 import msgspec

@@ -1,8 +1,6 @@
 """What is wrong with broker sets and their controllers: which replicas could take over, which are behind, which wrongly
 act as master."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -2,8 +2,6 @@
 performance data (``label=value[unit];warning;critical;min``), then a line for each thing with a problem. The state is
 also the exit status."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Sequence
 from enum import Enum, IntEnum

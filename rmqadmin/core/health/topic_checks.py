@@ -1,8 +1,6 @@
 """Checks of topics and groups: whether the brokers of a cluster have the same ones, whether permissions were left
 changed, and whether routes lead to brokers."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Assigns connections to brokers and queues, and to processes."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,6 @@
 """A TLS connection of a load, used like a plain non-blocking socket: where TLS has its own errors for "not now", it
 raises ``BlockingIOError``."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 

@@ -1,7 +1,5 @@
 """One process of a load: ``python -m rmqadmin.core.load.worker``. ``load_plan.py`` describes its input and output."""
 
-from __future__ import annotations
-
 import select
 import sys
 import time

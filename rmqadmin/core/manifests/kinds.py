@@ -1,7 +1,5 @@
 """The kinds of objects in a manifest: how each is checked, read from a broker, created, changed and deleted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, TypeVar

@@ -15,8 +15,6 @@
 ``documents`` reads the text; ``kinds`` knows the fields of each section.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence

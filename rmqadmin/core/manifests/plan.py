@@ -4,8 +4,6 @@ Creations and changes come first, topics before groups and users before ACLs; de
 order. A second run finds nothing left to do.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any

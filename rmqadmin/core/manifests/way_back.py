@@ -5,8 +5,6 @@ It holds no passwords, because users and ACLs are not in it. What may have been 
 undone as well: to set again what is set does no harm.
 """
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ key set by the application. Also says which of these it was.
 The kinds are tried in that order, and the first that finds something wins. The search has no time limit.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum

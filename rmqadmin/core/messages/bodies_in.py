@@ -5,8 +5,6 @@ What is known beforehand (words, files, what a pipe gives at once) can be looked
 What comes later is read as it comes, so that each message can be sent at once.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import select

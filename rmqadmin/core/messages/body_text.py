@@ -1,7 +1,5 @@
 """Message bodies for people to read: the kind of a body, and its lines. Nothing in them can control a terminal."""
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Iterator
 from enum import StrEnum

@@ -4,8 +4,6 @@ it its format, and ``\n`` and the like a character.
 Letters that kcat also has mean the same here. ``docs/messages.md`` lists all.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import struct

@@ -5,8 +5,6 @@ the unique key, made by the producer. An id counts as an offset id only if its a
 brokers. mqadmin first tries to connect to whatever address the digits give.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """What happened to a message: traces of clients, and its retries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """One stored message as a row, and as Apache's Java client prints one (``MessageClientExt.toString``, 5.5.0)."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from pathlib import Path

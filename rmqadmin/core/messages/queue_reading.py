@@ -4,8 +4,6 @@ Every pull counts in the broker's "get" statistics. The broker filters tags by t
 again here. A batch without a match does not end the reading.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import msgspec

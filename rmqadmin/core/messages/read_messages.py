@@ -1,7 +1,5 @@
 """Messages read from queues, in the order of the queues, as ``printMsg`` and similar commands show them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import msgspec

@@ -4,8 +4,6 @@ All messages are put in order before unwanted ones are dropped. Otherwise a queu
 be read to its end before the first message of another could be shown.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence

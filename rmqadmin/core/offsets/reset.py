@@ -5,8 +5,6 @@ makes online consumers follow. Other brokers can only move online consumers to a
 online, the offsets are simply written. Each queue is read back afterwards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import msgspec

@@ -3,8 +3,6 @@
 Commands and dashboard show the plan, ask, and carry it out. ``reset`` tells the brokers.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Sequence

@@ -3,8 +3,6 @@
 They are written before anything is changed, and hold no credentials.
 """
 
-from __future__ import annotations
-
 import time
 import zlib
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """What brokers say about themselves (28): lists the replicas of every cluster, asks them, and makes rows of the
 answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Annotated

@@ -1,7 +1,5 @@
 """What exports read of brokers (what users made, statistics of a day), and the files that they write."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Asks about broker sets: controllers, masters and slaves, all at the same time where the order does not matter."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

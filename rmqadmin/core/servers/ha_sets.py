@@ -2,8 +2,6 @@
 builds it from the answers of name servers, controllers and the brokers themselves. Servers that do not answer are part
 of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

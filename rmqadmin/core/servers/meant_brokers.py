@@ -1,8 +1,6 @@
 """Which broker a user means by an address without its port, or by a name where an address is needed, or the other way
 round."""
 
-from __future__ import annotations
-
 import ipaddress
 from contextlib import suppress
 

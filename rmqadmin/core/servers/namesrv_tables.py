@@ -1,7 +1,5 @@
 """What name servers keep beside routes: key-value tables, and whether brokers may be written to."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from functools import partial

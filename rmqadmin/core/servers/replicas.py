@@ -1,7 +1,5 @@
 """Replicas of brokers: which broker names a command means, and what the controller knows about them."""
 
-from __future__ import annotations
-
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqclient.addresses import parse_addresses

@@ -1,7 +1,5 @@
 """The settings of brokers, name servers and controllers, one row per property."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Protocol

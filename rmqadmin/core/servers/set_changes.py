@@ -1,8 +1,6 @@
 """How broker sets change from one reading to the next: the new master and its epoch, the time without a master, and the
 brokers that joined or left the in-sync set."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 Most words follow from the field's name, without its unit, because the cells carry that. The others are listed here.
 """
 
-from __future__ import annotations
-
 _UNITS = ("_ms", "_bytes", "_ratio", "_s", "_addr")
 _COUNTS, _RATE = ("_count", "_nums", "_addrs"), "_tps"
 

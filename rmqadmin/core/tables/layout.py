@@ -4,8 +4,6 @@ The widths fit the rows present when the table is laid out. Later rows keep to t
 because that would make it another number.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ the reader, dim is the system's own.
 The text says the same without colours; a colour only makes it faster to find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any

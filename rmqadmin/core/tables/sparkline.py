@@ -1,8 +1,6 @@
 """Numbers over time, drawn as blocks on one line or on several: from the least of the values to the largest. A change
 under a tenth of the largest is drawn flat, at half the height."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"

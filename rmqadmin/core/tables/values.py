@@ -1,7 +1,5 @@
 """The text of one value: as tables show it to people, and as csv and tsv hold it for machines."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol, runtime_checkable
 
 from rmqadmin.core import units

@@ -1,8 +1,6 @@
 """The width of each column of a table on a terminal, so that every row is one line. Columns are first shortened where
 possible, then left out, the least important first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import msgspec

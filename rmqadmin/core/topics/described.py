@@ -1,7 +1,5 @@
 """What a topic is: where its queues begin and end, and everything in one view."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby

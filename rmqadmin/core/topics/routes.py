@@ -1,7 +1,5 @@
 """What a topic's route says about its queues and brokers: which can be written, and where each is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from rmqadmin.core import targets

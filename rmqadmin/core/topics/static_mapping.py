@@ -5,8 +5,6 @@ Where Apache chooses at random between brokers with equally few queues, the name
 the actual result.
 """
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,6 @@
 """The queues of a topic that keep messages. Consumers read only the first ones, as many as the topic has read queues on
 a broker; what lies in the others reaches nobody, and counts in no lag, until there are read queues for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec

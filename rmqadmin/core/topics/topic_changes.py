@@ -4,8 +4,6 @@ Unset fields stay as they are; a new topic gets defaults. With ``replace``, unse
 with mqadmin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """A topic's configuration: read from a broker, as fields, as Apache's text, and planned changes of its perm."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

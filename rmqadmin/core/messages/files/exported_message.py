@@ -4,8 +4,6 @@ A file has everything known about a message. An import sends body, properties (a
 and born time; the broker gives the copy a place, the ids of that place, and a new store time.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from functools import cache

@@ -1,8 +1,6 @@
 """The format of a message file, from the user's option, its name, or its first bytes; and reading and writing it,
 message by message."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence

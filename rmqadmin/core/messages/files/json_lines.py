@@ -4,8 +4,6 @@ can be imported and sent, and a line can be written by hand: ``{"body": "text", 
 There is no end mark. A file is complete because it got its name only then; a pipe is complete if its writer says so.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from typing import Any, BinaryIO

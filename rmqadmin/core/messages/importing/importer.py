@@ -6,8 +6,6 @@ can continue however it ended: messages sent after the last save of its progress
 unique keys, and are not sent again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """What an import has done: the file that it goes on from, and the words at its end."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Mapping, Sequence

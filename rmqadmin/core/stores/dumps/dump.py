@@ -1,7 +1,5 @@
 """What the dumps of all parts have in common: which rows are wanted, and rows in batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
