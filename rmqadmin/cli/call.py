@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin.cli.call_confirmation import CallConfirmation
-from rmqadmin.cli.invocation import Invocation
+from rmqadmin.cli.invocation import Invocation, Session
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import Color, Format
@@ -20,7 +20,6 @@ from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from rmqadmin.cli.invocation import Session
     from rmqadmin.core.audit_trail import Arguments
     from rmqadmin.core.servers.broker_answers import Answers
     from rmqclient.blocking import BlockingClient
@@ -152,7 +151,6 @@ class Call(CallConfirmation):
     def shell_session(self) -> Iterator[Session]:
         """A session for command lines that this call runs. The call's options apply to them, and they stay in its
         context. NotFoundError and UsageError for a context that cannot be used."""
-        from rmqadmin.cli.invocation import Session
         from rmqadmin.core.contexts.context import NO_CONTEXT
 
         context = self.settings.context

@@ -16,6 +16,7 @@ from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import DOCUMENTS, Color, Format
 from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
 from rmqadmin.core.contexts.permission import guards
+from rmqclient.addresses import parse_namesrvs
 
 if TYPE_CHECKING:
     from rmqadmin.core.contexts.context import Context
@@ -144,8 +145,6 @@ class CallContext(CallNotices):
     @property
     def namesrv_addrs(self) -> list[str]:
         """The addresses in ``namesrv_addr``, one by one."""
-        from rmqclient.addresses import parse_namesrvs
-
         return parse_namesrvs(self.namesrv_addr)
 
     @property

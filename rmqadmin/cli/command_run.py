@@ -12,7 +12,7 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.invocation import Invocation
 from rmqadmin.cli.options.common_options import CommonOptions, color_of
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.cli.output.asked_columns import AS_USUAL, AskedColumns, Look, ask_columns
+from rmqadmin.cli.output.asked_columns import AS_USUAL, AskedColumns, Look, PickedFields, ask_columns, pick_fields
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.output.writing import write
 from rmqadmin.cli.parsing.registry_command import result_types
@@ -22,7 +22,6 @@ from rmqadmin.core.results import Result
 from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageError
 
 if TYPE_CHECKING:
-    from rmqadmin.cli.output.asked_columns import PickedFields
     from rmqadmin.cli.parsing.meant_names import Given
     from rmqadmin.core.audit_trail import Arguments
 
@@ -111,8 +110,6 @@ def _fields_to_show(entry: Entry, common: CommonOptions) -> PickedFields | None:
     """The fields to show; None without ``--json``. UsageError before any server is asked."""
     if common.json_fields is None:
         return None
-    from rmqadmin.cli.output.asked_columns import pick_fields  # only for `--json`
-
     return pick_fields(common.json_fields, common.jq, result_types(entry))
 
 

@@ -23,13 +23,11 @@ from rmqadmin.cli.output.output_format import Color, Format, parse_format
 from rmqadmin.cli.parsing.command_building import HELP_SETTINGS, TYPER_SETTINGS
 from rmqadmin.cli.parsing.command_groups import LazyGroup
 from rmqadmin.core.exit_codes import ExitCode
-from rmqadmin.version import PIPE_CLOSED
+from rmqadmin.version import PIPE_CLOSED, print_version
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from rmqadmin.version import print_version
-
         raise typer.Exit(print_version())
 
 

@@ -17,6 +17,8 @@ from rmqadmin.core.rate_dial import limits_text
 from rmqproto.errors import RequestTimeoutError, UsageError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.java.whole_numbers import whole_number
+from rmqproto.names import dlq_topic, group_in_topic
+from rmqproto.perm import PERM_READ, PERM_READ_WRITE
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
@@ -180,8 +182,6 @@ def _check_servers(call: Call, plan: Plan) -> None:
 
 def _asked_name(plan: Plan) -> str:
     """What is typed to go on: the group whose dead letters are sent, else the target topic."""
-    from rmqproto.names import group_in_topic
-
     topics = sorted({each.queue.topic for each in plan.ranges})
     groups = [group for topic in topics if (group := group_in_topic(topic)) is not None]
     return groups[0] if groups else ", ".join(plan.target.topics) or plan.job
@@ -253,8 +253,6 @@ def open_letters(call: Call, group: str) -> None:
     """Asks the user, and sets perm 6 on every broker where the group's dead letters cannot be read."""
     from rmqadmin.core.messages.dead_letters import check_group
     from rmqadmin.core.topics.topic_config import plan_perm
-    from rmqproto.names import dlq_topic
-    from rmqproto.perm import PERM_READ, PERM_READ_WRITE
 
     check_group(group)
     topic = dlq_topic(group)

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from rmqadmin.cli.output.output_format import COLUMNED, Color, Format
+from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.results import Result, ResultColumn, Row, columns
+from rmqadmin.core.tables.headings import words
 from rmqproto.errors import UsageError
 
 
@@ -130,16 +132,12 @@ def ask_columns(
 
 def _by_heading(name: str, known: Iterable[str]) -> str:
     """The field whose heading in tables is ``name``; ``name`` itself if there is none."""
-    from rmqadmin.core.tables.headings import words
-
     folded = name.casefold()
     return next((field for field in known if folded in (field, words(field).casefold())), name)
 
 
 def columns_hint(result_types: Sequence[type[Result]], unknown: str = "") -> str:
     """The names of the columns, after the one that ``unknown`` may have meant."""
-    from rmqadmin.core.names import did_you_mean  # not needed without a mistake
-
     known = field_names(result_types)
     listed = f"The columns are {', '.join(known)}."
     meant = did_you_mean(unknown, known) if unknown else None

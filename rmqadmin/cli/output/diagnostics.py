@@ -12,7 +12,9 @@ from typing import Any, TextIO
 
 from rmqadmin.core.contexts.permission import ChangeRefusedError, ReadOnlyContextError
 from rmqadmin.core.exit_codes import ExitCode
+from rmqadmin.core.terminal_text import printable
 from rmqproto import errors
+from rmqproto.codes import response_name
 
 PROGRAM = "rmqadmin"
 _FAQ_POINTER = r"\n(See|For more information, please visit the url,) https?://\S+( for further details\.)?"
@@ -76,8 +78,6 @@ def _fields(error: BaseException, code: ExitCode) -> dict[str, Any]:
         "hint": hint(error),
     }
     if isinstance(error, errors.RefusedError):
-        from rmqproto.codes import response_name
-
         fields["code"] = error.code
         fields["code_name"] = response_name(error.code)
         fields["remark"] = error.remark
@@ -101,8 +101,6 @@ def notice(text: str) -> None:
 def status(text: str | None) -> None:
     """Shows progress in a line that the next one replaces. Only at a terminal. None removes the line."""
     if shows_status():
-        from rmqadmin.core.terminal_text import printable
-
         _say(f"\r\x1b[K{printable(text or '')}")
 
 
@@ -153,8 +151,6 @@ def ask(question: str) -> str | None:
 def _one_line(text: str) -> str:
     """Makes one line of a server's remark, which may hold several lines, control characters and Apache's pointer to its
     FAQ."""
-    from rmqadmin.core.terminal_text import printable
-
     return printable(" ".join(re.sub(_FAQ_POINTER, "", text).split()))
 
 

@@ -4,6 +4,7 @@ import os
 from enum import StrEnum
 from typing import TextIO
 
+from rmqadmin.core.names import did_you_mean
 from rmqproto.errors import UsageError
 
 
@@ -44,8 +45,6 @@ def parse_format(text: str, where: str) -> Format:
     try:
         return Format(text.lower())
     except ValueError:
-        from rmqadmin.core.names import did_you_mean  # only for mistyped names
-
         meant = did_you_mean(_OTHERS_NAMES.get(text.lower(), text), Format)
         known = f"The formats are {', '.join(Format)}."
         hint = known if meant is None else f"{meant} {known}"

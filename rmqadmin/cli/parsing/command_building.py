@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 import typer.main
 
+from rmqadmin.cli.call import Call
 from rmqadmin.cli.invocation import invocation_of
 from rmqadmin.cli.options.command_options import (
     A_BROKER,
@@ -34,7 +35,6 @@ from rmqadmin.cli.registry import Entry
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
-    from rmqadmin.cli.call import Call
     from rmqadmin.cli.parsing.meant_names import Given
     from rmqadmin.core.audit_trail import Arguments
 

@@ -17,6 +17,7 @@ from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.parsing.command_building import HELP_SETTINGS, TYPER_SETTINGS, build_command
 from rmqadmin.cli.parsing.mqadmin_argv import MissingValueError, add_value_hint, check_misread, pasted_hint
 from rmqadmin.cli.parsing.registry_command import ask_for_all, asks_for_all
+from rmqadmin.core.names import near_name
 from rmqproto.errors import UsageError
 
 WIDE_MAX = 48
@@ -94,7 +95,6 @@ class LazyGroup(TyperGroup):
 
     def _unknown(self, ctx: Any, name: str) -> UsageError:
         from rmqadmin.cli.parsing.meant_names import LIKENESS, meant_command, verb_of  # only for mistyped names
-        from rmqadmin.core.names import near_name
 
         check_misread([name])
         near = verb_of(self.noun, name.lower()) if self.noun else meant_command(name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqadmin.cli import registry
+from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.value_markers import value_of
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.shells.names_cache import KIND_OF_VALUE, remembered
@@ -16,10 +17,6 @@ from rmqadmin.core.names import did_you_mean
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
-
-if TYPE_CHECKING:
-    from rmqadmin.cli.call import Call
-
 
 Given = tuple[str, str]
 """A kind of name, and a name given as one."""

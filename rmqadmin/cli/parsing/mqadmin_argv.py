@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from rmqadmin.core.names import did_you_mean
 from rmqproto.errors import UsageError
 
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
@@ -223,8 +224,6 @@ class _Parser:
         return None
 
     def unknown(self, token: str) -> UnknownOptionError:
-        from rmqadmin.core.names import did_you_mean  # only for mistyped names
-
         name = token.lstrip("-").partition("=")[0]
         meant = next((each for each in MEANT.get(name.lower(), ()) if each in self.long), None)
         hint = f"Did you mean --{meant}?" if meant else did_you_mean(name, self.long, LONG_LIKENESS)

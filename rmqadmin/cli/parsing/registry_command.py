@@ -25,7 +25,9 @@ from rmqadmin.cli.options.command_options import (
 from rmqadmin.cli.options.common_options import CommonOptions
 from rmqadmin.cli.options.value_markers import Value
 from rmqadmin.cli.output import diagnostics
+from rmqadmin.cli.output.asked_columns import columns_hint, fields_hint
 from rmqadmin.cli.output.output_format import JSON_FORMATS, Format
+from rmqadmin.cli.output.rendering import schema
 from rmqadmin.cli.parsing.mqadmin_argv import (
     MissingValueError,
     Normalised,
@@ -249,21 +251,15 @@ class RegistryCommand(TyperCommand):
         format = common.format(invocation.format_option)
         invocation.as_json = format in JSON_FORMATS
         if format is Format.SCHEMA:
-            from rmqadmin.cli.output.rendering import schema  # only for this format
-
             sys.stdout.write(schema(result_types(self.entry)))
             raise typer.Exit(0)
 
     def _check_fields_named(self, args: Sequence[str]) -> None:
         """UsageError that lists the fields, for ``--json`` without any, and the columns for ``--columns``."""
         if _lacks_value("--json", args):
-            from rmqadmin.cli.output.asked_columns import fields_hint
-
             hint = fields_hint(result_types(self.entry))
             raise UsageError("--json needs names of fields, separated by commas", hint=hint)
         if _lacks_value("--columns", args):
-            from rmqadmin.cli.output.asked_columns import columns_hint
-
             hint = columns_hint(result_types(self.entry))
             raise UsageError("--columns needs names of columns, separated by commas", hint=hint)
 

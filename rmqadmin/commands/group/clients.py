@@ -15,6 +15,7 @@ from rmqadmin.core.groups.consumption import GroupClients, Subscription, group_b
 from rmqadmin.core.groups.producers import ProducerRow, producer_rows
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import ResultOf, Row, doc
+from rmqclient.addresses import split_address
 from rmqproto.bodies.groups import ClientConnection, ProducerInfo
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode, version_name
@@ -243,7 +244,5 @@ def producer(
       rmqadmin producer -b 127.0.0.1:10911
       rmqadmin -o json producer -b 127.0.0.1:10911
     """
-    from rmqclient.addresses import split_address
-
     split_address(broker)
     return Producers(call.admin.all_producers(broker))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmqadmin.core.contexts.context import NAME_FORM, NO_CONTEXT, Context, ContextSettings, check_name
+from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.own_files import config_dir, state_dir, write_private
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 
@@ -58,8 +59,6 @@ class ContextStore:
             raise
 
     def _advice(self, name: str) -> str:
-        from rmqadmin.core.names import did_you_mean
-
         return did_you_mean(name, self.names()) or "`rmqadmin context ls` lists them."
 
     def named(self, name: str) -> Context | None:

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import msgspec
 
+from rmqproto.hosts import NAMESRV_PORT, with_port
+
 NAMESRV_DEFAULT = "127.0.0.1:9876"
 TIMEOUT_DEFAULT_S = 5.0
 
@@ -20,7 +22,5 @@ AskedAtOnce = Annotated[int, msgspec.Meta(ge=1, le=ASKED_AT_ONCE_MAX)]
 
 def addresses_of(namesrv_addr: str) -> list[str]:
     """The addresses in ``host[:port][;host[:port]…]``, in a form that can be compared."""
-    from rmqproto.hosts import NAMESRV_PORT, with_port  # only for changes, and commands about contexts
-
     parts = (part.strip().lower().removeprefix("http://") for part in namesrv_addr.split(";"))
     return [with_port(part, NAMESRV_PORT) for part in parts if part]

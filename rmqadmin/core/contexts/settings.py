@@ -23,6 +23,7 @@ from rmqadmin.core.contexts.defaults import (
     TIMEOUT_DEFAULT_S,
     AskedAtOnce,
     Seconds,
+    addresses_of,
 )
 from rmqadmin.core.own_files import config_dir
 from rmqclient.addresses import AddressMap, parse_address_map, split_rules
@@ -243,8 +244,6 @@ class EffectiveSettings:
 
     def _overrules(self, *levels: Level) -> bool:
         """Whether one of the levels names other name servers than the context in use."""
-        from rmqadmin.core.contexts.defaults import addresses_of
-
         said, context = self.setting("namesrv_addr"), self.context
         if said.level not in levels or context is None:
             return False

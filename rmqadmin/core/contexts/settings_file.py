@@ -12,6 +12,7 @@ from rmqadmin.core.contexts.secrets import check_reference
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.own_files import expanded
 from rmqadmin.core.user_files import decoded, parse_toml
+from rmqclient.addresses import parse_address_map, parse_namesrvs
 from rmqproto.errors import UsageError
 
 FILE_SIZE_MAX_BYTES = 256 * 1024
@@ -92,12 +93,8 @@ def _value(where: str, name: str, value: Any, kind: Any) -> Any:
         if name in KEYS:
             check_reference(found, name)
         if name == "namesrv_addr":
-            from rmqclient.addresses import parse_namesrvs  # 10 ms, if nobody has done so yet
-
             parse_namesrvs(found)
         if name == "address_map":
-            from rmqclient.addresses import parse_address_map
-
             parse_address_map(found)
     except UsageError as error:
         raise UsageError(f"{where}: {error}", hint=error.hint) from None

@@ -12,13 +12,13 @@ import msgspec
 from rmqadmin.core.messages.dead_letters import Place, place_of
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc
+from rmqclient.addresses import AddressMap
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
-    from rmqclient.addresses import AddressMap
     from rmqclient.tls import TlsFiles
     from rmqproto.wire.credentials import Credentials
     from rmqreplay.plans.plan import Plan
