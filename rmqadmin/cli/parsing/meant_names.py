@@ -1,7 +1,5 @@
 """Suggests the name that was meant, when a command found nothing under the name it was given."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
