@@ -93,7 +93,6 @@ def test_show_takes_the_conditions_of_redrive(rmqadmin: Rmqadmin, dead: Dead) ->
         (["--tag", "T1 || T4"], [1, 4]),
         (["--key", "k3"], [3]),
         (["--jsonpath", "$.kind=even"], [0, 2, 4]),
-        (["--json", "$.kind=even"], [0, 2, 4]),  # the option's older name
         (["--grep", "(?i)KIND.*EV", "--sql92", "KEYS <> 'k2'"], [0, 4]),
         (["--property", "REPLAY_ROUND=2"], [5]),
         (["--sql92", "REPLAY_ROUND = '0' AND KEYS <> 'k1'", "--tag", "T1 || T2 || T5"], [2]),

@@ -65,7 +65,6 @@ def numbers(rmqadmin: Rmqadmin, *args: str) -> list[int]:
         (["--sql92", "price BETWEEN 5 AND 8 AND region = 'eu'"], [5, 7], "scanned 80, matched 2,"),
         (["--grep", '(?i)"KIND": "ref'], range(0, COUNT, 10), "matched 8,"),
         (["--jsonpath", "$.kind=refund", "--jsonpath", "$.number=20"], [20], "matched 1,"),
-        (["--json", "$.number=20"], [20], "matched 1,"),
         (["--queue", "1", "--limit", "3"], [1, 3, 5], "scanned 3, matched 3,"),
         (["--queue", "broker-a:0", "--limit", "2"], [0, 2], "scanned 2, matched 2,"),
         (["--tail", "3"], [77, 78, 79], "scanned 6, matched 3, stopped because --tail 3 was reached"),
