@@ -142,8 +142,8 @@ class DashboardApp(App[None]):
         remembered, damage = read_or_set_aside()
         self.set_reactive(DashboardApp.interval_s, settings.interval_s)
         self.set_reactive(DashboardApp.shows_system, remembered.shows_system)
-        self._wanted_theme = remembered.theme
         self._problems = [*([damage] if damage else []), *self._find_theme(remembered.theme)]
+        self._wanted_theme = remembered.theme or self.theme
         self.set_keymap(keymap(settings.keys))
         self._problems += unknown_names(settings.keys)
         self.client_loaded = asyncio.Event()
@@ -174,11 +174,12 @@ class DashboardApp(App[None]):
     def _find_theme(self, wanted: str | None) -> list[str]:
         """Puts on the theme that was chosen last, or the default one. Returns what is wrong with the themes. The style
         sheet has not been read at this point."""
-        from rmqadmin.tui.themes import read_themes, themes_dir
+        from rmqadmin.tui.themes import DARK, LIGHT, read_themes, themes_dir
 
         themes, problems = read_themes(themes_dir())
-        for theme in themes:
+        for theme in (DARK, LIGHT, *themes):
             self.register_theme(theme)
+        self.set_reactive(App.theme, DARK.name)
         if wanted in self.available_themes:
             self.set_reactive(App.theme, wanted)
         elif wanted is not None:

@@ -14,6 +14,9 @@ from textual.color import BLACK, WHITE, Color
 CONTRAST_MIN = 4.5
 """The contrast that WCAG 2 requires of text (level AA)."""
 
+CURVE_CONTRAST_MIN = 3.0
+"""The same of what is no text: curves stand back behind it."""
+
 GROUNDS = ("background", "surface", "panel", "primary-muted", "boost")
 """The backgrounds of text. ``primary-muted`` is the cursor's row; ``boost`` lies over ``surface``."""
 ROLES = (
@@ -28,6 +31,9 @@ _QUIET = {"text-muted": 0.35, "text-disabled": 0.5}
 """How far each is from the foreground to the background."""
 BADGES = ("primary", "secondary", "success", "warning")
 """Colours used behind text: ``$on-primary`` is the text's colour on ``primary``."""
+
+_CURVE = 0.45
+"""How far a curve is from the background to the accent."""
 
 _STEPS = 20
 
@@ -51,13 +57,13 @@ def are_terminals_own(variables: Mapping[str, str]) -> bool:
 
 
 def readable(variables: Mapping[str, str]) -> dict[str, str]:
-    """Replacements for some of a theme's CSS variables, and the new ones ``line``, ``field``, ``footer-disabled`` and
-    ``on-…``. Colours of the terminal stay, because their values are unknown here."""
+    """Replacements for some of a theme's CSS variables, and the new ones ``line``, ``curve``, ``field``,
+    ``footer-disabled`` and ``on-…``. Colours of the terminal stay, because their values are unknown here."""
     if are_terminals_own(variables):
-        kept = {"line": "primary", "field": "boost", "footer-disabled": "footer-foreground"}
+        kept = {"line": "primary", "curve": "primary", "field": "boost", "footer-disabled": "footer-foreground"}
         kept |= {f"on-{name}": "text" for name in BADGES}
         return {name: variables[like] for name, like in kept.items()}
-    names = (*GROUNDS, *ROLES, FOOTER_GROUND, *FOOTER_ROLES, *BADGES, "block-cursor-background")
+    names = ("accent", *GROUNDS, *ROLES, FOOTER_GROUND, *FOOTER_ROLES, *BADGES, "block-cursor-background")
     colors = {name: Color.parse(variables[name]) for name in names}
     background, surface, foreground = colors["background"], colors["surface"], colors["foreground"]
     field = surface.blend(foreground, _FIELD, alpha=1)
@@ -66,6 +72,8 @@ def readable(variables: Mapping[str, str]) -> dict[str, str]:
     for name, factor in _QUIET.items():
         found[name] = _stronger(foreground.blend(background, factor), grounds)
     found["field"] = field
+    curve = background.blend(colors["accent"], _CURVE, alpha=1)
+    found["curve"] = _stronger(curve, grounds, CURVE_CONTRAST_MIN)
     found["line"] = _stronger(colors["primary"], grounds)
     footer = background + colors[FOOTER_GROUND]
     for name in FOOTER_ROLES:
@@ -78,12 +86,12 @@ def readable(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: color.hex for name, color in found.items()}
 
 
-def _stronger(color: Color, grounds: Sequence[Color]) -> Color:
+def _stronger(color: Color, grounds: Sequence[Color], least: float = CONTRAST_MIN) -> Color:
     """The readable colour nearest to ``color``; black or white if a theme's backgrounds are too far apart."""
     end = max(BLACK, WHITE, key=lambda color: min(contrast(color, ground) for ground in grounds))
     for step in range(_STEPS):
         mixed = color.blend(end, step / _STEPS, alpha=1)
-        if all(contrast(mixed, ground) >= CONTRAST_MIN for ground in grounds):
+        if all(contrast(mixed, ground) >= least for ground in grounds):
             return mixed
     return end
 

@@ -1,5 +1,5 @@
-"""The user's own themes: ``themes/NAME.toml`` under the XDG configuration directory. Each has colours by Textual's
-names, of which only ``primary`` is required, and ``dark = false`` if it is light."""
+"""The dashboard's two themes, and the user's own: ``themes/NAME.toml`` under the XDG configuration directory. Each has
+colours by Textual's names, of which only ``primary`` is required, and ``dark = false`` if it is light."""
 
 from __future__ import annotations
 
@@ -19,6 +19,19 @@ COLORS = (
     "error",
 )  # fmt: skip
 _DARK = "dark"
+DARK, LIGHT = (
+    Theme(
+        name="rmq-dark", primary="#6cb6d9", accent="#6cb6d9", foreground="#d3dae3", background="#10141a",
+        surface="#151a22", panel="#191d24", success="#7fc98f", warning="#e5b567", error="#ef7f78",
+        variables={"primary-muted": "#243744"},
+    ),
+    Theme(
+        name="rmq-light", primary="#1f6f94", accent="#1f6f94", foreground="#1c232b", background="#fbfcfd",
+        surface="#f1f4f7", panel="#e6ebf0", success="#2d7a3e", warning="#8a5a00", error="#b3261e", dark=False,
+        variables={"primary-muted": "#cfe2ec"},
+    ),
+)  # fmt: skip
+"""The first is the default."""
 
 
 def themes_dir() -> Path:

@@ -18,6 +18,7 @@ from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.compact_input import CompactInput
+from rmqadmin.tui.widgets.frame import SIZE_MIN, TooSmall
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
@@ -37,8 +38,8 @@ class Dialog(ModalScreen[None]):
     """A box with a title, a text in muted colour, and ``parts``."""
 
     DEFAULT_CLASSES = "dialog"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-high")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-slim"), (SIZE_MIN[0], "-narrow"), (100, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (SIZE_MIN[1], "-low"), (34, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close"), PICTURE_KEY]
 
     def __init__(self, title: str, about: str = ""):
@@ -60,6 +61,7 @@ class Dialog(ModalScreen[None]):
                 yield Static(literal(self._about), classes="label")
             yield from self.parts()
         yield Footer(compact=True, show_command_palette=False)
+        yield TooSmall()
 
     def say(self, text: str, style: str = "") -> None:
         """Tells how it stands, in lines. ``text`` may come from a broker."""

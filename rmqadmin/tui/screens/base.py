@@ -22,7 +22,7 @@ from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.tabs import TabScreen
 from rmqadmin.tui.widgets.detail import Detail
-from rmqadmin.tui.widgets.frame import PathLine, ShownLine, VerdictLine, age_of
+from rmqadmin.tui.widgets.frame import SIZE_MIN, PathLine, ShownLine, TooSmall, VerdictLine, age_of
 from rmqadmin.tui.widgets.places_line import MORE, Places
 from rmqadmin.tui.widgets.tab_line import TabLine
 from rmqadmin.tui.widgets.tables.cut_line import CutLine
@@ -67,7 +67,8 @@ class DashboardScreen(TabScreen):
         *(bound(f"tab_{at}", f"open_tab({at})") for at in range(1, TABS_MAX + 1)),
     ]
     AUTO_FOCUS = "RowTable"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-slim"), (SIZE_MIN[0], "-narrow"), (WIDE, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (SIZE_MIN[1], "-low")]
     file_name = "screen"
     """Part of the names of saved pictures."""
     REMEMBERS_FILTER = False
@@ -148,6 +149,7 @@ class DashboardScreen(TabScreen):
         yield CutLine()
         yield ShownLine()
         yield Footer(compact=True, show_command_palette=False)
+        yield TooSmall()
 
     def on_mount(self) -> None:
         remembered = read_remembered()

@@ -6,7 +6,7 @@ Modules that ask servers are imported by the asking thread, after the first fram
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from textual.binding import BindingType
@@ -64,6 +64,14 @@ _HEALTH = "health"
 are kept."""
 
 
+def _number(name: str, **how: Any) -> Column:
+    """A number that a broker which does not answer has not told."""
+    return Column(
+        name=name, part=_NUMBERS, value=lambda state: getattr(state.row, name), is_number=True,
+        is_unknown=lambda state: state.row.error is not None, **how,
+    )  # fmt: skip
+
+
 def _disk_mark(state: BrokerState) -> Mark | None:
     grade = None if state.row.disk_ratio is None else disk_grade(state.row.disk_ratio * 100, state.disk_limits)
     return None if grade is None else BY_GRADE[grade]
@@ -93,20 +101,13 @@ class BrokersScreen(TableScreen):
             Column(name="cluster", value=lambda seen: seen.replica.cluster, importance=MINOR),
             Column(name="broker_addr", value=lambda seen: seen.replica.broker_addr, importance=MINOR),
             Column(name="version", part=_NUMBERS, value=lambda state: state.row.version, importance=MINOR),
-            Column(name="in_tps", part=_NUMBERS, value=lambda state: state.row.in_tps, is_number=True),
+            _number("in_tps"),
             line_column("in_tps"),
-            Column(name="out_tps", part=_NUMBERS, value=lambda state: state.row.out_tps, is_number=True),
+            _number("out_tps"),
             line_column("out_tps"),
             Column(name="in_today", part=_NUMBERS, is_number=True, importance=MINOR),
             Column(name="out_today", part=_NUMBERS, is_number=True, importance=MINOR),
-            Column(
-                name="disk_ratio",
-                part=_NUMBERS,
-                value=lambda state: state.row.disk_ratio,
-                mark=_disk_mark,
-                is_number=True,
-                importance=VITAL,
-            ),
+            _number("disk_ratio", mark=_disk_mark, importance=VITAL),
             Column(
                 name="earliest_message_ms",
                 part=_NUMBERS,

@@ -62,7 +62,7 @@ class DeadLettersScreen(TableScreen):
                 is_sum=True,
                 importance=VITAL,
             ),
-            state_column(24),
+            state_column(40),
             Column(name="newest_ms", part=_NUMBERS, value=lambda depth: depth.letters.newest_ms, is_time=True),
             Column(
                 name="oldest_at",

@@ -49,7 +49,7 @@ class PulseScreen(DashboardScreen):
     step = "Pulse"
     file_name = "pulse"
     AUTO_FOCUS = "#troubles"
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (BREAK_HEIGHT, "-high")]
+    VERTICAL_BREAKPOINTS = [*DashboardScreen.VERTICAL_BREAKPOINTS, (BREAK_HEIGHT, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("next_part", "app.focus_next"),
         PLOT_KEY,
@@ -64,6 +64,7 @@ class PulseScreen(DashboardScreen):
         self.plots = Plots(id="plots")
         self._counted: tuple[int, int] | None = None
         """How many are broken, and worth a look, in the title on screen."""
+        self._was_complete = False
 
     def _table(self, id: str, columns: Sequence[Column], *, has_titles: bool = True) -> RowTable:
         stale_after_s = STALE_AFTER_MIN_S if has_titles else None
@@ -146,6 +147,9 @@ class PulseScreen(DashboardScreen):
         self.troubles.say_when_empty(f"✔ {verdict.text}" if verdict.mark is Mark.GOOD else verdict.text)
         wrong = pulse.wrong()
         self.troubles.set_rows((one.key, one) for one in wrong)
+        if not self._was_complete:  # what is found first is hardly the worst
+            self.troubles.action_first()
+            self._was_complete = pulse.is_complete
         broken = sum(one.finding.grade is Grade.ERROR for one in wrong)
         if (counted_now := (broken, len(wrong) - broken)) != self._counted:
             self._counted = counted_now

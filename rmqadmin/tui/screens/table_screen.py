@@ -267,7 +267,7 @@ class TableScreen(DashboardScreen):
     def why_empty(self) -> str:
         """Why the table is empty; hidden system rows do not count."""
         if not self.is_known:
-            return "unknown" if any(feed.error for feed in self.feeds) else "asking …"
+            return next((f"unknown: {feed.error}" for feed in self.feeds if feed.error), "asking …")
         none = self.NONE or f"no {self.NOUN[1]}"
         without = "".join(f", without {name}, {why}" for name, why in self.lacks.items())
         return f"{none} known{without}" if without else none

@@ -80,5 +80,5 @@ def curve_lines(curves: Mapping[str, Line], width: int) -> list[Content]:
         if any(known):
             least, most = (rate(one) if title.endswith("/s") else count(round(one)) for one in (min(known), max(known)))
             head = Content.assemble((title, _LABEL), f"  {least} .. {most}")
-            lines += [Content(""), head, Content.styled(sparkline(values, min(len(values), width)), "$line")]
+            lines += [Content(""), head, Content.styled(sparkline(values, min(len(values), width)), "$curve")]
     return lines

@@ -34,6 +34,17 @@ _LINES_MAX = 3
 """Of what is shown: an error may need more than one."""
 
 
+SIZE_MIN = 60, 16
+
+
+class TooSmall(Static):
+    """All that is shown on a terminal that has no room for a screen."""
+
+    def render(self) -> Content:
+        now, least = (f"{width}x{height}" for width, height in (self.app.size, SIZE_MIN))
+        return Content(f"the terminal is {now}, {least} is needed")
+
+
 class FrameLine(Static):
     """One or two lines above or below a screen's body. Screens set them whenever they may have changed, and mostly they
     have not: a text that is already shown is not drawn again."""

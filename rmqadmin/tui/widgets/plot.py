@@ -43,7 +43,7 @@ class Plot(Static):
     def show(self, title: str, values: Values, form: Form, *, latest: str | None = None, note: str = "") -> None:
         """``form`` formats a value; ``latest`` is the last one, if it is not just that. ``note`` stands beside it."""
         told = latest or form(values[-1] if values else None)
-        head = Content.assemble((title, "$text-accent bold"), "  ", (told, "bold"), "  ", (note, "$text-muted"))
+        head = Content.assemble((title, "$text-muted"), "  ", (told, "bold"), "  ", (note, "$text-muted"))
         self._draw = partial(self._draw_bars, head.rstrip(), values, form)
         self._draw()
 
@@ -52,7 +52,7 @@ class Plot(Static):
         known = [value for value in values if value is not None]
         foot = [literal(f"{form(min(known))} .. {form(max(known))}", "$text-muted")] if known and height > 3 else []
         drawn = bars(values, max(1, self.size.width), height - len(foot)) if height else []
-        content = Content("\n").join([head, *(Content.styled(line, "$line") for line in drawn), *foot])
+        content = Content("\n").join([head, *(Content.styled(line, "$curve") for line in drawn), *foot])
         if content.plain != self._shown:
             self._shown = content.plain
             self.update(content, layout=False)

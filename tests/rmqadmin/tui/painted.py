@@ -11,11 +11,12 @@ from rich.console import Console
 from textual.color import Color
 from textual.geometry import Offset, Region
 
-from rmqadmin.tui.contrast import CONTRAST_MIN, contrast
+from rmqadmin.tui.contrast import CONTRAST_MIN, CURVE_CONTRAST_MIN, contrast
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from tests.rmqadmin.tui.opened import Driver, screen_picture
 
 _BORDER = re.compile("[\u2500-\u257f ]+")
+_CURVE = re.compile("[\u2581-\u2588 ]+")
 
 Painted = tuple[str, Color, Color]
 """A text, its colour, and its background."""
@@ -53,7 +54,8 @@ def unreadable(driver: Driver) -> list[str]:
     found = {
         f"{text}: {front.hex} on {ground.hex}, {ratio:.2f}"
         for text, front, ground in painted(driver)
-        if (ratio := contrast(front, ground)) < CONTRAST_MIN and not _BORDER.fullmatch(text)
+        if (ratio := contrast(front, ground)) < (CURVE_CONTRAST_MIN if _CURVE.fullmatch(text) else CONTRAST_MIN)
+        and not _BORDER.fullmatch(text)
     }
     return sorted(found)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqadmin.core.access.acls import delete_acl_in_broker, plan_acl, wished_acl
+from rmqadmin.core.access.users import plan_user
+from rmqadmin.core.changes import KEEP, Step
 from rmqproto.access.resources import PolicyDecision
 from rmqproto.bodies.acl import UserAccount
 from tests.rmqadmin.tui.conftest import World
@@ -35,6 +37,11 @@ def test_a_property_is_changed_and_read_back(world: World) -> None:
         await confirm(driver, key)
         await driver.until_shown("to undo this: rmqadmin updateBrokerConfig", f"{key} -v {before}")
         assert world.admin.broker_config(addr)[key] == "7"
+        await driver.press("u")
+        await driver.until_shown(f"Undo: Property {key}", f"Type {key} to go on")
+        await confirm(driver, key)
+        await driver.until_shown("✔ done")
+        assert world.admin.broker_config(addr)[key] == before
 
     try:
         drive(world.make_client, test, size=SMALL)
@@ -55,7 +62,29 @@ def test_a_grant_and_its_end_have_a_way_back(world: World) -> None:
     assert delete_acl_in_broker(world.admin, addr, f"User:{user}", topic).undo == [back]
     other = wished_acl(f"User:{user}", topic, "All", PolicyDecision.DENY, None)
     assert plan_acl(world.admin, addr, other, world.admin.update_acl).undo == [back]
+    before = world.admin.acl(addr, f"User:{user}")
+    for change in (
+        plan_acl(world.admin, addr, other, world.admin.update_acl),
+        delete_acl_in_broker(world.admin, addr, f"User:{user}", topic),
+    ):
+        change.act()
+        assert world.admin.acl(addr, f"User:{user}") != before
+        take_back(world, change)
+        assert world.admin.acl(addr, f"User:{user}") == before
+    take_back(world, granted)
+    assert delete_acl_in_broker(world.admin, addr, f"User:{user}", topic).action == KEEP
+    disabled = plan_user(world.admin, addr, UserAccount(username=user, user_status="disable"))
+    disabled.act()
+    take_back(world, disabled)
+    assert (found := world.admin.account(addr, user)) is not None
+    assert found.user_status == "enable"
     world.admin.delete_user(addr, user)
+
+
+def take_back(world: World, step: Step) -> None:
+    assert step.plan_back is not None
+    for back in step.plan_back(world.admin):
+        back.act()
 
 
 @pytest.mark.slow

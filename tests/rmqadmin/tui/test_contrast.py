@@ -12,6 +12,7 @@ from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.tui.contrast import (
     BADGES,
     CONTRAST_MIN,
+    CURVE_CONTRAST_MIN,
     FOOTER_GROUND,
     FOOTER_ROLES,
     GROUNDS,
@@ -20,11 +21,12 @@ from rmqadmin.tui.contrast import (
     readable,
     text_on,
 )
+from rmqadmin.tui.themes import DARK, LIGHT
 from rmqadmin.tui.widgets.frame import CONTEXT_STYLES
 
 OWN = [theme for theme in BUILTIN_THEMES.values() if Color.parse(theme.primary).ansi is not None]
 """Their colours are the terminal's own."""
-THEMES = [theme for theme in BUILTIN_THEMES.values() if theme not in OWN]
+THEMES = [DARK, LIGHT, *(theme for theme in BUILTIN_THEMES.values() if theme not in OWN)]
 COLORS = st.tuples(*[st.integers(0, 255)] * 3).map(lambda rgb: Color(*rgb))
 ROLES_MADE = (*ROLES, "text-muted", "text-disabled", "line")
 
@@ -45,6 +47,7 @@ def least(variables: dict[str, str], role: str) -> float:
 def test_all_roles_on_all_grounds(theme: Theme) -> None:
     variables = variables_of(theme)
     assert {role: ratio for role in ROLES_MADE if (ratio := least(variables, role)) < CONTRAST_MIN} == {}
+    assert least(variables, "curve") >= CURVE_CONTRAST_MIN
     for name in (*FOOTER_ROLES, "footer-disabled"):
         ground = Color.parse(variables["background"]) + Color.parse(variables[FOOTER_GROUND])
         assert contrast(Color.parse(variables[name]), ground) >= CONTRAST_MIN

@@ -99,7 +99,7 @@ def test_what_nobody_has_told_is_unknown_and_not_nothing() -> None:
     async def test(driver: Driver) -> None:
         for key in "dgtc":
             await driver.press(key)
-            await driver.until(lambda: "cannot connect" in driver.text and " unknown" in driver.lines)
+            await driver.until(lambda: "cannot connect" in driver.text and "\n unknown" in driver.text)
             assert not any(line.strip().startswith("no ") for line in driver.text.splitlines())
 
     drive(clients_of(nobody), test)

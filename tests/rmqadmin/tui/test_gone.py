@@ -221,13 +221,13 @@ def test_without_anybody_to_ask_nothing_is_known(size: tuple[int, int]) -> None:
     [
         (GroupNumbers(consume_tps=0.0, client_count=0), "- - 0.0 0 -"),
         (GroupNumbers(lag_count=0, consume_tps=0.0, client_count=0), "0 - 0.0 0 -"),
-        (GroupNumbers(lag_count=3, consume_tps=0.0, client_count=0), "3 unknown 0.0 0 -"),
-        (GroupNumbers(error="no answer"), "unknown unknown unknown unknown unknown"),
+        (GroupNumbers(lag_count=3, consume_tps=0.0, client_count=0), "3 ? 0.0 0 -"),
+        (GroupNumbers(error="no answer"), "? ? ? ? ?"),
         (
             GroupNumbers(consume_tps=0.0, client_count=0, lacking=("broker-b",), lag_lacking=("broker-b",)),
-            "unknown unknown ≥0.0 ≥0 unknown",
+            "? ? ≥0.0 ≥0 ?",
         ),
-        (GroupNumbers(consume_tps=0.0, client_count=0, lacking=("broker-b",)), "- - 0.0 ≥0 unknown"),
+        (GroupNumbers(consume_tps=0.0, client_count=0, lacking=("broker-b",)), "- - 0.0 ≥0 ?"),
     ]
 )
 def test_what_a_group_has_none_of_is_a_dash_and_what_is_not_known_is_unknown(numbers: GroupNumbers, cells: str) -> None:

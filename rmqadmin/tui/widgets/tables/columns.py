@@ -30,7 +30,7 @@ CELL_WIDTH_MAX = 200
 NAME_READABLE = 44
 """In a list, other columns go before a name is shorter than this: most names differ at their end."""
 
-UNKNOWN_WORD = "unknown"
+NOT_KNOWN = "?"
 """Where a dash says that there is nothing."""
 
 
@@ -41,7 +41,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     field of that name: the end of the name is its unit. If the part has ``lacking`` brokers (or those of ``lacks``) and
     the column ``is_sum``, the cell says that there may be more. If values differ in kind, ``described`` gives the kind
     for each part. Where ``is_unknown`` says so of a part, a value of None is not known, rather than not there, and the
-    cell says that in a word. ``mark`` highlights the cell, by default as commands do. A part that only every n-th
+    cell says that. ``mark`` highlights the cell, by default as commands do. A part that only every n-th
     refresh reads (``every``) becomes stale later. A column that ``is_sparse`` is only shown once a row has a value. A
     narrow terminal leaves out other columns before this one is narrower than ``readable_width``. The first column has
     the row's name, unless another column ``is_name``."""
@@ -83,7 +83,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         """The text of the cell. Ages are relative to ``now_ms``."""
         value = self.of(part)
         if value is None and self.is_unknown is not None and self.is_unknown(part):
-            return UNKNOWN_WORD
+            return NOT_KNOWN
         described = self if self.described is None else self.described(part)
         cell = person_text(value, described, now_ms) if self.form is None else self.form(value)
         return at_least(cell) if self.is_sum and self.lacks(part) else cell

@@ -37,7 +37,7 @@ class CutLine(FrameLine):
                 parts.append(Content("…"))
                 break
             text = shortened_at_end(cell.text, room - len(cell.title) - 1)
-            title = Content.styled(cell.title, "$text-accent")
+            title = Content.styled(cell.title, "$text-muted")
             parts.append(Content.assemble(title, " ", literal(text)))
             room -= len(cell.title) + 1 + len(text) + len(_GAP)
         return in_lines(Content(_GAP).join(parts), width)

@@ -62,7 +62,7 @@ _STYLES = {
     "warn": "$text-warning",
     "bad": "bold $text-error",
     "dim": "$text-muted",
-    "line": "$line",
+    "line": "$curve",
     "new": "bold $text-accent",
 }
 """How the cells of each mark look."""
