@@ -63,15 +63,15 @@ def spark_replay(
     from spark_tools.replay.entry import replay
     from spark_tools.session import check_installed
 
-    check_installed()
     files = _files(source)
-    if source.open_dlq:
-        if source.dlq is None or files is not None:
-            raise UsageError("--open-dlq is for a group's dead letters on a broker (--dlq)")
-        open_letters(call, source.dlq)
+    if source.open_dlq and (source.dlq is None or files is not None):
+        raise UsageError("--open-dlq is for a group's dead letters on a broker (--dlq)")
     request = None
     if source.topics or source.dlq or source.archive:
         request = _request(call, source, files, selection, rewrite, delivery, pace, guards)
+    check_installed()
+    if source.open_dlq and source.dlq is not None:
+        open_letters(call, source.dlq)
     options = session_options(spark)
     if not follow:
         return run_job(call, partial(replay, session=options), request, work=work, pace=pace, guards=guards)

@@ -109,9 +109,12 @@ def test_after_ctrl_c_nobody_else_is_asked(is_nested: bool) -> None:
 
     def told(done: int, _total: int) -> None:
         if done == 3:
-            threading.Timer(0.05, may_go_on.set).start()  # the answers that are under way come after the interrupt
             raise KeyboardInterrupt
 
+    before = {*threading.enumerate()}
     with asking_at_once(4), pytest.raises(KeyboardInterrupt):
         ask_each((lambda one: ask(one) if one < 3 else ask_group(one)) if is_nested else ask, range(1000), told)
+    may_go_on.set()  # the answers that are under way come after the interrupt
+    for thread in {*threading.enumerate()} - before:
+        thread.join(WAIT_S)
     assert len(asked) < 20
