@@ -144,7 +144,7 @@ async def broker(driver: Driver) -> None:
     await cluster(driver)
     await put_cursor(driver, "broker-a/0")
     await driver.press("enter")
-    await driver.until_shown("SYNC_FLUSH")
+    await driver.until_shown("brokerVersionDesc")
 
 
 async def access(driver: Driver) -> None:
@@ -280,7 +280,13 @@ async def client(driver: Driver) -> None:
     await driver.until(lambda: driver.app.focused is not offsets)
     await put_cursor_at(driver, 1)
     await driver.press("enter")
-    await driver.until_shown("UA || [/red]", "commits")
+    await driver.until_shown("1 Queues", "commits")
+
+
+async def subscriptions(driver: Driver) -> None:
+    await client(driver)
+    await driver.press("2")
+    await driver.until_shown("UA || [/red]")
 
 
 async def sorted_by_lag(driver: Driver) -> None:
@@ -320,7 +326,7 @@ async def filtered(driver: Driver) -> None:
 SCREENS: list[Steps] = [
     pulse, cluster, broker, access, topics, queues, permissions, edit_topic, groups, group, over_time, rebalance, reset,
     dead_letters, dead_letter_messages, workbench, message_json, message_text, message_hex, message_properties,
-    message_record, message_trace, client, sorted_by_lag, with_system, search, filtered, keys,
+    message_record, message_trace, client, subscriptions, sorted_by_lag, with_system, search, filtered, keys,
 ]  # fmt: skip
 
 
