@@ -19,7 +19,10 @@
 typedef struct { const uint8_t *at, *end; } Walk;  // over the fields of a message
 typedef struct { uint32_t number; int has_text; Text text; uint64_t value; } Field;
 
-static Walk walk_over(Text text) { return (Walk){(const uint8_t *)text.bytes, (const uint8_t *)text.bytes + text.size}; }
+static Walk walk_over(Text text) {
+    const uint8_t *begin = (const uint8_t *)text.bytes;
+    return (Walk){begin, text.size ? begin + text.size : begin};  // a field that is not there is NULL, to which C adds nothing
+}
 
 // A number of at most 35 bits. 0 if there is none.
 static int take_number(Walk *walk, uint64_t *value) {

@@ -151,8 +151,8 @@ def test_a_property_of_a_broker_is_changed_and_read_back(cluster: Cluster, admin
     async def test(driver: Driver) -> None:
         await driver.press("c")
         await put_cursor(driver, f"{BROKER_NAME}/0")
-        await driver.press("enter")
-        await put_cursor(driver, f"config/{key}")
+        await driver.press("enter", "2")
+        await put_cursor(driver, key)
         await driver.press("e")
         await fill(driver, "value", "7")
         await driver.until_shown(before, f"Type {key} to go on")

@@ -24,8 +24,8 @@ def test_a_property_is_changed_and_read_back(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
-        await driver.press("enter")
-        await put_cursor(driver, f"config/{key}")
+        await driver.press("enter", "2")
+        await put_cursor(driver, key)
         await driver.press("e")
         await driver.until_shown("times that a producer is asked")
         await fill(driver, "value", "many")
