@@ -195,6 +195,8 @@ def test_every_screen_tells_what_its_row_is_about() -> None:
         await put_cursor(driver, "broker-a/0")
         await driver.press("enter", "home")
         await driver.until(lambda: selected() == broker)
+        await driver.press("2")
+        await driver.until_shown("SYNC_FLUSH")
         await driver.press("end")
         await driver.until(lambda: selected().keys() == {*broker, "PROPERTY"})
         await driver.press("escape", "p")

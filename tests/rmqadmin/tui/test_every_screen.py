@@ -283,7 +283,7 @@ def test_enter_is_not_offered_where_nothing_is_behind_a_row() -> None:
         await put_cursor(driver, "broker-a/0")
         await driver.until_shown("⏎ Open")
         await driver.press("enter")
-        await driver.until_shown("SYNC_FLUSH")
+        await driver.until_shown("brokerVersionDesc")
         assert "Open" not in driver.text
 
     drive(FixedClient, test)

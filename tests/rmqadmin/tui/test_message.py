@@ -199,7 +199,7 @@ def test_from_a_message_to_a_group_and_a_client_and_back(world: World) -> None:
         await driver.until_shown(f"› {world.group}", "queues balanced")
         await driver.press("tab")
         await driver.press("enter")
-        await driver.until_shown(member.client_id, "subscription", world.topic, "PROP_CONSUME_TYPE", "commits 1")
+        await driver.until_shown(member.client_id, "1 Queues", world.topic, "commits 1")
         await driver.press("escape", "escape")
         await driver.until_shown("what became of it", world.group)
         assert driver.app.way[-1] == "key-1"
