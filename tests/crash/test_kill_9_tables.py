@@ -28,11 +28,15 @@ TABLES = {"topics.json": "topicConfigTable", "subscriptionGroup.json": "subscrip
 def left(store: Path) -> set[str]:
     """The topics and groups that a process would leave if it were killed now: those in its files as the kernel has
     them."""
-    return {
-        name
-        for file, member in TABLES.items()
-        for name in msgspec.json.decode((store / "config" / file).read_bytes())[member]
-    }
+    return {name for file, member in TABLES.items() for name in msgspec.json.decode(_kept(store, file))[member]}
+
+
+def _kept(store: Path, file: str) -> bytes:
+    """The file, or its older version while a newer one takes its place, as a start reads them."""
+    try:
+        return (store / "config" / file).read_bytes()
+    except FileNotFoundError:
+        return (store / "config" / f"{file}.bak").read_bytes()
 
 
 def served(wire: Wire) -> set[str]:
@@ -67,6 +71,7 @@ def test_a_large_table_is_written_by_a_thread_within_moments(tmp_path: Path) -> 
         for number in range(ROUNDS):
             create_topic(wire, f"more-{number}")
         made = {*(config.topic_name for config in configs), *(f"more-{number}" for number in range(ROUNDS))}
+        until((server.store_dir / "config" / "topics.json").exists)
         until(lambda: made <= left(server.store_dir))
         server.stop(signal.SIGKILL)
     with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
