@@ -134,7 +134,7 @@ async def to_the_causes(driver: Driver) -> None:
     """Presses Enter on a line of each part, then goes back."""
     pulse = screen_of(driver)
     causes = [
-        (pulse.brokers, "broker-a/0", BrokerScreen, "bootTimestamp"),
+        (pulse.brokers, "broker-a/0", BrokerScreen, "getTotalTps"),
         (pulse.worst, GROUP, GroupScreen, "Members"),
         (pulse.troubles, "broker/broker-b/0/reachable", BrokerScreen, "cannot connect"),
     ]
