@@ -65,6 +65,8 @@ class PulseScreen(DashboardScreen):
         self._counted: tuple[int, int] | None = None
         """How many are broken, and worth a look, in the title on screen."""
         self._was_complete = False
+        self._placed: str | None = None
+        """Where the cursor of what is wrong was put; elsewhere, a person has moved it."""
 
     def _table(self, id: str, columns: Sequence[Column], *, has_titles: bool = True) -> RowTable:
         stale_after_s = STALE_AFTER_MIN_S if has_titles else None
@@ -147,9 +149,10 @@ class PulseScreen(DashboardScreen):
         self.troubles.say_when_empty(f"✔ {verdict.text}" if verdict.mark is Mark.GOOD else verdict.text)
         wrong = pulse.wrong()
         self.troubles.set_rows((one.key, one) for one in wrong)
-        if not self._was_complete:  # what is found first is hardly the worst
-            self.troubles.action_first()
-            self._was_complete = pulse.is_complete
+        if not self._was_complete and self._placed in (None, self.troubles.cursor_key):
+            self.troubles.action_first()  # what is found first is hardly the worst
+            self._placed = self.troubles.cursor_key
+        self._was_complete = self._was_complete or pulse.is_complete
         broken = sum(one.finding.grade is Grade.ERROR for one in wrong)
         if (counted_now := (broken, len(wrong) - broken)) != self._counted:
             self._counted = counted_now
