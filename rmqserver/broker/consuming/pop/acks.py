@@ -66,7 +66,8 @@ class Acks:
         if handle.is_ordered:
             self._ack_ordered(header.consumer_group, header.topic, header.queue_id, header.offset, handle, peer)
         else:
-            self._put_ack(header, handle, self._address.record_host(peer))
+            store_host = self._address.record_host(peer)
+            self._put_ack(header.consumer_group, header.topic, header.queue_id, handle, [header.offset], store_host)
 
     def ack_together(self, group: str, topic: str, handle: Handle, offsets: list[int], peer: Peer) -> None:
         """As ``ack``, for messages of one pop that is not in order: with one entry, and only if all can be
@@ -75,19 +76,7 @@ class Acks:
         queue = self._store.queue(topic, handle.queue_id)
         if queue is None or not queue.min_offset <= min(offsets) <= max(offsets) <= queue.max_offset:
             raise Refused(ResponseCode.NO_MESSAGE, "an offset is illegal")
-        entry = AckMessage(
-            broker_name=handle.broker_name,
-            consumer_group=group,
-            pop_time=handle.pop_time_ms,
-            queue_id=handle.queue_id,
-            start_offset=handle.start_offset,
-            topic=topic,
-        )
-        if len(offsets) == 1:
-            entry.ack_offset = offsets[0]
-        else:
-            entry.ack_offsets = sorted(offsets)
-        self._put(entry, handle.revive_queue_id, self._address.record_host(peer))
+        self._put_ack(group, topic, handle.queue_id, handle, offsets, self._address.record_host(peer))
 
     def ack_batch(self, ack: BatchAck, broker_name: str | None, peer: Peer) -> None:
         """As ``ack``, but skips offsets at which the queue has no message."""
@@ -118,16 +107,21 @@ class Acks:
             )
             self._put(entry, ack.revive_queue_id, self._address.record_host(peer))
 
-    def _put_ack(self, header: AckHeader, handle: Handle, store_host: bytes) -> None:
+    def _put_ack(
+        self, group: str, topic: str, queue_id: int, handle: Handle, offsets: list[int], store_host: bytes
+    ) -> None:
         entry = AckMessage(
-            ack_offset=header.offset,
             broker_name=handle.broker_name,
-            consumer_group=header.consumer_group,
+            consumer_group=group,
             pop_time=handle.pop_time_ms,
-            queue_id=header.queue_id,
+            queue_id=queue_id,
             start_offset=handle.start_offset,
-            topic=header.topic,
+            topic=topic,
         )
+        if len(offsets) == 1:
+            entry.ack_offset = offsets[0]
+        else:
+            entry.ack_offsets = sorted(offsets)
         self._put(entry, handle.revive_queue_id, store_host)
 
     def _put(self, entry: AckMessage | CheckPoint, revive_queue_id: int, store_host: bytes) -> None:
@@ -203,7 +197,7 @@ class Acks:
         )
         store_host = self._address.record_host(peer)
         self._put(check_point, handle.revive_queue_id, store_host)
-        self._put_ack(header, handle, store_host)
+        self._put_ack(header.consumer_group, header.topic, header.queue_id, handle, [header.offset], store_host)
         return ChangeInvisibleTimeAnswer(
             pop_time=pop_time_ms, invisible_time=header.invisible_time, revive_qid=handle.revive_queue_id
         )
