@@ -17,7 +17,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.perm import PERM_READ
-from rmqproto.pop import Handle
+from rmqproto.pop import Handle, Source
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
 from rmqserver.core import pack_received
 from rmqserver.doors.grpc.call_checks import (
@@ -175,10 +175,9 @@ class ReceiveCalls:
         if header.topic.startswith(DLQ_PREFIX):
             return None
         handles: list[bytes] = []
-        before = f"{popped.pop_time_ms} {header.invisible_time} {popped.revive_queue_id}"
         for source, offsets in popped.offsets.items():
-            of_source = f"{popped.starts[source]} {before} {source[0]} {self._broker_name} {source[1]} ".encode()
-            handles += [b"%b%d" % (of_source, offset) for offset in offsets]
+            before = str(self._handle(header, popped, source, 0)).removesuffix("0").encode()
+            handles += [b"%b%d" % (before, offset) for offset in offsets]
         attempts_max = self._clients.attempts_max(request.group.name)
         return pack_received(b"".join(popped.chunks), header.topic.encode(), handles, PLAIN_ROLES, attempts_max, MD5)
 
@@ -215,19 +214,15 @@ class ReceiveCalls:
         return found
 
     def _handles(self, header: PopHeader, popped: Popped) -> list[Handle]:
-        broker_name, invisible_ms = self._broker_name, header.invisible_time
-        pop_time_ms, revive_queue_id = popped.pop_time_ms, popped.revive_queue_id
         return [
-            Handle(
-                popped.starts[kind, queue_id],
-                pop_time_ms,
-                invisible_ms,
-                revive_queue_id,
-                kind,
-                broker_name,
-                queue_id,
-                offset,
-            )
-            for (kind, queue_id), offsets in popped.offsets.items()
+            self._handle(header, popped, source, offset)
+            for source, offsets in popped.offsets.items()
             for offset in offsets
         ]
+
+    def _handle(self, header: PopHeader, popped: Popped, source: Source, offset: int) -> Handle:
+        kind, queue_id = source
+        return Handle(
+            popped.starts[source], popped.pop_time_ms, header.invisible_time, popped.revive_queue_id, kind,
+            self._broker_name, queue_id, offset,
+        )  # fmt: skip
