@@ -11,7 +11,6 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -129,12 +128,6 @@ class _Stream:
 def _frame(kind: int, flags: int, stream: int, payload: bytes | memoryview) -> bytes:
     size = len(payload)
     return _HEAD.pack(size >> 8, size & 255, kind, flags, stream) + payload
-
-
-@lru_cache(maxsize=1024)
-def _before_number(kind: int, flags: int, size: int) -> bytes:
-    """The head of a frame, up to the number of its stream."""
-    return _HEAD.pack(size >> 8, size & 255, kind, flags, 0)[: -_U32.size]
 
 
 _HELLO = (
@@ -470,11 +463,11 @@ class Http2:
             self.end(stream, trailers)
             return
         self._room -= size
-        number = _U32.pack(stream)
         self._out += (
-            _before_number(_HEADERS, _END_HEADERS, len(head)), number, head, _before_number(_DATA, 0, size), number,
-            data, _before_number(_HEADERS, _END_HEADERS | _END_STREAM, len(trailers)), number, trailers,
-        )  # fmt: skip
+            _frame(_HEADERS, _END_HEADERS, stream, head),
+            _frame(_DATA, 0, stream, data),
+            _frame(_HEADERS, _END_HEADERS | _END_STREAM, stream, trailers),
+        )
         self._ended_well(stream)
 
     def unanswered(self) -> list[int]:
