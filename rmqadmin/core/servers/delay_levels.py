@@ -13,10 +13,9 @@ from rmqadmin.core.servers.broker_state import Replica
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, lag_of
 from rmqproto.names import SCHEDULE_TOPIC
+from rmqproto.times import parse_duration
 
 _OFFSETS = re.compile(r"scheduleMessageOffset_(\d+)")
-_LEVEL = re.compile(r"(\d+)([smhd])")
-_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class DelayRow(Row, frozen=True):
@@ -31,7 +30,7 @@ def delay_rows(admin: AdminClient, replica: Replica, now_ms: int, heads: KnownHe
     """One row for each level that ever had a message, by what the broker said (``replica.info``) and its queues.
     ``heads``: messages that need not be read again."""
     config = admin.broker_config(replica.broker_addr, with_own_defaults=True)
-    delays_ms = [_delay_ms(one) for one in config.get("messageDelayLevel", "").split()]
+    delays_ms = [parse_duration(one) for one in config.get("messageDelayLevel", "").split()]
     rows = []
     for level, entry in sorted(_levels(replica.info).items()):
         delay_ms = delays_ms[level - 1] if 0 < level <= len(delays_ms) else None
@@ -62,8 +61,3 @@ def _levels(info: Mapping[str, str]) -> dict[int, ConsumeOffset]:
         if (named := _OFFSETS.fullmatch(name)) and next_offset.isdecimal() and end.isdecimal():
             found[int(named[1])] = ConsumeOffset(consumer_offset=int(next_offset), broker_offset=int(end))
     return found
-
-
-def _delay_ms(text: str) -> int | None:
-    known = _LEVEL.fullmatch(text)
-    return int(known[1]) * _UNITS_MS[known[2]] if known else None
