@@ -237,9 +237,7 @@ class TableScreen(DashboardScreen):
         if not self.feeds or self.feeds[0].error is not None or not self._asked:
             return
         news = set(self.rows_in_view()) - self._asked
-        if (
-            self.table.model.sorted_part == self.NUMBERS
-        ):  # rows move with each answer: only rows without numbers are new
+        if self.table.model.sorted_part == self.NUMBERS:  # rows move with each answer: new are those without numbers
             news = {key for key in news if self.table.part(key, self.NUMBERS) is None}
         if news:
             self.feeds[0].want()
