@@ -23,8 +23,7 @@ from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter
 from rmqadmin.tui.screens.tabs import TabScreen
 from rmqadmin.tui.widgets.detail import Detail
 from rmqadmin.tui.widgets.frame import SIZE_MIN, PathLine, ShownLine, TooSmall, VerdictLine, age_of
-from rmqadmin.tui.widgets.places_line import MORE, Places
-from rmqadmin.tui.widgets.tab_line import TabLine
+from rmqadmin.tui.widgets.tab_lines import MORE, Places, TabLine
 from rmqadmin.tui.widgets.tables.cut_line import CutLine
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import UsageError
