@@ -90,6 +90,8 @@ class LoadRun:
         self.unanswered = 0
         """Messages that were under way when it was stopped: whether they are stored is not known."""
         self._is_under_way = False
+        self._signals: list[int] = []
+        """Those that came to end the load."""
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def intervals(self) -> Iterator[Interval]:
@@ -123,6 +125,8 @@ class LoadRun:
             if ready.problem is not None:
                 addrs = sorted({f"{lane.host}:{lane.port}" for plan in self._plans for lane in plan.lanes})
                 raise ConnectError(f"cannot connect to {', '.join(addrs)}: {ready.problem}")
+        if self._signals:  # what the handler raised was lost, as in a finalizer
+            raise KeyboardInterrupt
         self._is_under_way = True
         for process in self._processes:
             self._tell(process, b"go\n")
@@ -198,17 +202,16 @@ class LoadRun:
     def _interruptible(self) -> Iterator[None]:
         """Makes the first Ctrl-C end the load, so that the results so far are shown. Other signals that end the process
         do so once the load has ended, and the topic made for it is removed."""
-        ended_by: list[int] = []
-
-        def end(number: int, frame: FrameType | None) -> None:
-            ended_by.append(number)
-            raise KeyboardInterrupt
 
         def stop(number: int, frame: FrameType | None) -> None:
-            if self.is_stopped or not self._is_under_way:
-                raise KeyboardInterrupt
-            self.is_stopped = True
-            self._stop()
+            is_first = not self._signals
+            self._signals.append(number)
+            if self._is_under_way:
+                self._stop()
+                if number == signal.SIGINT and is_first:
+                    self.is_stopped = True
+                    return
+            raise KeyboardInterrupt
 
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -216,11 +219,11 @@ class LoadRun:
         before = {signal.SIGINT: signal.signal(signal.SIGINT, stop)}
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it stays ignored
-                before[number] = signal.signal(number, end)
+                before[number] = signal.signal(number, stop)
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-            if ended_by:
+            if ended_by := [number for number in self._signals if number != signal.SIGINT]:
                 os.kill(os.getpid(), ended_by[0])

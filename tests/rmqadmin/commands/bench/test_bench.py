@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -210,12 +211,19 @@ def test_a_load_that_a_signal_ends_removes_its_topic(
     until(lambda: name not in admin.topic_list())
 
 
-def test_a_load_is_interrupted_before_it_is_under_way() -> None:
+@pytest.mark.parametrize("is_lost", [False, True], ids=["", "what its handler raises is lost"])
+def test_a_load_is_interrupted_before_it_is_under_way(is_lost: bool) -> None:
     """Its processes end at once, and what was made for it is undone."""
     broker = Closing()
     run, undone = run_on(broker.port), []
     begun = run._begin()
-    run._begin = lambda: (signal.raise_signal(signal.SIGINT), begun)[1]
+
+    def begin() -> BegunLoad:
+        with suppress(KeyboardInterrupt if is_lost else ()):
+            signal.raise_signal(signal.SIGINT)
+        return begun
+
+    run._begin = begin
     run._undo = lambda: undone.append(True)
     with pytest.raises(KeyboardInterrupt):
         list(run.intervals())
