@@ -13,7 +13,7 @@ from rmqserver.store.checks.findings.checked_store import named_queues
 from rmqserver.store.checks.found_files import commit_log_of
 from rmqserver.store.checks.found_tables import FoundTables
 from rmqserver.store.checks.looks.log_walk import LogStretch, walk
-from rmqserver.store.checks.looks.queue_check import LostMessages
+from rmqserver.store.checks.looks.queue_check import LostMessages, note_lost
 from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.overlay import Range
 from rmqserver.store.index.index_file import HEADER, IndexHeader
@@ -171,23 +171,17 @@ class _CutOff:
             self.torn_count += each.record is not None or each.head is not None
             self.end_offset = each.end_offset
             if each.record is not None:
-                self._take(each.record)
+                self._lose(each.record)
             return
         for record in each:
-            self._take(record)
+            self._lose(record)
         self.record_count += len(each)
         self.oldest_ms = self.oldest_ms or each[0].store_timestamp_ms
         self.newest_ms = each[-1].store_timestamp_ms
         self.end_offset = each[-1].log_offset + each[-1].size_bytes
 
-    def _take(self, record: FoundRecord) -> None:
-        known = self._queues.get((record.topic, record.queue_id))
-        if known is None:
-            lost = LostMessages(record.queue_offset, record.queue_offset)
-            self._queues[record.topic, record.queue_id] = lost
-        else:
-            known.last_queue_offset = record.queue_offset
-            known.count += 1
+    def _lose(self, record: FoundRecord) -> None:
+        note_lost(self._queues, record.topic, record.queue_id, record.queue_offset)
 
     def __str__(self) -> str:
         parts = [

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmqproto.errors import StorageError
-from rmqserver.store.checks.dry_run import DryRun
+from rmqserver.store.checks.dry_run import DryRun, listening
 from rmqserver.store.checks.findings import (
     file_findings,
     index_findings,
@@ -30,8 +30,10 @@ from rmqserver.store.checks.looks.wheel_check import WheelCheck
 from rmqserver.store.checks.survey import Queues, Survey
 from rmqserver.store.disk.disk import storage_error
 from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.index.feed import entries_of
 from rmqserver.store.message_store import now_ms
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE, UNIT
+from rmqserver.store.queues.consume_queues import Topic
 
 LOG_FILES_OPEN = 8
 
@@ -84,13 +86,14 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
         log = FoundFiles(found.paths.commit_log, options.commit_log_file_size_bytes, disk, cache)
         records, wheel = LogCheck(log.min_offset, log.span), WheelCheck(found)
         has_queues = found.queues is Queues.FILES and not found.has_extensions
-        after = dry.disk if dry.refusal is None else None
-        queues = QueueCheck(found.paths.consume_queues, options, disk, after, has_queues=has_queues)
+        queues = QueueCheck(found, dry.disk if dry.refusal is None else None)
         counts = options.index_slot_count, options.index_unit_count
         index = IndexCheck(found.paths.index_paths(), counts, disk, log.min_offset) if found.has_index_counts else None
-        log_bytes = _read_log(log, records, queues, index, wheel, on_progress)
-        stretches = [each.stretch for each in records.stretches]
-        queues.finish(LogEnds(log.min_offset, records.end_offset, stretches))
+        with listening([]):
+            log_bytes = _read_log(log, records, queues if has_queues else None, index, wheel, on_progress)
+            stretches = [each.stretch for each in records.stretches]
+            if has_queues:
+                queues.finish(LogEnds(log.min_offset, records.end_offset, stretches))
         tables = FoundTables(found.paths.config, disk)
         checked = CheckedStore(
             found, dry, log, records, queues, index, _our_start(dry),
@@ -107,18 +110,18 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
         set_findings.add_all(checked)
     return CheckReport(
         checked.findings.all, checked.findings.left_out, log_bytes, records.record_count,
-        sum(queue.unit_count for queue in queues.queues()),
+        sum(queue.unit_count for queue in queues.queues.values()),
         sum(file.found.entry_count for file in index.files) if index is not None else 0,
         len(tables.all), time.monotonic() - started,
     )  # fmt: skip
 
 
 def _read_log(
-    log: FoundFiles, records: LogCheck, queues: QueueCheck, index: IndexCheck | None, wheel: WheelCheck,
+    log: FoundFiles, records: LogCheck, queues: QueueCheck | None, index: IndexCheck | None, wheel: WheelCheck,
     on_progress: Progress,
 ) -> int:  # fmt: skip
     """Returns how many bytes were read."""
-    start, end = log.min_offset, log.end_offset
+    start, end, topics = log.min_offset, log.end_offset, dict[str, Topic]()
     for each in walk(log, start):
         if isinstance(each, LogStretch):
             records.take_stretch(each)
@@ -129,9 +132,10 @@ def _read_log(
             portion = each
             records.take(portion)
         wheel.take(portion)
-        entries = queues.take(portion)
+        if queues is not None:
+            queues.take(portion)
         if index is not None:
-            index.take(entries)
+            index.take(entries_of(portion, topics))
         on_progress("reading the log", portion[-1].log_offset - start, end - start)
     if index is not None:
         index.finish()
@@ -145,7 +149,7 @@ def _our_start(dry: DryRun) -> LogStart:
 
 
 def _apache_refusal(log: FoundFiles, queues: QueueCheck) -> str:
-    for files in (log, *(queue.files for queue in queues.queues())):
+    for files in (log, *(queue.files for queue in queues.queues.values())):
         if refusal := file_findings.apache_refusal(files):
             return refusal
     return ""
@@ -154,7 +158,7 @@ def _apache_refusal(log: FoundFiles, queues: QueueCheck) -> str:
 def _newest_known(queues: QueueCheck) -> int:
     """End of the newest record that a consume queue knows (Apache's maxPhysicOffset)."""
     newest = 0
-    for queue in queues.queues():
+    for queue in queues.queues.values():
         unit = queue.last_unit()
         if unit is not None and (last := UNIT.unpack(unit))[1] != PRE_BLANK_SIZE:
             newest = max(newest, last[0] + last[1])

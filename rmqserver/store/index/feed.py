@@ -4,7 +4,7 @@ the log, and then takes them from the rounds. So a killed broker serves again wi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rmqserver.core import ENTRY, IndexItem, log_offsets_of, pack_entries, packed
 from rmqserver.store.disk.checkpoint import Checkpoint
@@ -157,19 +157,11 @@ class IndexFeed:
         start = max(self._read_offset, self._log.min_offset)  # retention may have gone ahead
         portion = next(scan_portions(self._log.segments, start, check_crc=False), [])
         end = self._log.confirmed_offset
-        items: list[IndexItem] = []
-        topics: dict[str, Topic] = {}
-        for found in portion:
-            if found.log_offset >= end:
-                break
-            topic = topics.get(found.topic)
-            if topic is None:  # the topic was deleted, but its records stay until they expire
-                topic = topics[found.topic] = self._queues.topics.get(found.topic) or Topic(found.topic)
-            if topic.fates[found.sys_flag & FATE_MASK] & INDEXED:
-                items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
-            start = found.log_offset + found.size_bytes
+        portion = [found for found in portion if found.log_offset < end]
+        if portion:
+            start = portion[-1].log_offset + portion[-1].size_bytes
         self._read_offset = start if portion and start < end else None
-        return pack_entries(items)
+        return entries_of(portion, dict(self._queues.topics))
 
     @property
     def wants_sync(self) -> bool:
@@ -199,6 +191,19 @@ class IndexFeed:
     def delete_below(self, log_offset: int) -> Iterator[None]:
         self._index.delete_below(log_offset)
         yield
+
+
+def entries_of(records: Iterable[FoundRecord], topics: dict[str, Topic]) -> bytes:
+    """The index entries of records. A topic that is not in ``topics`` is added: it was deleted, but its records stay
+    until they expire."""
+    items: list[IndexItem] = []
+    for found in records:
+        topic = topics.get(found.topic)
+        if topic is None:
+            topic = topics[found.topic] = Topic(found.topic)
+        if topic.fates[found.sys_flag & FATE_MASK] & INDEXED:
+            items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
+    return pack_entries(items)
 
 
 def _size_of(entries: bytes | list[IndexItem]) -> int:

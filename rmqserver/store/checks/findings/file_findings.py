@@ -9,7 +9,7 @@ from rmqserver.store.checks.found_files import FoundFiles, OddFile
 
 def add_all(checked: CheckedStore) -> None:
     _add_of(checked, checked.log, is_log=True)
-    for queue in checked.queues.queues():
+    for queue in checked.queues.queues.values():
         _add_of(checked, queue.files)
 
 

@@ -49,7 +49,7 @@ def _likely_queue(checked: CheckedStore, head: RecordHead) -> str:
     """A header has no topic; often only one queue continues with its offset."""
     queues = [
         queue
-        for queue in checked.queues.queues()
+        for queue in checked.queues.queues.values()
         if queue.queue_id == head.queue_id and queue.next_offset == head.queue_offset
     ]
     return f"what is most likely {queues[0].topic}-{head.queue_id}" if len(queues) == 1 else f"a queue {head.queue_id}"

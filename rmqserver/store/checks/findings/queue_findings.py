@@ -21,9 +21,8 @@ _NAMES_SHOWN = 10
 
 
 def add_all(checked: CheckedStore) -> None:
-    for queue in checked.queues.queues():
-        topic = checked.queues.topics[queue.topic]
-        if not topic.is_there and _is_deleted(checked, queue.topic):
+    for queue in checked.queues.queues.values():
+        if not queue.is_there and _is_deleted(checked, queue.topic):
             checked.add(
                 Severity.NOTE, FindingKind.TOPIC_DELETED,
                 f"{counted(queue.unit_count, 'message')} of a topic that is deleted", _path(checked, queue),
@@ -33,8 +32,6 @@ def add_all(checked: CheckedStore) -> None:
             continue
         if queue.difference is not None:
             _add_difference(checked, queue, queue.difference)
-        elif queue.shift_ms:
-            _add_other_delay(checked, queue)
         _add_unnamed(checked, queue)
     if checked.known_topics is None:
         _add_missing_table(checked)
@@ -47,16 +44,6 @@ def _is_deleted(checked: CheckedStore, topic: str) -> bool:
 
 def _path(checked: CheckedStore, queue: CheckedQueue) -> str:
     return checked.found.below(queue.files.directory)
-
-
-def _add_other_delay(checked: CheckedStore, queue: CheckedQueue) -> None:
-    checked.add(
-        Severity.NOTE, FindingKind.QUEUE_DIFFERS,
-        f"all {queue.unit_count:,} messages are due {queue.shift_ms:+,} ms from what the default delay of level "
-        f"{queue.queue_id + 1} says: messageDelayLevel was another", _path(checked, queue), topic=queue.topic,
-        queue_id=queue.queue_id, count=queue.unit_count, ours="delivers them when they are due",
-        apache="delivers them when they are due",
-    )  # fmt: skip
 
 
 def _add_unnamed(checked: CheckedStore, queue: CheckedQueue) -> None:
@@ -79,7 +66,7 @@ def _needs_no_name(topic: str) -> bool:
 def _add_missing_table(checked: CheckedStore) -> None:
     """Brokers begin with an empty table. Without messages, that is a store which no topic was made in."""
     counts: Counter[str] = Counter()
-    for queue in checked.queues.queues():
+    for queue in checked.queues.queues.values():
         if queue.unit_count and not _needs_no_name(queue.topic):
             counts[queue.topic] += queue.unit_count
     if not counts:

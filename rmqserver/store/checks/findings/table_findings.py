@@ -122,8 +122,7 @@ def _add_delays(checked: CheckedStore, tables: FoundTables, prefix: str) -> None
 def _end_of(checked: CheckedStore, topic: str, queue_id: int) -> int | None:
     """The queue offset behind the last message; 0 for a queue that no message has reached. None if the queues cannot be
     read here."""
-    found = checked.queues.topics.get(topic)
-    queue = found.checked.get(queue_id) if found is not None else None
+    queue = checked.queues.queues.get((topic, queue_id))
     if queue is not None:
         return queue.end_offset
     return 0 if checked.found.queues is Queues.FILES else None

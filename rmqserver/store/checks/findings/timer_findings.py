@@ -12,8 +12,7 @@ LEFT = "leaves it"
 
 
 def add_all(checked: CheckedStore, wheel: WheelCheck, now_ms: int) -> None:
-    topic = checked.queues.topics.get(TIMER_TOPIC)
-    queue = topic.checked.get(0) if topic is not None else None
+    queue = checked.queues.queues.get((TIMER_TOPIC, 0))
     queue_end = queue.end_offset if queue is not None else 0
     faults = list(wheel.faults(checked.found.disk, queue_end, now_ms))
     left = _left_by_a_start(checked, wheel, queue_end, now_ms) if faults else None

@@ -2,6 +2,7 @@
 and the consequence."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,16 @@ import pytest
 
 from rmqproto.errors import UsageError
 from rmqproto.message.record import RECORD_V4
+from rmqproto.names import SCHEDULE_TOPIC
 from rmqserver.store.checks.findings.finding import FINDINGS_OF_A_KIND_MAX, FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.store_check import check_store
 from rmqserver.store.checks.survey import Queues, Writer, survey
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.log.scan import FoundRecord, scan
-from rmqserver.store.message_store import open_read_only
+from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.options import StoreOptions
 from tests.rmqserver.store.checks.stores import OPTIONS, Damaged, fill
+from tests.rmqserver.store.conftest import put
 from tests.rmqserver.store.golden import RECORDED_MS, manifest, unpack
 from tests.support.clock import Clock
 from tests.support.quick import first_is_quick
@@ -290,6 +293,21 @@ def test_a_wrong_unit(closed: Path, at: int) -> None:
     assert (found.at, found.queue_offset) == (40, 2)
     assert "the unit is not that of the message" in found.what
     assert found.ours.startswith("leaves it")
+
+
+def test_a_delay_level_that_was_longer_is_no_damage_and_a_single_due_time_is(tmp_path: Path) -> None:
+    longer = tuple(1000 + each for each in OPTIONS.delay_levels_ms)
+    store = MessageStore(tmp_path, replace(OPTIONS, delay_levels_ms=longer), clock_ms=Clock(), background=False)
+    store.open()
+    for _ in range(3):
+        put(store, SCHEDULE_TOPIC, 1, b"delayed", properties=b"DELAY\x012\x02REAL_TOPIC\x01TopicA\x02REAL_QID\x010\x02")
+        store.commit()
+    store.flush()
+    store.close()
+    damaged = Damaged.of(tmp_path)
+    assert FindingKind.QUEUE_DIFFERS not in {each.kind for each in damaged.check().findings}
+    damaged.flip(f"consumequeue/{SCHEDULE_TOPIC}/1/00000000000000000000", 20 + 19, 1)
+    assert one(damaged.found(), FindingKind.QUEUE_DIFFERS).queue_offset == 0  # the default's due times are other ones
 
 
 def test_a_queue_counts_as_made_anew_only_if_all_of_it_is(tmp_path: Path) -> None:
