@@ -498,7 +498,7 @@ class MessageStore:
         return True
 
     def index_few(self) -> None:
-        """Does ten microseconds of that work, if there is that much."""
+        """Indexes a few messages, if so many wait."""
         if self._index_feed is not None:
             self._index_feed.put_few()
 

@@ -32,8 +32,9 @@ is noticeably late."""
 READ_AT_ONCE_BYTES = 1 << 20
 """Read from the log within one call: ten milliseconds' worth at most."""
 
-FEW_BYTES = 15 * ENTRY.size
-"""Entries indexed while a client makes its next request."""
+FEW = 16
+"""Messages indexed while a client makes its next request; the lists of rounds are joined up to so many, because a call
+costs as much as several messages."""
 
 
 class IndexFeed:
@@ -89,7 +90,11 @@ class IndexFeed:
         entries = round_.index_entries
         if not entries or self._read_offset is not None:
             return  # reading the log will get there
-        self._backlog.append(entries)
+        newest = self._backlog[-1] if self._backlog else None
+        if isinstance(entries, list) and isinstance(newest, list) and len(newest) < FEW:
+            newest += entries
+        else:
+            self._backlog.append(entries)
         self._backlog_bytes += _size_of(entries)
         while self._backlog_bytes > BACKLOG_MAX_BYTES:
             self.put_some(PORTION_BYTES)
@@ -119,8 +124,8 @@ class IndexFeed:
 
     def put_few(self) -> None:
         """Indexes a few messages, if that many wait; none while the log is still being read."""
-        if self._backlog_bytes >= FEW_BYTES:
-            self.put_some(FEW_BYTES)
+        if self._backlog_bytes >= FEW * ITEM_BYTES:
+            self.put_some(FEW * ITEM_BYTES)
 
     def work(self) -> None:
         self.put_some(PORTION_BYTES)
