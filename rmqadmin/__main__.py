@@ -17,8 +17,8 @@ def main() -> None:
 
 
 def end_if_interrupted(unraisable: "sys.UnraisableHookArgs") -> None:
-    """Ends the process if Ctrl-C came where Python cannot raise an exception, as in a callback of its imports or while
-    it waits for threads at its end. By default it prints a traceback and goes on."""
+    """Ends the process if Ctrl-C came where Python cannot raise an exception, as in a callback of its imports. By
+    default it prints a traceback and goes on. ``cli.interrupts`` takes over once it is there."""
     if unraisable.exc_type is KeyboardInterrupt:
         os._exit(INTERRUPTED)
     sys.__unraisablehook__(unraisable)
@@ -38,6 +38,7 @@ def run() -> None:
     from rmqadmin.cli import interrupts
 
     interrupts.end_at_once()
+    sys.unraisablehook = interrupts.not_raised
     from rmqadmin.cli import program
 
     gc.freeze()
@@ -93,6 +94,9 @@ class QuickEnding:
             if not self.status:
                 os.write(2, f"rmqadmin: error: {write_problem(error)}\n".encode())
             os._exit(self.status or 1)
+        from rmqadmin.cli import interrupts  # loaded, since a command line has been run
+
+        interrupts.end_as_told()
         os._exit(self.status)
 
 

@@ -123,7 +123,7 @@ def _columns_to_show(entry: Entry, common: CommonOptions, format: Format) -> Ask
 def _show(result: Result, entry: Entry, look: Look, invocation: Invocation) -> None:
     try:
         write(result, entry.name, look, with_pager=invocation.with_pager)
-    except (RocketMQError, BrokenPipeError, KeyboardInterrupt) as error:
+    except (RocketMQError, OSError, KeyboardInterrupt) as error:
         said = None if isinstance(error, UsageError) else result.stopped_by(error)
         if said is not None:
             diagnostics.notice(said)

@@ -1,5 +1,6 @@
 """The log of changes: its entries, and what one change writes into it."""
 
+import errno
 import fcntl
 import os
 import pwd
@@ -80,8 +81,11 @@ def append(line: AuditLine) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two commands must not rename it at once
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(file, msgspec.json.encode(line) + b"\n")
-            is_full = os.fstat(file).st_size > FILE_SIZE_MAX_BYTES
+            before_bytes, text = os.fstat(file).st_size, msgspec.json.encode(line) + b"\n"
+            if os.write(file, text) < len(text):  # the disk is full; half a line would spoil the next one, too
+                os.ftruncate(file, before_bytes)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            is_full = before_bytes + len(text) > FILE_SIZE_MAX_BYTES
         finally:
             os.close(file)
         if is_full:
@@ -186,6 +190,9 @@ class AuditTrail:
         """Writes how the command went. Does nothing without ``begin``."""
         if self._id is None:
             return
+        changes = [] if result is None else audited_changes(result)
+        if changes and isinstance(error, OSError):  # only its answer could not be written
+            error = None
         problem = None if result is None else result.problem()
         if isinstance(error, KeyboardInterrupt):
             outcome = "interrupted"
@@ -195,7 +202,7 @@ class AuditTrail:
         self._end(
             outcome,
             str(error) or None if error is not None else problem,
-            [] if result is None else audited_changes(result),
+            changes,
             {} if summary is None else msgspec.to_builtins(summary),
         )
 

@@ -236,7 +236,10 @@ class Result(msgspec.Struct, frozen=True):
         return None
 
     def stopped_by(self, error: BaseException) -> str | None:
-        """A remark for the user if ``error``, such as Ctrl-C or a closed pipe, came before all rows were shown."""
+        """A remark for the user if ``error``, such as Ctrl-C, a closed pipe or a full disk, came before all rows were
+        shown."""
+        if "done" in self.row_type.__struct_fields__ and any(row.done for row in self.rows()):  # type: ignore[attr-defined]
+            return "the change was made; only its answer could not be shown"
         return None
 
     def problem(self) -> str | None:

@@ -302,7 +302,7 @@ def test_msg_cat_ends_at_ctrl_c_with_its_summary_and_nothing_drives_the_terminal
     child.expect_exact("was\\x1b[2J there x")
     assert len(lines_left(child.before)[-1]) < 80
     child.sendintr()
-    child.expect_exact("scanned 1, matched 1, stopped because Ctrl-C was pressed")
+    child.expect_exact("scanned 1, matched 1, stopped because it was interrupted")
     assert status(child) == 130
     lines = lines_of(terminal("msg", "cat", topic, "-f", r"%s|%S\n"))
     assert lines == [

@@ -14,7 +14,7 @@ import termios
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from rmqadmin.cli import program
+from rmqadmin.cli import interrupts, program
 from rmqadmin.cli.invocation import Invocation
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.terminal_guard import terminal_program
@@ -28,7 +28,7 @@ LAST_WORDS = ("exit", "quit")
 
 
 class ShellEnd(Exception):
-    """The line was ``exit``."""
+    """The line was ``exit``, or a signal has ended the shell."""
 
 
 class CommandLines:
@@ -38,12 +38,16 @@ class CommandLines:
         self.before = before
 
     def run(self, line: str) -> int:
-        """Runs one line; its exit status, 0 for an empty one. ShellEnd for ``exit``. Ctrl-C gives status 130."""
+        """Runs one line; its exit status, 0 for an empty one. ShellEnd for ``exit``, and after a signal that is not
+        about the line alone. Ctrl-C gives status 130."""
         try:
             with _put_back():
-                return self._run(line)
+                status = self._run(line)
         except KeyboardInterrupt:
-            return ExitCode.INTERRUPTED
+            status = ExitCode.INTERRUPTED
+        if interrupts.is_ended():
+            raise ShellEnd
+        return status
 
     def _run(self, line: str) -> int:
         if line.lstrip().startswith(PROGRAM_MARK):
@@ -95,6 +99,8 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
         try:
             status = process.wait()
         except KeyboardInterrupt:
+            if interrupts.is_ended():
+                raise
             continue
         return status if status >= 0 else 128 - status
 

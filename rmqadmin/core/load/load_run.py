@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import signal
 import subprocess
@@ -90,8 +89,7 @@ class LoadRun:
         self.unanswered = 0
         """Messages that were under way when it was stopped: whether they are stored is not known."""
         self._is_under_way = False
-        self._signals: list[int] = []
-        """Those that came to end the load."""
+        self._is_interrupted = False
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def intervals(self) -> Iterator[Interval]:
@@ -125,7 +123,7 @@ class LoadRun:
             if ready.problem is not None:
                 addrs = sorted({f"{lane.host}:{lane.port}" for plan in self._plans for lane in plan.lanes})
                 raise ConnectError(f"cannot connect to {', '.join(addrs)}: {ready.problem}")
-        if self._signals:  # what the handler raised was lost, as in a finalizer
+        if self._is_interrupted:  # what the handler raised was lost, as in a finalizer
             raise KeyboardInterrupt
         self._is_under_way = True
         for process in self._processes:
@@ -200,30 +198,20 @@ class LoadRun:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Makes the first Ctrl-C end the load, so that the results so far are shown. Other signals that end the process
-        do so once the load has ended, and the topic made for it is removed."""
+        """Makes the first Ctrl-C end the load, so that the results so far are shown."""
 
         def stop(number: int, frame: FrameType | None) -> None:
-            is_first = not self._signals
-            self._signals.append(number)
-            if self._is_under_way:
-                self._stop()
-                if number == signal.SIGINT and is_first:
-                    self.is_stopped = True
-                    return
-            raise KeyboardInterrupt
+            self._is_interrupted = self.is_stopped or not self._is_under_way
+            if self._is_interrupted:
+                raise KeyboardInterrupt
+            self.is_stopped = True
+            self._stop()
 
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {signal.SIGINT: signal.signal(signal.SIGINT, stop)}
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it stays ignored
-                before[number] = signal.signal(number, stop)
+        before = signal.signal(signal.SIGINT, stop)
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            if ended_by := [number for number in self._signals if number != signal.SIGINT]:
-                os.kill(os.getpid(), ended_by[0])
+            signal.signal(signal.SIGINT, before)

@@ -75,7 +75,7 @@ class Sieve:
     def end_by(self, error: BaseException) -> None:
         """Records that an error or interruption ended it."""
         if isinstance(error, KeyboardInterrupt):
-            self.stopped = "Ctrl-C was pressed"
+            self.stopped = "it was interrupted"
         elif not isinstance(error, BrokenPipeError):
             self.stopped = "an error ended it"
 

@@ -1,9 +1,12 @@
 """The log of changes: what it holds, what it never holds, and that it blocks no command."""
 
+import errno
 import inspect
+import io
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -166,6 +169,38 @@ def test_a_log_that_cannot_be_written_is_said_and_stops_nothing(
     ran = rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"), "--output", "json")
     assert (ran.status, ran.items[0]["done"]) == (0, True)
     assert ran.err.count("the log of changes cannot be written") == 1
+
+
+def test_a_log_on_a_full_disk_has_no_half_line(
+    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would spoil the line after it, too."""
+    write_all = os.write
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic")).status == 0
+    whole = audit_trail.log_path().read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda file, data: write_all(file, data[:10]))
+        ran = rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"))
+    assert (ran.status, ran.err.count("the log of changes cannot be written: No space left on device")) == (0, 1)
+    assert audit_trail.log_path().read_bytes() == whole
+
+
+class FullDisk(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_change_whose_answer_cannot_be_written_was_made_all_the_same(
+    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "the change was made; only its answer could not be shown"
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", FullDisk())
+        ran = rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"))
+        assert (ran.status, said in ran.err) == (1, True)
+        ran = rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"), "--dry-run")
+        assert (ran.status, said in ran.err) == (1, False)
+    assert [item["outcome"] for item in rmqadmin("audit", "-o", "json").items] == ["done"]
 
 
 def test_it_can_be_switched_off(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
