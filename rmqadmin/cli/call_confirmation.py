@@ -95,11 +95,13 @@ class CallConfirmation(CallContext):
     ) -> None:
         """Asks a person at a terminal to type ``name`` before ``what`` is done, after showing them ``preview``;
         NotConfirmedError for any other answer. Then the context must permit it (ChangeRefusedError). ``namesrv_addr``:
-        where the change is made, if not at the call's name servers.
+        where the change is made, if not at the call's name servers. Does nothing under ``--dry-run``.
 
         Where nobody can be asked, a command of our noun groups needs ``--yes`` (UsageError); mqadmin's commands act, so
         that its scripts keep working. ``is_said``: another option of the command line has said yes there.
         """
+        if self.dry_run:
+            return
         self.permission.check_unlocked(namesrv_addr)
         self.confirm_local(what, name, preview=preview, is_said=is_said)
         self.permission.check(namesrv_addr)

@@ -8,12 +8,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli import registry
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.manual.pages import ManPage, command_page, program_page
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.parsing.command_tree import all_commands, describe
 from rmqadmin.cli.prompt.candidates import offer_line, remembered_names
 from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
@@ -47,7 +45,7 @@ class Manual(ResultOf[ManualRow], frozen=True):
 def man(
     call: Call,
     words: Annotated[
-        list[str] | None, Value.CHOICE, typer.Argument(metavar="[COMMAND]", help="Without it, the program's.")
+        list[str] | None, Value.CHOICE, argument("Without it, the program's.", metavar="[COMMAND]")
     ] = None,
 ) -> Manual:
     """Works without `man`; long pages go through the pager. With `man`, and the package's share/man on its path,
@@ -83,16 +81,11 @@ class CompletionRow(Row, frozen=True):
     text: Annotated[str, doc("what the shell reads", wide=True)]
 
 
-class Completion(ResultOf[CompletionRow], frozen=True):
+class Completion(FoundRows[CompletionRow], frozen=True):
     """The completion of one shell."""
 
-    row: CompletionRow
-
-    def rows(self) -> Sequence[CompletionRow]:
-        return [self.row]
-
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
-        return iter([self.row.text] if self.row.path is None else [f"{self.row.path}\n"])
+        return (row.text if row.path is None else f"{row.path}\n" for row in self.found)
 
 
 class OfferedWord(Row, frozen=True):
@@ -109,12 +102,10 @@ class OfferedWords(FoundRows[OfferedWord], frozen=True):
 
 def completion(
     call: Call,
-    shell: Annotated[Shell | None, typer.Argument(metavar="bash|zsh|fish", help="Whose completion.")] = None,
-    install: Annotated[
-        bool, typer.Option("--install", help="Write it where the shell looks for it, for this user.")
-    ] = False,
+    shell: Annotated[Shell | None, argument("Whose completion.", metavar="bash|zsh|fish")] = None,
+    install: Annotated[bool, option("--install", "Write it where the shell looks for it, for this user.")] = False,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="LINE", help="What can stand at the end of this line: shells ask it.")
+        str | None, option("--at", "What can stand at the end of this line: shells ask it.", metavar="LINE")
     ] = None,
 ) -> Completion | OfferedWords:
     """Prints the completion, or writes it where the shell finds it in its next session. Names of topics and groups are
@@ -131,7 +122,7 @@ def completion(
         raise UsageError("whose completion?", hint="bash, zsh or fish")
     text = resources.files("rmqadmin.cli.shells").joinpath(_FILES[shell]).read_text()
     if not install:
-        return Completion(CompletionRow(shell=shell.value, path=None, text=text))
+        return Completion([CompletionRow(shell=shell.value, path=None, text=text)])
     path = _path(shell)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +133,7 @@ def completion(
         call.notice(f"bash reads it with the package bash-completion; without it, by this line in ~/.bashrc: . {path}")
     if shell is Shell.ZSH:
         call.notice(f"zsh reads it with this line before compinit in ~/.zshrc: fpath+=({path.parent})")
-    return Completion(CompletionRow(shell=shell.value, path=str(path), text=text))
+    return Completion([CompletionRow(shell=shell.value, path=str(path), text=text)])
 
 
 def _path(shell: Shell) -> Path:
@@ -168,26 +159,19 @@ class ExplanationRow(Row, frozen=True):
     hint: Annotated[str, doc("what to do about it")]
 
 
-class Explanations(ResultOf[ExplanationRow], frozen=True):
+class Explanations(FoundRows[ExplanationRow], frozen=True):
     """What response codes mean."""
-
-    codes: list[int]
-
-    def rows(self) -> Sequence[ExplanationRow]:
-        return [
-            ExplanationRow(
-                code=code,
-                name=response_name(code),
-                exit_code=exit_code_of(code),
-                meaning=EXPLANATIONS[code].meaning,
-                hint=EXPLANATIONS[code].hint,
-            )
-            for code in self.codes
-        ]
 
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
         """Whole sentences for a single code, because a narrow table would cut them off."""
-        return _card(self.rows()[0], width) if len(self.codes) == 1 else None
+        return _card(self.found[0], width) if len(self.found) == 1 else None
+
+
+def explained(code: int) -> ExplanationRow:
+    told = EXPLANATIONS[code]
+    return ExplanationRow(
+        code=code, name=response_name(code), exit_code=exit_code_of(code), meaning=told.meaning, hint=told.hint
+    )
 
 
 def _card(row: ExplanationRow, width: int | None) -> Iterator[str]:
@@ -201,7 +185,7 @@ def _card(row: ExplanationRow, width: int | None) -> Iterator[str]:
 def explain(
     call: Call,
     code: Annotated[
-        str | None, Value.CHOICE, typer.Argument(metavar="[CODE]", help="Number or name; without it, all codes.")
+        str | None, Value.CHOICE, argument("Number or name; without it, all codes.", metavar="[CODE]")
     ] = None,
 ) -> Explanations:
     """Brokers and name servers answer with response codes; errors show them in brackets, with their names.
@@ -212,10 +196,10 @@ def explain(
       rmqadmin -o json explain
     """
     if code is None:
-        return Explanations([int(known) for known in EXPLANATIONS])
+        return Explanations([explained(int(known)) for known in EXPLANATIONS])
     wanted = code.strip().upper()
     names = {name.name: int(name) for name in ResponseCode}
     number = names.get(wanted, whole_number(wanted))
     if number not in EXPLANATIONS:
         raise NotFoundError(f"nothing is known about the response code {code!r}", hint="`rmqadmin explain` lists them.")
-    return Explanations([number])
+    return Explanations([explained(number)])

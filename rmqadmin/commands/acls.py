@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, line_each, undoable_access
 from rmqadmin.cli.options.auth_options import (
@@ -21,7 +19,7 @@ from rmqadmin.cli.options.auth_options import (
     WhatResource,
 )
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import (
     Acls,
@@ -46,11 +44,11 @@ from rmqproto.wording import counted
 
 def acl_ls(
     call: Call,
-    user: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Only users with this in their names.")] = None,
+    user: Annotated[str | None, argument("Only users with this in their names.", metavar="[TEXT]")] = None,
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     resource: Annotated[
-        str | None, typer.Option("--resource", metavar="TEXT", help="Only resources with this in their names.")
+        str | None, option("--resource", "Only resources with this in their names.", metavar="TEXT")
     ] = None,
 ) -> Acls:
     """Each broker keeps its own ACL. Users without any entry are not shown.
@@ -70,11 +68,9 @@ def acl_grant(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
     source_ips: Annotated[
-        list[str] | None,
-        Value.NAME,
-        typer.Option("--from", metavar="ADDRESS", help="From this address or network; repeatable."),
+        list[str] | None, Value.NAME, option("--from", "From this address or network; repeatable.", metavar="ADDRESS")
     ] = None,
-    is_denied: Annotated[bool, typer.Option("--deny", help="Deny it instead.")] = False,
+    is_denied: Annotated[bool, option("--deny", "Deny it instead.")] = False,
 ) -> Changes:
     """Actions that the entry of this resource already allows stay allowed. If that entry denies, or is for other
     addresses, it is replaced, after the user's name was typed, or with --yes; --dry-run shows both.
@@ -90,7 +86,7 @@ def acl_grant(
         addrs, lambda addr: plan_grant(call.admin, addr, name, actions, what, decision, source_ips or None)
     )
     replaced = [step.target for step in steps if step.action == REPLACE]
-    if replaced and not call.dry_run:
+    if replaced:
         call.confirm(f"This replaces the entry of {what} for {name} on {', '.join(replaced)}.", name)
     return undoable_access(call, steps)
 
@@ -118,7 +114,7 @@ def acl_revoke(
         raise NotFoundError(
             f"{name} has no entry of {what} with such an action", hint=f"`rmqadmin acl ls {name}` lists them."
         )
-    if not call.dry_run and not all_keep(steps):
+    if not all_keep(steps):
         call.confirm(f"This takes {action} of {what} from {name} on {counted(len(addrs), 'broker')}.", name)
     return undoable_access(call, steps)
 
@@ -126,14 +122,12 @@ def acl_revoke(
 def acl_can(
     call: Call,
     user: UserName,
-    action: Annotated[AskedAction, Value.ACTION, typer.Argument(case_sensitive=False, help="One action.")],
-    resource: Annotated[str, Value.RESOURCE, typer.Argument(help="Topic:, Group: or Cluster: and a name.")],
+    action: Annotated[AskedAction, Value.ACTION, argument("One action.")],
+    resource: Annotated[str, Value.RESOURCE, argument("Topic:, Group: or Cluster: and a name.")],
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     source: Annotated[
-        str | None,
-        Value.NAME,
-        typer.Option("--from", metavar="ADDRESS", help="The user's address, as the broker sees it."),
+        str | None, Value.NAME, option("--from", "The user's address, as the broker sees it.", metavar="ADDRESS")
     ] = None,
 ) -> ForetoldAccess:
     """Computed from each broker's users, policies and settings; nothing is tried. Apache's brokers decide alike.
@@ -153,10 +147,10 @@ def list_acl(
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     subject: Annotated[
-        str | None, typer.Option("-s", "--subject", metavar="TEXT", help="Only subjects with this in their names.")
+        str | None, option("-s", "--subject", "Only subjects with this in their names.", metavar="TEXT")
     ] = None,
     resource: Annotated[
-        str | None, typer.Option("-r", "--resource", metavar="TEXT", help="Only resources with this in their names.")
+        str | None, option("-r", "--resource", "Only resources with this in their names.", metavar="TEXT")
     ] = None,
 ) -> Acls:
     """With -c, asks every master of the cluster. Users without any ACL are not shown.
@@ -237,9 +231,7 @@ def delete_acl(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
     resource: Annotated[
-        str | None,
-        Value.NAME,
-        typer.Option("-r", "--resources", metavar="TYPE:NAME", help="The entry of this resource only."),
+        str | None, Value.NAME, option("-r", "--resources", "The entry of this resource only.", metavar="TYPE:NAME")
     ] = None,
 ) -> Changes:
     """The user stays. Each broker keeps its own ACL.
@@ -263,7 +255,7 @@ def copy_acl(
     from_broker: FromBroker,
     to_broker: ToBroker,
     subjects: Annotated[
-        str | None, Value.NAME, typer.Option("-s", "--subjects", metavar="User:NAME,...", help="These subjects only.")
+        str | None, Value.NAME, option("-s", "--subjects", "These subjects only.", metavar="User:NAME,...")
     ] = None,
 ) -> Changes:
     """The users must exist on the other broker: use copyUser first. Entries of other resources stay there.

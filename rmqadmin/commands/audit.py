@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.registry import find
 from rmqadmin.core.audit_trail import AuditedCommand, read_commands_untrusted
 from rmqadmin.core.changes import FieldChange
@@ -56,14 +55,14 @@ class Audited(ResultOf[AuditRow], frozen=True):
 def audit(
     call: Call,
     begin: Annotated[
-        str | None, Value.TIME, typer.Option("--from", "--since", help="At or after (1d: a day ago); or a range A..B.")
+        str | None, Value.TIME, option("--from", "--since", "At or after (1d: a day ago); or a range A..B.")
     ] = None,
-    end: Annotated[str | None, Value.TIME, typer.Option("--to", "--until", help="Before this time.")] = None,
+    end: Annotated[str | None, Value.TIME, option("--to", "--until", "Before this time.")] = None,
     context: Annotated[
-        str | None, Value.CONTEXT, typer.Option("--context", help="Changes in this context; none: in no context.")
+        str | None, Value.CONTEXT, option("--context", "Changes in this context; none: in no context.")
     ] = None,
-    command: Annotated[str | None, Value.NAME, typer.Option("--command", help="Changes by this command.")] = None,
-    limit: Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="The last N commands.")] = None,
+    command: Annotated[str | None, Value.NAME, option("--command", "Changes by this command.")] = None,
+    limit: Annotated[int | None, LONG, option("--limit", "The last N commands.", metavar="N", min=1)] = None,
 ) -> Audited:
     """Covers this user on this machine; `rmqadmin` keeps the log in the state directory (docs/changes.md). It holds no
     secrets.

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import TopicOnly
 from rmqadmin.cli.options.health_options import (
@@ -18,7 +16,7 @@ from rmqadmin.cli.options.health_options import (
     require_answer,
 )
 from rmqadmin.cli.options.replay_options import Ledger
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
@@ -271,8 +269,7 @@ def check_ha(
     critical: Critical = None,
     cluster: LongCluster = None,
     in_sync: Annotated[
-        int | None,
-        typer.Option("--in-sync", metavar="COUNT", min=1, help="Critical if fewer are in sync, master included."),
+        int | None, option("--in-sync", "Critical if fewer are in sync, master included.", metavar="COUNT", min=1)
     ] = None,
 ) -> CheckResult:
     """Critical: a set has no master or two; has fewer replicas in sync than it needs to take messages; has a slave that
@@ -368,11 +365,9 @@ def check_dlq(
     call: Call,
     group: Groups = None,
     since: Annotated[
-        str | None,
-        Value.TIME,
-        typer.Option("--since", help="Count only those stored since then, e.g. 1h; or a range A..B."),
+        str | None, Value.TIME, option("--since", "Count only those stored since then, e.g. 1h; or a range A..B.")
     ] = None,
-    until: Annotated[str | None, Value.TIME, typer.Option("--until", help="Count only those before.")] = None,
+    until: Annotated[str | None, Value.TIME, option("--until", "Count only those before.")] = None,
     warning: Warning = None,
     critical: Critical = None,
     ledger: Ledger = None,

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.common_options import Confirm, OptionGroup, Yes
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.output.output_format import Color, parse_format
 from rmqadmin.cli.output.terminal_guard import run_in_terminal
@@ -37,66 +36,58 @@ from rmqadmin.core.results import FoundRows, Notice, ResultOf, Row, doc
 from rmqadmin.core.user_files import program_words, read_text
 from rmqproto.errors import NotFoundError, UsageError
 
-OneContext = Annotated[str, Value.CONTEXT, typer.Argument(help="Name of the context.")]
+OneContext = Annotated[str, Value.CONTEXT, argument("Name of the context.")]
 
 
 class ContextOptions(OptionGroup, frozen=True):
     """The settings of a context, by key. None means not given."""
 
-    namesrv_addr: Annotated[
-        str | None, Value.ADDRESSES, typer.Option("-n", "--namesrvAddr", help="Its name servers.")
-    ] = None
+    namesrv_addr: Annotated[str | None, Value.ADDRESSES, option("-n", "--namesrvAddr", "Its name servers.")] = None
     cluster: Annotated[
-        str | None, Value.CLUSTER, typer.Option("-c", "--cluster", help="Cluster for commands that need -b or -c.")
+        str | None, Value.CLUSTER, option("-c", "--cluster", "Cluster for commands that need -b or -c.")
     ] = None
-    read_only: Annotated[
-        bool | None, typer.Option("--read-only/--no-read-only", help="Refuse every change without --unlock.")
-    ] = None
-    protected: Annotated[
-        bool | None, typer.Option("--protected/--no-protected", help="Ask for its name before every change.")
-    ] = None
+    read_only: Annotated[bool | None, option("--read-only/--no-read-only", "Refuse every change without --unlock.")] = (
+        None
+    )
+    protected: Annotated[bool | None, option("--protected/--no-protected", "Ask for its name before every change.")] = (
+        None
+    )
     color: Annotated[
-        ContextColor | None, typer.Option("--color", help="Color of its name, in questions and in the dashboard.")
+        ContextColor | None, option("--color", "Color of its name, in questions and in the dashboard.")
     ] = None
-    tls: Annotated[bool | None, typer.Option("--tls/--no-tls", help="Connect to its servers over TLS.")] = None
-    tls_ca: Annotated[str | None, Value.FILE, typer.Option("--tls-ca", help="CA certificate of the servers.")] = None
-    tls_cert: Annotated[str | None, Value.FILE, typer.Option("--tls-cert", help="Client certificate.")] = None
-    tls_key: Annotated[str | None, Value.FILE, typer.Option("--tls-key", help="Key of the client certificate.")] = None
+    tls: Annotated[bool | None, option("--tls/--no-tls", "Connect to its servers over TLS.")] = None
+    tls_ca: Annotated[str | None, Value.FILE, option("--tls-ca", "CA certificate of the servers.")] = None
+    tls_cert: Annotated[str | None, Value.FILE, option("--tls-cert", "Client certificate.")] = None
+    tls_key: Annotated[str | None, Value.FILE, option("--tls-key", "Key of the client certificate.")] = None
     tls_insecure: Annotated[
-        bool | None, typer.Option("--tls-insecure/--no-tls-insecure", help="Accept any server certificate.")
+        bool | None, option("--tls-insecure/--no-tls-insecure", "Accept any server certificate.")
     ] = None
     address_map: Annotated[
         list[str] | None,
         Value.NAME,
-        typer.Option(
+        option(
             "--address-map",
+            "Connect elsewhere than to an address that its servers advertise. Repeatable.",
             metavar="HOST[:PORT]=HOST[:PORT]",
-            help="Connect elsewhere than to an address that its servers advertise. Repeatable.",
         ),
     ] = None
     access_key: Annotated[
-        str | None,
-        typer.Option("-ak", "--access-key", metavar="REFERENCE", help="env:NAME, file:PATH or command:WORDS."),
+        str | None, option("-ak", "--access-key", "env:NAME, file:PATH or command:WORDS.", metavar="REFERENCE")
     ] = None
     secret_key: Annotated[
         str | None,
         Value.SECRET,
-        typer.Option("-sk", "--secret-key", metavar="REFERENCE", help="In the same forms; never the key itself."),
+        option("-sk", "--secret-key", "In the same forms; never the key itself.", metavar="REFERENCE"),
     ] = None
     timeout_s: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Longest wait for an answer.")
+        float | None, option("--timeout", "Longest wait for an answer.", metavar="SECONDS", min=0.001)
     ] = None
     parallel: Annotated[
-        int | None,
-        typer.Option("--parallel", metavar="N", min=1, max=ASKED_AT_ONCE_MAX, help="Ask at most N servers at once."),
+        int | None, option("--parallel", "Ask at most N servers at once.", metavar="N", min=1, max=ASKED_AT_ONCE_MAX)
     ] = None
 
     def values(self) -> dict[str, object]:
         """The given settings by key. Paths are made absolute."""
-        import os
-
-        import msgspec
-
         given = {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
         for key in ("tls_ca", "tls_cert", "tls_key"):
             if key in given:
@@ -167,9 +158,7 @@ def context_ls(call: Call) -> Contexts:
 
 def context_use(
     call: Call,
-    name: Annotated[
-        str, Value.CONTEXT, typer.Argument(metavar="CONTEXT|-|none", help="-: the one before. none: no context.")
-    ],
+    name: Annotated[str, Value.CONTEXT, argument("-: the one before. none: no context.", metavar="CONTEXT|-|none")],
 ) -> Contexts:
     """Applies from now on, in every shell. RMQADMIN_CONTEXT chooses a context for one shell, --context for one command.
 
@@ -188,10 +177,10 @@ def context_use(
 
 def context_add(
     call: Call,
-    name: Annotated[str, Value.NAME, typer.Argument(help="Letters, digits, _ . and -.")],
+    name: Annotated[str, Value.NAME, argument("Letters, digits, _ . and -.")],
     options: ContextOptions,
-    use: Annotated[bool, typer.Option("--use", help="Use it at once.")] = False,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Keep a context of that name.")] = False,
+    use: Annotated[bool, option("--use", "Use it at once.")] = False,
+    if_not_exists: Annotated[bool, option("--if-not-exists", "Keep a context of that name.")] = False,
 ) -> Contexts:
     """Each context has its own file. It holds no keys, only where they are.
 
@@ -245,9 +234,7 @@ class ContextShown(ResultOf[ContextSettingRow], frozen=True):
 def context_show(
     call: Call,
     name: Annotated[
-        str | None,
-        Value.CONTEXT,
-        typer.Argument(metavar="[CONTEXT]", help="Name of the context; without it, the one in force."),
+        str | None, Value.CONTEXT, argument("Name of the context; without it, the one in force.", metavar="[CONTEXT]")
     ] = None,
 ) -> ContextShown:
     """Shows what the context's file says. `config show` says what is in force, and where it comes from.
@@ -268,9 +255,7 @@ def context_edit(
     name: OneContext,
     options: ContextOptions,
     unset: Annotated[
-        list[str] | None,
-        Value.NAME,
-        typer.Option("--unset", metavar="SETTING", help="Remove this setting. Repeatable."),
+        list[str] | None, Value.NAME, option("--unset", "Remove this setting. Repeatable.", metavar="SETTING")
     ] = None,
 ) -> Contexts:
     """Comments stay. Without options, opens the file in $VISUAL or $EDITOR, and keeps the result if it is valid.
@@ -290,7 +275,6 @@ def context_edit(
 
 
 def _edited(call: Call, store: ContextStore, name: str) -> Context:
-
     text = store.read_text(name)
     if not sys.stdin.isatty():
         raise UsageError("an editor needs a terminal", hint="`rmqadmin context edit --help` lists the options.")
@@ -299,10 +283,8 @@ def _edited(call: Call, store: ContextStore, name: str) -> Context:
 
 def context_validate(
     call: Call,
-    names: Annotated[
-        list[str] | None, Value.CONTEXT, typer.Argument(metavar="[CONTEXT]...", help="Default: all of them.")
-    ] = None,
-    connect: Annotated[bool, typer.Option("--connect", help="Also ask every name server and broker.")] = False,
+    names: Annotated[list[str] | None, Value.CONTEXT, argument("Default: all of them.", metavar="[CONTEXT]...")] = None,
+    connect: Annotated[bool, option("--connect", "Also ask every name server and broker.")] = False,
 ) -> ContextChecks:
     """Checks the file, where the keys are, and whether certificates and keys match. With --connect, also checks whether
     all name servers answer, whether the cluster exists, and whether each broker can be reached at the address it
@@ -324,13 +306,8 @@ class RemovedContextRow(Row, frozen=True):
     path: Annotated[str, doc("the file that it was kept in")]
 
 
-class RemovedContext(ResultOf[RemovedContextRow], frozen=True):
+class RemovedContext(FoundRows[RemovedContextRow], frozen=True):
     """The context that was removed."""
-
-    removed: RemovedContextRow
-
-    def rows(self) -> Sequence[RemovedContextRow]:
-        return [self.removed]
 
 
 def context_rm(call: Call, name: OneContext, confirm: Confirm = None, yes: Yes = False) -> RemovedContext:
@@ -353,7 +330,7 @@ def context_rm(call: Call, name: OneContext, confirm: Confirm = None, yes: Yes =
     if was_in_use:
         call.context_chosen(NO_CONTEXT)
         call.notice("no context is in use now")
-    return RemovedContext(RemovedContextRow(context=name, path=str(store.path(name))))
+    return RemovedContext([RemovedContextRow(context=name, path=str(store.path(name)))])
 
 
 class EffectiveConfig(FoundRows[EffectiveRow], frozen=True):
@@ -362,7 +339,7 @@ class EffectiveConfig(FoundRows[EffectiveRow], frozen=True):
 
 def config_show(
     call: Call,
-    origin: Annotated[bool, typer.Option("--origin", help="Also show where each setting comes from.")] = False,
+    origin: Annotated[bool, option("--origin", "Also show where each setting comes from.")] = False,
 ) -> EffectiveConfig:
     """Shows the settings that a command with the same options would use. Options come first, then the environment, then
     the context, then the settings file (config.toml). Keys are not shown, only where they are.
@@ -380,13 +357,8 @@ class ConfigFileRow(Row, frozen=True):
     settings: Annotated[list[str], doc("the settings that it has")]
 
 
-class ConfigFile(ResultOf[ConfigFileRow], frozen=True):
+class ConfigFile(FoundRows[ConfigFileRow], frozen=True):
     """The file of settings."""
-
-    file: ConfigFileRow
-
-    def rows(self) -> Sequence[ConfigFileRow]:
-        return [self.file]
 
 
 def config_validate(call: Call) -> ConfigFile:
@@ -400,9 +372,9 @@ def config_validate(call: Call) -> ConfigFile:
     try:
         found = read_settings(path, FileSettings)
     except FileNotFoundError:
-        return ConfigFile(ConfigFileRow(path=str(path), exists=False, settings=[]))
+        return ConfigFile([ConfigFileRow(path=str(path), exists=False, settings=[])])
     if found.settings.output is not None:
         parse_format(found.settings.output, f"{path}:{found.lines['output']}")
     if found.settings.color is not None and found.settings.color not in set(Color):
         raise UsageError(f"{path}:{found.lines['color']}: color must be one of {', '.join(Color)}")
-    return ConfigFile(ConfigFileRow(path=str(path), exists=True, settings=list(found.lines)))
+    return ConfigFile([ConfigFileRow(path=str(path), exists=True, settings=list(found.lines))])

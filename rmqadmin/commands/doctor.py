@@ -2,12 +2,10 @@
 
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ClusterOnly
 from rmqadmin.cli.options.health_options import Sample, health_clients
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.health.examination import Diagnosis, Examiner
 from rmqadmin.core.health.finding import Check
@@ -17,17 +15,16 @@ from rmqclient.addresses import parse_addresses
 def doctor(
     call: Call,
     cluster: ClusterOnly = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Check no topics, and 50 groups at most.")] = False,
-    show_all: Annotated[bool, typer.Option("--all", help="Also show what is in order.")] = False,
+    quick: Annotated[bool, option("--quick", "Check no topics, and 50 groups at most.")] = False,
+    show_all: Annotated[bool, option("--all", "Also show what is in order.")] = False,
     ignore: Annotated[
-        list[Check] | None,
-        typer.Option("--ignore", metavar="CHECK", help="Leave out findings of this check. Repeatable."),
+        list[Check] | None, option("--ignore", "Leave out findings of this check. Repeatable.", metavar="CHECK")
     ] = None,
     sample_s: Sample = SAMPLE_DEFAULT_S,
     controllers: Annotated[
         str | None,
         Value.ADDRESSES,
-        typer.Option("--controllers", help="Also ask these controllers: they know sets without any registered broker."),
+        option("--controllers", "Also ask these controllers: they know sets without any registered broker."),
     ] = None,
 ) -> Diagnosis:
     """Asks every name server, and every broker at its registered address. Checks whether each can be reached from here,

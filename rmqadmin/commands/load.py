@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import OF_CONTEXT
 from rmqadmin.cli.options.common_options import OptionGroup
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core.load.lane_plans import (
     AddressedPlace,
     LoadTopic,
@@ -32,41 +31,33 @@ from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 BENCH_TOPIC = "rmqadmin_bench"
 BENCH_GROUP = "rmqadmin_bench"
 
-LoadTopicName = Annotated[str, Value.TOPIC, typer.Argument(metavar="[TOPIC]", help=f"Topic; default: {BENCH_TOPIC}.")]
-BodySize = Annotated[
-    int, typer.Option("--size-bytes", metavar="N", min=0, max=FRAME_SIZE_MAX_BYTES, help="Size of each body.")
-]
+LoadTopicName = Annotated[str, Value.TOPIC, argument(f"Topic; default: {BENCH_TOPIC}.", metavar="[TOPIC]")]
+BodySize = Annotated[int, option("--size-bytes", "Size of each body.", metavar="N", min=0, max=FRAME_SIZE_MAX_BYTES)]
 SendRate = Annotated[
-    float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second; default: as many as possible.")
+    float | None, option("--rate", "Messages a second; default: as many as possible.", metavar="N", min=0.1)
 ]
-ConnectionCount = Annotated[int, typer.Option("--connections", metavar="N", min=1, help="Number of connections.")]
+ConnectionCount = Annotated[int, option("--connections", "Number of connections.", metavar="N", min=1)]
 ProcessCount = Annotated[
-    int | None, typer.Option("--processes", metavar="N", min=1, help="Processes; default: half of the processors.")
+    int | None, option("--processes", "Processes; default: half of the processors.", metavar="N", min=1)
 ]
 
 
 class TimeOptions(OptionGroup, frozen=True):
     """How long the load lasts, and how often it reports."""
 
-    duration_s: Annotated[float, typer.Option("--duration", metavar="S", min=0.1, help="Seconds to measure.")] = 10.0
-    warm_up_s: Annotated[
-        float, typer.Option("--warm-up", metavar="S", min=0, help="Seconds before that, not measured.")
-    ] = 1.0
-    interval_s: Annotated[
-        float, typer.Option("--interval", metavar="S", min=0.05, help="Seconds between two rows.")
-    ] = 1.0
+    duration_s: Annotated[float, option("--duration", "Seconds to measure.", metavar="S", min=0.1)] = 10.0
+    warm_up_s: Annotated[float, option("--warm-up", "Seconds before that, not measured.", metavar="S", min=0)] = 1.0
+    interval_s: Annotated[float, option("--interval", "Seconds between two rows.", metavar="S", min=0.05)] = 1.0
 
 
 class TopicOptions(OptionGroup, frozen=True):
     """Whether the topic is created and removed."""
 
-    create: Annotated[bool, typer.Option("--create", help="Create the topic if it does not exist.")] = False
-    remove: Annotated[bool, typer.Option("--remove", help="Delete it at the end if --create made it.")] = False
-    queue_nums: Annotated[
-        int, typer.Option("--queues", metavar="N", min=1, help="Queues on each broker if it is created.")
-    ] = 8
+    create: Annotated[bool, option("--create", "Create the topic if it does not exist.")] = False
+    remove: Annotated[bool, option("--remove", "Delete it at the end if --create made it.")] = False
+    queue_nums: Annotated[int, option("--queues", "Queues on each broker if it is created.", metavar="N", min=1)] = 8
     cluster: Annotated[
-        str | None, OF_CONTEXT, Value.CLUSTER, typer.Option("-c", "--clusterName", help="Create it in this cluster.")
+        str | None, OF_CONTEXT, Value.CLUSTER, option("-c", "--clusterName", "Create it in this cluster.")
     ] = None
 
     def check(self) -> None:
@@ -166,14 +157,12 @@ def bench_send(
     size_bytes: BodySize = 128,
     connections: ConnectionCount = 8,
     in_flight: Annotated[
-        int, typer.Option("--in-flight", metavar="N", min=1, max=4096, help="Requests in flight on each connection.")
+        int, option("--in-flight", "Requests in flight on each connection.", metavar="N", min=1, max=4096)
     ] = 1,
-    batch_size: Annotated[
-        int, typer.Option("--batch", metavar="N", min=1, max=1024, help="Messages in each request.")
-    ] = 1,
+    batch_size: Annotated[int, option("--batch", "Messages in each request.", metavar="N", min=1, max=1024)] = 1,
     rate: SendRate = None,
-    tag: Annotated[str, Value.NAME, typer.Option("--tag", metavar="TAG", help="Tag of the messages.")] = "",
-    has_keys: Annotated[bool, typer.Option("--keys", help="Give each message its own key.")] = False,
+    tag: Annotated[str, Value.NAME, option("--tag", "Tag of the messages.", metavar="TAG")] = "",
+    has_keys: Annotated[bool, option("--keys", "Give each message its own key.")] = False,
     processes: ProcessCount = None,
 ) -> LoadFigures | PlannedLoad:
     """Shows a row per interval: messages a second, and how long requests took. Every message has its own unique key;
@@ -201,12 +190,8 @@ def bench_consume(
     time: TimeOptions,
     topic: LoadTopicName = BENCH_TOPIC,
     connections: ConnectionCount = 8,
-    batch_size: Annotated[
-        int, typer.Option("--batch", metavar="N", min=1, max=1024, help="Messages asked for at once.")
-    ] = 32,
-    repeats: Annotated[
-        bool, typer.Option("--repeat", help="At the end of a queue, start it again instead of waiting.")
-    ] = False,
+    batch_size: Annotated[int, option("--batch", "Messages asked for at once.", metavar="N", min=1, max=1024)] = 32,
+    repeats: Annotated[bool, option("--repeat", "At the end of a queue, start it again instead of waiting.")] = False,
     processes: ProcessCount = None,
 ) -> LoadFigures:
     """Pulls every queue from its first message on and commits nothing: no group moves, and others get the same
@@ -233,7 +218,7 @@ def bench_latency(
     made: TopicOptions,
     topic: LoadTopicName = BENCH_TOPIC,
     size_bytes: BodySize = 128,
-    rate: Annotated[float, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")] = 100.0,
+    rate: Annotated[float, option("--rate", "Messages a second.", metavar="N", min=0.1)] = 100.0,
 ) -> DeliveryFigures | PlannedLoad:
     """Sends at a low rate, and waits for each message with a long poll at the end of its queue. Measures from the
     moment when a message was due until it arrives here. Commits nothing: no group moves. Ctrl-C ends it with the

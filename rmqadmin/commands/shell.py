@@ -4,20 +4,18 @@ import sys
 from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.options.value_markers import option
 from rmqproto.errors import UsageError
 
 
 def shell(
     call: Call,
     lines: Annotated[
-        list[str] | None, typer.Option("-c", "--command", metavar="LINE", help="Run this line and end. Repeatable.")
+        list[str] | None, option("-c", "--command", "Run this line and end. Repeatable.", metavar="LINE")
     ] = None,
-    keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Without a prompt: go on after a line that fails.")
-    ] = False,
+    keep_going: Annotated[bool, option("--keep-going", "Without a prompt: go on after a line that fails.")] = False,
 ) -> int:
     """Commands run in one process, over connections that stay open. TAB completes names of the live cluster. Server
     options given here hold for all lines; `context use` in a line holds for the lines after it. `!` runs a program,

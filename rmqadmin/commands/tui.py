@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.output.terminal_guard import TerminalGuard
 from rmqadmin.core.exit_codes import ExitCode
 from rmqproto.errors import RocketMQError, UsageError
@@ -34,34 +33,22 @@ _SIDE_MAX = 1000
 
 def tui(
     call: Call,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer no changes and make none.")] = False,
+    read_only: Annotated[bool, option("--read-only", "Offer no changes and make none.")] = False,
     interval_s: Annotated[
         float | None,
-        typer.Option(
-            "--interval", metavar="SECONDS", min=0.5, max=60.0, help="How often to ask. [default: as last time; 2.0]"
-        ),
+        option("--interval", "How often to ask. [default: as last time; 2.0]", metavar="SECONDS", min=0.5, max=60.0),
     ] = None,
     alerts: Annotated[
-        Path | None,
-        Value.FILE,
-        typer.Option("--alerts", help="File of alert rules. [default: alerts.toml beside config.toml]"),
+        Path | None, Value.FILE, option("--alerts", "File of alert rules. [default: alerts.toml beside config.toml]")
     ] = None,
-    record: Annotated[
-        Path | None, Value.FILE, typer.Option("--record", help="Record all that is seen to a new file.")
-    ] = None,
-    replay: Annotated[
-        Path | None, Value.FILE, typer.Option("--replay", help="Show such a recording, step by step.")
-    ] = None,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Serve it to browsers, without changes; needs rmqadmin[serve].")
-    ] = False,
-    host: Annotated[
-        str | None, typer.Option("--host", help="With --serve: listen on this address. [default: 127.0.0.1]")
-    ] = None,
+    record: Annotated[Path | None, Value.FILE, option("--record", "Record all that is seen to a new file.")] = None,
+    replay: Annotated[Path | None, Value.FILE, option("--replay", "Show such a recording, step by step.")] = None,
+    serve: Annotated[bool, option("--serve", "Serve it to browsers, without changes; needs rmqadmin[serve].")] = False,
+    host: Annotated[str | None, option("--host", "With --serve: listen on this address. [default: 127.0.0.1]")] = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="With --serve: on this port. [default: a free one]")
+        int | None, option("--port", "With --serve: on this port. [default: a free one]", min=0, max=65535)
     ] = None,
-    write: Annotated[bool, typer.Option("--write", help="With --serve: also offer changes there.")] = False,
+    write: Annotated[bool, option("--write", "With --serve: also offer changes there.")] = False,
 ) -> int:
     """Keys are shown at the bottom; `?` shows all of them. Before a change, it shows a preview and asks you to type the
     name. In a read-only or protected context it changes nothing until unlocked with --unlock or `:unlock`.

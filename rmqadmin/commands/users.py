@@ -5,8 +5,6 @@ from functools import partial
 from getpass import getpass
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import CopiedKind, change_access, copy_between, line_each, undoable_access
 from rmqadmin.cli.options.auth_options import (
@@ -22,7 +20,7 @@ from rmqadmin.cli.options.auth_options import (
     Username,
 )
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.output.terminal_guard import guard_terminal
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import (
@@ -78,7 +76,7 @@ def _checked(password: str) -> str:
 
 def user_ls(
     call: Call,
-    name: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Only users with this in their names.")] = None,
+    name: Annotated[str | None, argument("Only users with this in their names.", metavar="[TEXT]")] = None,
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
 ) -> Users:
@@ -128,13 +126,9 @@ def user_edit(
     name: UserName,
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
-    user_type: Annotated[
-        UserType | None, typer.Option("--type", case_sensitive=False, help="Super users may do everything.")
-    ] = None,
-    user_status: Annotated[
-        UserStatus | None, typer.Option("--status", case_sensitive=False, help="Whether it may log in.")
-    ] = None,
-    ask_password: Annotated[bool, typer.Option("--password", help="Ask for a new password.")] = False,
+    user_type: Annotated[UserType | None, option("--type", "Super users may do everything.")] = None,
+    user_status: Annotated[UserStatus | None, option("--status", "Whether it may log in.")] = None,
+    ask_password: Annotated[bool, option("--password", "Ask for a new password.")] = False,
     password_stdin: PasswordStdin = False,
 ) -> Changes:
     """Settings that are not given stay as they are. No option takes the password itself.
@@ -174,7 +168,7 @@ def user_rm(
     steps = plan_each(addrs, lambda addr: delete_user_in_broker(call.admin, addr, name))
     if all_keep(steps) and not if_exists:
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
-    if not call.dry_run and not all_keep(steps):
+    if not all_keep(steps):
         call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
     return undoable_access(call, steps)
 
@@ -184,7 +178,7 @@ def list_user(
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     name_filter: Annotated[
-        str | None, typer.Option("-f", "--filter", metavar="TEXT", help="Only users with this in their names.")
+        str | None, option("-f", "--filter", "Only users with this in their names.", metavar="TEXT")
     ] = None,
 ) -> Users:
     """With -c, shows the users of every master; mqadmin shows those of the first master that has any. Passwords are
@@ -222,9 +216,7 @@ def create_user(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
     password: Annotated[
-        str | None,
-        Value.SECRET,
-        typer.Option("-p", "--password", metavar="TEXT", help="Its password. Default: ask for it."),
+        str | None, Value.SECRET, option("-p", "--password", "Its password. Default: ask for it.", metavar="TEXT")
     ] = None,
     password_stdin: PasswordStdin = False,
     user_type: UserKind = None,
@@ -253,15 +245,11 @@ def update_user(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
     password: Annotated[
-        str | None, Value.SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its new password.")
+        str | None, Value.SECRET, option("-p", "--password", "Its new password.", metavar="TEXT")
     ] = None,
     password_stdin: PasswordStdin = False,
-    user_type: Annotated[
-        UserType | None, typer.Option("-t", "--userType", case_sensitive=False, help="Its new type.")
-    ] = None,
-    user_status: Annotated[
-        UserStatus | None, typer.Option("-s", "--userStatus", case_sensitive=False, help="Whether it may log in.")
-    ] = None,
+    user_type: Annotated[UserType | None, option("-t", "--userType", "Its new type.")] = None,
+    user_status: Annotated[UserStatus | None, option("-s", "--userStatus", "Whether it may log in.")] = None,
 ) -> Changes:
     """Takes one of -p, --password-stdin, -t and -s; the rest of the user stays as it is.
 
@@ -289,7 +277,7 @@ def delete_user(
     username: Username,
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the user does not exist.")] = False,
+    if_exists: Annotated[bool, option("--if-exists", "Do not fail if the user does not exist.")] = False,
 ) -> Changes:
     """Its ACL is deleted too. Each broker keeps its own users.
 
@@ -302,8 +290,7 @@ def delete_user(
     steps = plan_each(addrs, lambda addr: delete_user_in_broker(admin, addr, username))
     if all_keep(steps) and not if_exists and not call.as_mqadmin:
         raise NotFoundError(f"no broker has a user {username}", hint="With --if-exists this is not an error.")
-    if not call.dry_run:
-        call.confirm(f"This deletes the user {username} from {counted(len(addrs), 'broker')}.", username)
+    call.confirm(f"This deletes the user {username} from {counted(len(addrs), 'broker')}.", username)
     return change_access(call, steps, line_each("delete user to {} success.\n"))
 
 
@@ -312,7 +299,7 @@ def copy_user(
     from_broker: FromBroker,
     to_broker: ToBroker,
     usernames: Annotated[
-        str | None, Value.NAME, typer.Option("-u", "--usernames", metavar="NAME,...", help="These users only.")
+        str | None, Value.NAME, option("-u", "--usernames", "These users only.", metavar="NAME,...")
     ] = None,
 ) -> Changes:
     """A user that the other broker already has gets the password, type and status of the first.

@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.options.command_options import A_BROKER, OF_CONTEXT, OR_THE_ONLY
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqproto.access.resources import PolicyDecision
 from rmqproto.access.users import UserType
 
@@ -14,50 +12,31 @@ EveryReplica = Annotated[
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option("-c", "--clusterName", help="Every master and slave of this cluster; default: the only one."),
+    option("-c", "--clusterName", "Every master and slave of this cluster; default: the only one."),
 ]
-Username = Annotated[str, Value.USER, typer.Option("-u", "--username", help="Name of the user.")]
-UserKind = Annotated[
-    UserType | None,
-    typer.Option("-t", "--userType", case_sensitive=False, help="Super users may do everything. New: Normal."),
-]
-PasswordStdin = Annotated[
-    bool, typer.Option("--password-stdin", help="The password is the first line of standard input.")
-]
-Subject = Annotated[str, Value.SUBJECT, typer.Option("-s", "--subject", help="Whose ACL.")]
+Username = Annotated[str, Value.USER, option("-u", "--username", "Name of the user.")]
+UserKind = Annotated[UserType | None, option("-t", "--userType", "Super users may do everything. New: Normal.")]
+PasswordStdin = Annotated[bool, option("--password-stdin", "The password is the first line of standard input.")]
+Subject = Annotated[str, Value.SUBJECT, option("-s", "--subject", "Whose ACL.")]
 Resources = Annotated[
     str,
     Value.NAME,
-    typer.Option(
-        "-r", "--resources", metavar="TYPE:NAME,...", help="Cluster:, Topic:, Group: or Namespace: and a name or name*."
-    ),
+    option("-r", "--resources", "Cluster:, Topic:, Group: or Namespace: and a name or name*.", metavar="TYPE:NAME,..."),
 ]
 Actions = Annotated[
-    str,
-    Value.NAME,
-    typer.Option("-a", "--actions", metavar="NAME,...", help="All, Pub, Sub, Create, Update, Delete, Get, List."),
+    str, Value.NAME, option("-a", "--actions", "All, Pub, Sub, Create, Update, Delete, Get, List.", metavar="NAME,...")
 ]
-Verdict = Annotated[
-    PolicyDecision, typer.Option("-d", "--decision", case_sensitive=False, help="Whether the actions are allowed.")
-]
+Verdict = Annotated[PolicyDecision, option("-d", "--decision", "Whether the actions are allowed.")]
 SourceIps = Annotated[
-    str | None,
-    Value.NAME,
-    typer.Option("-i", "--sourceIp", metavar="IP,...", help="From these addresses or networks only."),
+    str | None, Value.NAME, option("-i", "--sourceIp", "From these addresses or networks only.", metavar="IP,...")
 ]
-FromBroker = Annotated[
-    str, A_BROKER, Value.BROKER_ADDR, typer.Option("-f", "--fromBroker", help="The broker that has them.")
-]
-ToBroker = Annotated[
-    str, A_BROKER, Value.BROKER_ADDR, typer.Option("-t", "--toBroker", help="The broker that gets them.")
-]
-UserName = Annotated[str, Value.USER, typer.Argument(help="Name of the user.")]
+FromBroker = Annotated[str, A_BROKER, Value.BROKER_ADDR, option("-f", "--fromBroker", "The broker that has them.")]
+ToBroker = Annotated[str, A_BROKER, Value.BROKER_ADDR, option("-t", "--toBroker", "The broker that gets them.")]
+UserName = Annotated[str, Value.USER, argument("Name of the user.")]
 WhatActions = Annotated[
-    str, Value.ACTION, typer.Argument(help="Pub, Sub, Create, Update, Delete, Get, List or All; several: Pub,Sub.")
+    str, Value.ACTION, argument("Pub, Sub, Create, Update, Delete, Get, List or All; several: Pub,Sub.")
 ]
-WhatResource = Annotated[
-    str, Value.RESOURCE, typer.Argument(help="Topic:, Group: or Cluster: and a name; name* is a prefix.")
-]
-IsSuper = Annotated[bool, typer.Option("--super", help="Make it a super user, which may do everything.")]
-IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not fail if there is nothing to remove.")]
-IfNoUser = Annotated[bool, typer.Option("--if-not-exists", help="Keep a user that exists, with its password.")]
+WhatResource = Annotated[str, Value.RESOURCE, argument("Topic:, Group: or Cluster: and a name; name* is a prefix.")]
+IsSuper = Annotated[bool, option("--super", "Make it a super user, which may do everything.")]
+IfExists = Annotated[bool, option("--if-exists", "Do not fail if there is nothing to remove.")]
+IfNoUser = Annotated[bool, option("--if-not-exists", "Keep a user that exists, with its password.")]

@@ -17,7 +17,7 @@ import typer
 from typer.models import OptionInfo
 
 from rmqadmin.cli.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_DEFAULT_S, CommonOptions, OptionGroup
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.registry import Effect, Entry
 from rmqproto.errors import UsageError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
@@ -67,85 +67,72 @@ def as_bool(value: TrueFalse | None) -> bool | None:
 
 
 BrokerAddr = Annotated[
-    str | None, A_BROKER, Value.BROKER_ADDR, typer.Option("-b", "--brokerAddr", help="This broker only; or its name.")
+    str | None, A_BROKER, Value.BROKER_ADDR, option("-b", "--brokerAddr", "This broker only; or its name.")
 ]
 NamedCluster = Annotated[
-    str | None, OF_CONTEXT, Value.CLUSTER, typer.Option("-c", "--clusterName", help="Every master of this cluster.")
+    str | None, OF_CONTEXT, Value.CLUSTER, option("-c", "--clusterName", "Every master of this cluster.")
 ]
 ClusterName = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option("-c", "--clusterName", help="Every master of this cluster; default: the only one."),
+    option("-c", "--clusterName", "Every master of this cluster; default: the only one."),
 ]
 EveryMaster = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option("-c", "--cluster", help="Every master of this cluster; default: the only one."),
+    option("-c", "--cluster", "Every master of this cluster; default: the only one."),
 ]
 EveryReplicaToo = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option("-c", "--clusterName", help="Every broker of this cluster, slaves too. Default: the only one."),
+    option("-c", "--clusterName", "Every broker of this cluster, slaves too. Default: the only one."),
 ]
 AnyCluster = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option("-c", "--cluster", help="Every broker of this cluster; default: the only one."),
+    option("-c", "--cluster", "Every broker of this cluster; default: the only one."),
 ]
 ClusterOnly = Annotated[
     str | None,
     OF_CONTEXT,
     Value.CLUSTER,
-    typer.Option("-c", "--clusterName", help="This cluster only; default: all, or the context's."),
+    option("-c", "--clusterName", "This cluster only; default: all, or the context's."),
 ]
-AllClusters = Annotated[bool, typer.Option("--all-clusters", help="Every broker that the name server knows.")]
-AskedBroker = Annotated[
-    str | None, A_BROKER, Value.BROKER_ADDR, typer.Option("-b", "--brokerAddr", help="Ask this broker only.")
-]
-BrokerName = Annotated[str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-b", "--brokerName", help="Broker name.")]
-Topic = Annotated[str, Value.TOPIC, typer.Option("-t", "--topic", help="Topic name.")]
-Topics = Annotated[
-    str, SEVERAL_NAMES, Value.TOPIC, typer.Option("-t", "--topic", help="Topic name, or several joined by commas.")
-]
-TopicOnly = Annotated[str | None, Value.TOPIC, typer.Option("-t", "--topic", help="This topic only.")]
+AllClusters = Annotated[bool, option("--all-clusters", "Every broker that the name server knows.")]
+AskedBroker = Annotated[str | None, A_BROKER, Value.BROKER_ADDR, option("-b", "--brokerAddr", "Ask this broker only.")]
+BrokerName = Annotated[str, A_BROKER_NAME, Value.BROKER_NAME, option("-b", "--brokerName", "Broker name.")]
+Topic = Annotated[str, Value.TOPIC, option("-t", "--topic", "Topic name.")]
+Topics = Annotated[str, SEVERAL_NAMES, Value.TOPIC, option("-t", "--topic", "Topic name, or several joined by commas.")]
+TopicOnly = Annotated[str | None, Value.TOPIC, option("-t", "--topic", "This topic only.")]
 LmqParent = Annotated[
-    str | None,
-    Value.TOPIC,
-    typer.Option("-c", "--cluster", help="Look up the route of this topic instead (LMQ parent)."),
+    str | None, Value.TOPIC, option("-c", "--cluster", "Look up the route of this topic instead (LMQ parent).")
 ]
-ConsumerGroup = Annotated[str, Value.GROUP, typer.Option("-g", "--consumerGroup", help="Consumer group.")]
-Jstack = Annotated[bool, typer.Option("-s", "--jstack", help="Also show the stacks of the clients' threads.")]
-GroupName = Annotated[str, Value.GROUP, typer.Option("-g", "--groupName", help="Consumer group.")]
-Group = Annotated[str, Value.GROUP, typer.Option("-g", "--group", help="Consumer group.")]
-ProbeCount = Annotated[int, typer.Option("-a", "--amount", min=1, help="How many messages to send to each.")]
+ConsumerGroup = Annotated[str, Value.GROUP, option("-g", "--consumerGroup", "Consumer group.")]
+Jstack = Annotated[bool, option("-s", "--jstack", "Also show the stacks of the clients' threads.")]
+GroupName = Annotated[str, Value.GROUP, option("-g", "--groupName", "Consumer group.")]
+Group = Annotated[str, Value.GROUP, option("-g", "--group", "Consumer group.")]
+ProbeCount = Annotated[int, option("-a", "--amount", "How many messages to send to each.", min=1)]
 ProbeSize = Annotated[
-    int,
-    typer.Option("-s", "--size", metavar="BYTES", min=1, max=FRAME_SIZE_MAX_BYTES, help="Size of each message's body."),
+    int, option("-s", "--size", "Size of each message's body.", metavar="BYTES", min=1, max=FRAME_SIZE_MAX_BYTES)
 ]
-ContainerAddr = Annotated[
-    str, Value.BROKER_ADDR, typer.Option("-c", "--brokerContainerAddr", help="The container's address.")
-]
+ContainerAddr = Annotated[str, Value.BROKER_ADDR, option("-c", "--brokerContainerAddr", "The container's address.")]
 PERM_METAVAR = "R|W|RW|NUMBER"
-ListFile = Annotated[str, Value.FILE, typer.Option("-f", "--filename", help="JSON file with a list of objects.")]
-Namespace = Annotated[str, Value.NAME, typer.Option("-s", "--namespace", help="Namespace of the key.")]
-Key = Annotated[str, Value.KV_KEY, typer.Option("-k", "--key", help="The key.")]
-Property = Annotated[str, Value.PROPERTY, typer.Option("-k", "--key", help="Name of the property.")]
-PropertyValue = Annotated[str, typer.Option("-v", "--value", metavar="TEXT", help="Its new value.")]
-Replace = Annotated[
-    bool, typer.Option("--replace", help="Reset whatever is not given to its default, as mqadmin does.")
-]
-ShowAll = Annotated[bool, typer.Option("--all", help="Show system topics and groups on a terminal too.")]
-IgnoredForce = Annotated[
-    TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Has no effect, as in mqadmin.")
-]
+ListFile = Annotated[str, Value.FILE, option("-f", "--filename", "JSON file with a list of objects.")]
+Namespace = Annotated[str, Value.NAME, option("-s", "--namespace", "Namespace of the key.")]
+Key = Annotated[str, Value.KV_KEY, option("-k", "--key", "The key.")]
+Property = Annotated[str, Value.PROPERTY, option("-k", "--key", "Name of the property.")]
+PropertyValue = Annotated[str, option("-v", "--value", "Its new value.", metavar="TEXT")]
+Replace = Annotated[bool, option("--replace", "Reset whatever is not given to its default, as mqadmin does.")]
+ShowAll = Annotated[bool, option("--all", "Show system topics and groups on a terminal too.")]
+IgnoredForce = Annotated[TrueFalse | None, option("-f", "--force", "Has no effect, as in mqadmin.")]
 
 
 Texts = list[str] | None
@@ -253,12 +240,8 @@ def cluster_option(parameters: Iterable[inspect.Parameter]) -> str | None:
     return next(iter(marked_options(OF_CONTEXT, parameters)), None)
 
 
-TopicNames = Annotated[
-    list[str], Value.TOPIC, typer.Argument(metavar="TOPIC...", help="Topic names; also joined by commas.")
-]
-GroupNames = Annotated[
-    list[str], Value.GROUP, typer.Argument(metavar="GROUP...", help="Consumer groups; also joined by commas.")
-]
+TopicNames = Annotated[list[str], Value.TOPIC, argument("Topic names; also joined by commas.", metavar="TOPIC...")]
+GroupNames = Annotated[list[str], Value.GROUP, argument("Consumer groups; also joined by commas.", metavar="GROUP...")]
 
 
 def topic_names(words: Sequence[str]) -> list[str]:
@@ -270,39 +253,28 @@ def topic_names(words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-ParentTopic = Annotated[
-    str, Value.TOPIC, typer.Option("-p", "--parentTopic", help="The topic that holds the lite topics.")
-]
+ParentTopic = Annotated[str, Value.TOPIC, option("-p", "--parentTopic", "The topic that holds the lite topics.")]
 
 
 ControllerAddr = Annotated[
     str,
     Value.ADDRESSES,
-    typer.Option(
-        "-a", "--controllerAddress", help="Any controller of the group; of several, the first that knows the leader."
-    ),
+    option("-a", "--controllerAddress", "Any controller of the group; of several, the first that knows the leader."),
 ]
-ControllerAddrs = Annotated[str, Value.ADDRESSES, typer.Option("-a", "--controllerAddress", help="The controllers.")]
-ReplicatedBroker = Annotated[
-    str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-bn", "--brokerName", help="Broker name.")
-]
+ControllerAddrs = Annotated[str, Value.ADDRESSES, option("-a", "--controllerAddress", "The controllers.")]
+ReplicatedBroker = Annotated[str, A_BROKER_NAME, Value.BROKER_NAME, option("-bn", "--brokerName", "Broker name.")]
 OneBrokerName = Annotated[
-    str | None,
-    A_BROKER_NAME,
-    Value.BROKER_NAME,
-    typer.Option("-b", "--brokerName", help="The replicas of this broker name only."),
+    str | None, A_BROKER_NAME, Value.BROKER_NAME, option("-b", "--brokerName", "The replicas of this broker name only.")
 ]
 EveryBrokerName = Annotated[
     str | None,
     OF_CONTEXT,
     OR_THE_ONLY,
     Value.CLUSTER,
-    typer.Option("-c", "--clusterName", help="Every broker name of this cluster; default: the only one."),
+    option("-c", "--clusterName", "Every broker name of this cluster; default: the only one."),
 ]
 
 
 ExportFolder = Annotated[
-    str | None,
-    Value.FILE,
-    typer.Option("-f", "--filePath", metavar="DIR", help="Also write mqadmin's file to this directory."),
+    str | None, Value.FILE, option("-f", "--filePath", "Also write mqadmin's file to this directory.", metavar="DIR")
 ]

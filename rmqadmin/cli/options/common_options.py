@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
 
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.output.output_format import Color, Format, parse_format
 from rmqadmin.core.contexts.defaults import (
     ASKED_AT_ONCE_DEFAULT,
@@ -25,18 +24,16 @@ if TYPE_CHECKING:
 ContextName = Annotated[
     str | None,
     Value.CONTEXT,
-    typer.Option(
+    option(
         "--context",
+        "Use the servers of this context; none: no context. Environment: RMQADMIN_CONTEXT.",
         metavar="CONTEXT",
-        help="Use the servers of this context; none: no context. Environment: RMQADMIN_CONTEXT.",
     ),
 ]
 Confirm = Annotated[
-    str | None,
-    Value.CONTEXT,
-    typer.Option("--confirm", metavar="CONTEXT", help="Name of the protected context, for a script."),
+    str | None, Value.CONTEXT, option("--confirm", "Name of the protected context, for a script.", metavar="CONTEXT")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; act also where nobody can be asked.")]
+Yes = Annotated[bool, option("--yes", "Do not ask; act also where nobody can be asked.")]
 
 
 WATCH_INTERVAL_DEFAULT_S = 2.0
@@ -54,141 +51,115 @@ class CommonOptions(OptionGroup, frozen=True):
     namesrv_addr: Annotated[
         str | None,
         Value.ADDRESSES,
-        typer.Option(
+        option(
             "-n",
             "--namesrvAddr",
-            help="Name servers. Environment: RMQADMIN_NAMESRV, NAMESRV_ADDR; then the context."
-            f" Default: {NAMESRV_DEFAULT}.",
+            f"Name servers. Environment: RMQADMIN_NAMESRV, NAMESRV_ADDR; then the context. Default: {NAMESRV_DEFAULT}.",
         ),
     ] = None
     context: ContextName = None
     access_key: Annotated[
-        str | None,
-        typer.Option("-ak", "--access-key", metavar="KEY", help="Access key. Environment: RMQADMIN_ACCESS_KEY."),
+        str | None, option("-ak", "--access-key", "Access key. Environment: RMQADMIN_ACCESS_KEY.", metavar="KEY")
     ] = None
     secret_key: Annotated[
         str | None,
         Value.SECRET,
-        typer.Option("-sk", "--secret-key", metavar="KEY", help="Secret key. Environment: RMQADMIN_SECRET_KEY."),
+        option("-sk", "--secret-key", "Secret key. Environment: RMQADMIN_SECRET_KEY.", metavar="KEY"),
     ] = None
-    is_tls: Annotated[
-        bool | None, typer.Option("--tls/--no-tls", help="Connect over TLS. Environment: RMQADMIN_TLS=true.")
-    ] = None
+    tls: Annotated[bool | None, option("--tls/--no-tls", "Connect over TLS. Environment: RMQADMIN_TLS=true.")] = None
     tls_ca: Annotated[
-        str | None,
-        Value.FILE,
-        typer.Option("--tls-ca", help="CA certificate of the servers. Environment: RMQADMIN_TLS_CA."),
+        str | None, Value.FILE, option("--tls-ca", "CA certificate of the servers. Environment: RMQADMIN_TLS_CA.")
     ] = None
     tls_cert: Annotated[
-        str | None, Value.FILE, typer.Option("--tls-cert", help="Client certificate. Environment: RMQADMIN_TLS_CERT.")
+        str | None, Value.FILE, option("--tls-cert", "Client certificate. Environment: RMQADMIN_TLS_CERT.")
     ] = None
     tls_key: Annotated[
-        str | None,
-        Value.FILE,
-        typer.Option("--tls-key", help="Key of the client certificate. Environment: RMQADMIN_TLS_KEY."),
+        str | None, Value.FILE, option("--tls-key", "Key of the client certificate. Environment: RMQADMIN_TLS_KEY.")
     ] = None
     tls_insecure: Annotated[
-        bool | None,
-        typer.Option("--tls-insecure", help="Accept any server certificate. Environment: RMQADMIN_TLS_INSECURE=true."),
+        bool | None, option("--tls-insecure", "Accept any server certificate. Environment: RMQADMIN_TLS_INSECURE=true.")
     ] = None
     address_map: Annotated[
         list[str] | None,
         Value.NAME,
-        typer.Option(
+        option(
             "--address-map",
+            "Connect elsewhere than to an advertised address. Repeatable. Environment: RMQADMIN_ADDRESS_MAP.",
             metavar="HOST[:PORT]=HOST[:PORT]",
-            help="Connect elsewhere than to an advertised address. Repeatable. Environment: RMQADMIN_ADDRESS_MAP.",
         ),
     ] = None
     timeout_s: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--timeout",
+            f"Longest wait for one answer. Environment: RMQADMIN_TIMEOUT. Default: {TIMEOUT_DEFAULT_S:g}.",
             metavar="SECONDS",
             min=0.001,
             max=SECONDS_MAX,
-            help=f"Longest wait for one answer. Environment: RMQADMIN_TIMEOUT. Default: {TIMEOUT_DEFAULT_S:g}.",
         ),
     ] = None
     parallel: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--parallel",
+            f"Ask at most N servers at once. Environment: RMQADMIN_PARALLEL. Default: {ASKED_AT_ONCE_DEFAULT}.",
             metavar="N",
             min=1,
             max=ASKED_AT_ONCE_MAX,
-            help=f"Ask at most N servers at once. Environment: RMQADMIN_PARALLEL. Default: {ASKED_AT_ONCE_DEFAULT}.",
         ),
     ] = None
     output: Annotated[
-        str | None, Value.FORMAT, typer.Option("--output", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT.")
+        str | None, Value.FORMAT, option("--output", f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT.")
     ] = None
     json_fields: Annotated[
-        str | None, Value.FIELDS, typer.Option("--json", help="Show items as a JSON array with only these fields: a,b.")
+        str | None, Value.FIELDS, option("--json", "Show items as a JSON array with only these fields: a,b.")
     ] = None
-    jq: Annotated[
-        str | None, typer.Option("--jq", metavar="EXPR", help="With --json: filter the array with this jq program.")
-    ] = None
+    jq: Annotated[str | None, option("--jq", "With --json: filter the array with this jq program.", metavar="EXPR")] = (
+        None
+    )
     columns: Annotated[
         str | None,
         Value.NAME,
-        typer.Option(
-            "--columns", metavar="NAMES", help="With table, wide, csv and tsv: only these columns, in this order: a,b."
-        ),
+        option("--columns", "With table, wide, csv and tsv: only these columns, in this order: a,b.", metavar="NAMES"),
     ] = None
     no_header: Annotated[
-        bool, typer.Option("--no-header", help="With table, wide, csv and tsv: leave out the line of headings.")
+        bool, option("--no-header", "With table, wide, csv and tsv: leave out the line of headings.")
     ] = False
     watch_s: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--watch",
+            f"Repeat until Ctrl-C, every {WATCH_INTERVAL_DEFAULT_S:g} s by default.",
             metavar="[SECONDS]",
             min=WATCH_INTERVAL_MIN_S,
             max=SECONDS_MAX,
-            help=f"Repeat until Ctrl-C, every {WATCH_INTERVAL_DEFAULT_S:g} s by default.",
         ),
     ] = None
     interval_s: Annotated[
         float | None,
-        typer.Option(
+        option(
             "-i",
             "--interval",
+            "mqadmin's spelling of --watch.",
             metavar="SECONDS",
             min=WATCH_INTERVAL_MIN_S,
             max=SECONDS_MAX,
-            help="mqadmin's spelling of --watch.",
         ),
     ] = None
     until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="EXPR", help="With --watch: end as soon as EXPR holds, e.g. 'lag_count == 0'."),
+        str | None, option("--until", "With --watch: end as soon as EXPR holds, e.g. 'lag_count == 0'.", metavar="EXPR")
     ] = None
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False
+    dry_run: Annotated[bool, option("--dry-run", "Show what would change; change nothing.")] = False
     yes: Yes = False
-    unlock: Annotated[bool, typer.Option("--unlock", help="Allow the change although the context is read-only.")] = (
-        False
-    )
+    unlock: Annotated[bool, option("--unlock", "Allow the change although the context is read-only.")] = False
     confirm: Confirm = None
 
     def settings(self) -> EffectiveSettings:
         """The settings in force, to which these options contribute."""
         from rmqadmin.core.contexts.settings import EffectiveSettings  # 3 ms; not needed for `--help`
 
-        flags = {
-            "namesrv_addr": self.namesrv_addr,
-            "access_key": self.access_key,
-            "secret_key": self.secret_key,
-            "tls": self.is_tls,
-            "tls_ca": self.tls_ca,
-            "tls_cert": self.tls_cert,
-            "tls_key": self.tls_key,
-            "tls_insecure": self.tls_insecure,
-            "address_map": tuple(self.address_map) if self.address_map else None,
-            "timeout_s": self.timeout_s,
-            "parallel": self.parallel,
-            "output": self.output,
-        }
+        flags = {name: getattr(self, name) for name in (*SERVER_OPTIONS, "output")}
+        flags["address_map"] = tuple(self.address_map) if self.address_map else None
         return EffectiveSettings(flags, context_flag=self.context)
 
     def format(self, before_command: str | None) -> Format:
@@ -208,7 +179,7 @@ class CommonOptions(OptionGroup, frozen=True):
 
 
 SERVER_OPTIONS = (
-    "namesrv_addr", "context", "access_key", "secret_key", "is_tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
+    "namesrv_addr", "context", "access_key", "secret_key", "tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
     "address_map", "timeout_s", "parallel",
 )  # fmt: skip
 """The fields of ``CommonOptions`` about how servers are reached."""

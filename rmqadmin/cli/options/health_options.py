@@ -6,11 +6,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import OF_CONTEXT
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.health.plugin_text import Quantity, Thresholds, parse_thresholds
 from rmqproto.errors import ConnectError, NotFoundError
@@ -27,12 +25,12 @@ MEMBER_WAIT_MAX_S = 2.0
 
 Sample = Annotated[
     float,
-    typer.Option(
+    option(
         "--sample",
+        "Time between two readings of a lagging group's offsets; 0: read once. Clients commit every 5 s.",
         metavar="SECONDS",
         min=0,
         max=600,
-        help="Time between two readings of a lagging group's offsets; 0: read once. Clients commit every 5 s.",
     ),
 ]
 
@@ -54,25 +52,14 @@ def health_clients(call: Call, *, pause_s: float = 0.0) -> Iterator[tuple[Deadli
 
 
 _THRESHOLD = "if a value is above this; separate several by commas."
-Warning = Annotated[
-    str | None, typer.Option("-w", "--warning", metavar="THRESHOLD[,...]", help=f"Status 1 {_THRESHOLD}")
-]
-Critical = Annotated[
-    str | None, typer.Option("-c", "--critical", metavar="THRESHOLD[,...]", help=f"Status 2 {_THRESHOLD}")
-]
-Groups = Annotated[
-    list[str] | None, Value.GROUP, typer.Option("-g", "--group", help="This group. Repeatable. Default: all.")
-]
+Warning = Annotated[str | None, option("-w", "--warning", f"Status 1 {_THRESHOLD}", metavar="THRESHOLD[,...]")]
+Critical = Annotated[str | None, option("-c", "--critical", f"Status 2 {_THRESHOLD}", metavar="THRESHOLD[,...]")]
+Groups = Annotated[list[str] | None, Value.GROUP, option("-g", "--group", "This group. Repeatable. Default: all.")]
 BrokerNames = Annotated[
-    list[str] | None,
-    Value.NAME,
-    typer.Option("-b", "--broker", help="This broker, by name or address. Repeatable. Default: all."),
+    list[str] | None, Value.NAME, option("-b", "--broker", "This broker, by name or address. Repeatable. Default: all.")
 ]
 LongCluster = Annotated[
-    str | None,
-    OF_CONTEXT,
-    Value.CLUSTER,
-    typer.Option("--cluster", help="This cluster only; default: all, or the context's."),
+    str | None, OF_CONTEXT, Value.CLUSTER, option("--cluster", "This cluster only; default: all, or the context's.")
 ]
 
 

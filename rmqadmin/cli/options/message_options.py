@@ -5,11 +5,10 @@ from itertools import chain
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from rmqadmin.cli.options.command_options import LONG, Texts, TrueFalse, pairs
 from rmqadmin.cli.options.common_options import OptionGroup
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.messages.message_source import MessageSource, QueueReader, following, newest, queue_after_queue
 from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
 from rmqproto.errors import UsageError
@@ -20,72 +19,56 @@ from rmqproto.times import Tell, TimeRange, time_range
 Begin = Annotated[
     str | None,
     Value.TIME,
-    typer.Option("-b", "--since", "--beginTimestamp", help="Stored at or after (1h: an hour ago); or a range A..B."),
+    option("-b", "--since", "--beginTimestamp", "Stored at or after (1h: an hour ago); or a range A..B."),
 ]
-EndBefore = Annotated[str | None, Value.TIME, typer.Option("-e", "--until", "--endTimestamp", help="Stored before.")]
+EndBefore = Annotated[str | None, Value.TIME, option("-e", "--until", "--endTimestamp", "Stored before.")]
 StoredSince = Annotated[
-    str | None,
-    Value.TIME,
-    typer.Option("--from", "--since", help="Stored at or after (1h: an hour ago); or a range A..B."),
+    str | None, Value.TIME, option("--from", "--since", "Stored at or after (1h: an hour ago); or a range A..B.")
 ]
-EndAtOrBefore = Annotated[
-    str | None, Value.TIME, typer.Option("-e", "--until", "--endTimestamp", help="Stored at or before.")
-]
-QueueId = Annotated[int, Value.QUEUE, typer.Option("-i", "--queueId", min=0, help="Queue id.")]
+EndAtOrBefore = Annotated[str | None, Value.TIME, option("-e", "--until", "--endTimestamp", "Stored at or before.")]
+QueueId = Annotated[int, Value.QUEUE, option("-i", "--queueId", "Queue id.", min=0)]
 IndexCluster = Annotated[
-    str | None,
-    Value.NAME,
-    typer.Option("-c", "--cluster", help="Brokers of this cluster only, or an LMQ parent topic."),
+    str | None, Value.NAME, option("-c", "--cluster", "Brokers of this cluster only, or an LMQ parent topic.")
 ]
-PrintBody = Annotated[TrueFalse, typer.Option("-d", "--printBody", case_sensitive=False, help="Show the bodies too.")]
+PrintBody = Annotated[TrueFalse, option("-d", "--printBody", "Show the bodies too.")]
 BodyFormat = Annotated[
-    str | None, Value.CHOICE, typer.Option("-f", "--bodyFormat", metavar="CHARSET", help="Charset of the body.")
+    str | None, Value.CHOICE, option("-f", "--bodyFormat", "Charset of the body.", metavar="CHARSET")
 ]
-PushGroup = Annotated[
-    str | None, Value.GROUP, typer.Option("-g", "--consumerGroup", help="With -d: push it to a consumer.")
-]
-PushClient = Annotated[str | None, Value.CLIENT, typer.Option("-d", "--clientId", help="With -g: the consumer.")]
+PushGroup = Annotated[str | None, Value.GROUP, option("-g", "--consumerGroup", "With -d: push it to a consumer.")]
+PushClient = Annotated[str | None, Value.CLIENT, option("-d", "--clientId", "With -g: the consumer.")]
 
 
-MessageKeys = Annotated[str | None, typer.Option("-k", "--key", metavar="KEYS", help="Keys, separated by spaces.")]
+MessageKeys = Annotated[str | None, option("-k", "--key", "Keys, separated by spaces.", metavar="KEYS")]
 
 
-MessageTag = Annotated[str | None, Value.NAME, typer.Option("-c", "--tags", metavar="TAG", help="Tag.")]
+MessageTag = Annotated[str | None, Value.NAME, option("-c", "--tags", "Tag.", metavar="TAG")]
 
 
-Charset = Annotated[
-    str, Value.CHOICE, typer.Option("-c", "--charsetName", metavar="CHARSET", help="Charset of the bodies.")
-]
+Charset = Annotated[str, Value.CHOICE, option("-c", "--charsetName", "Charset of the bodies.", metavar="CHARSET")]
 
 
-Expression = Annotated[
-    str, typer.Option("-s", "--subExpression", metavar="TAGS", help="Only these tags: TagA || TagB.")
-]
+Expression = Annotated[str, option("-s", "--subExpression", "Only these tags: TagA || TagB.", metavar="TAGS")]
 
 
 Sql92 = Annotated[
-    str | None,
-    typer.Option("--sql92", metavar="EXPR", help="Only if the properties satisfy this: price > 5 AND kind = 'x'."),
+    str | None, option("--sql92", "Only if the properties satisfy this: price > 5 AND kind = 'x'.", metavar="EXPR")
 ]
 
 
 class ConditionOptions(OptionGroup, frozen=True):
     """Which messages to select, for all commands that select some. All conditions must hold."""
 
-    tag: Annotated[str, typer.Option("--tag", metavar="EXPR", help="Tags: 'a || b'.")] = ALL
-    keys: Annotated[Texts, typer.Option("--key", metavar="KEY", help="With this key. Repeatable: with all.")] = None
-    properties: Annotated[
-        Texts, typer.Option("--property", metavar="K=V", help="With this property. Repeatable: with all.")
-    ] = None
+    tag: Annotated[str, option("--tag", "Tags: 'a || b'.", metavar="EXPR")] = ALL
+    keys: Annotated[Texts, option("--key", "With this key. Repeatable: with all.", metavar="KEY")] = None
+    properties: Annotated[Texts, option("--property", "With this property. Repeatable: with all.", metavar="K=V")] = (
+        None
+    )
     jsonpath: Annotated[
-        Texts,
-        typer.Option(
-            "--jsonpath", metavar="PATH=TEXT", help="With this value in the body: '$.order.id=42'. Repeatable."
-        ),
+        Texts, option("--jsonpath", "With this value in the body: '$.order.id=42'. Repeatable.", metavar="PATH=TEXT")
     ] = None
-    grep: Annotated[
-        str | None, typer.Option("--grep", metavar="REGEX", help="Whose body text matches this: (?i)timeout.*ms")
-    ] = None
+    grep: Annotated[str | None, option("--grep", "Whose body text matches this: (?i)timeout.*ms", metavar="REGEX")] = (
+        None
+    )
     sql92: Sql92 = None
 
     def as_conditions(self) -> dict[str, Any]:
@@ -107,15 +90,13 @@ TAIL_DEFAULT = 10
 """What ``--follow`` alone begins with, like ``tail -f``."""
 
 
-StopAfter = Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="Stop after N messages.")]
-Rate = Annotated[float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")]
+StopAfter = Annotated[int | None, LONG, option("--limit", "Stop after N messages.", metavar="N", min=1)]
+Rate = Annotated[float | None, option("--rate", "Messages a second.", metavar="N", min=0.1)]
 Tail = Annotated[
-    int | None,
-    typer.Option("--tail", metavar="N", min=1, max=READ_COUNT_DEFAULT, help="The newest N, in order of time."),
+    int | None, option("--tail", "The newest N, in order of time.", metavar="N", min=1, max=READ_COUNT_DEFAULT)
 ]
 Follow = Annotated[
-    bool,
-    typer.Option("--follow", help=f"Keep reading new messages until Ctrl-C; alone, after the newest {TAIL_DEFAULT}."),
+    bool, option("--follow", f"Keep reading new messages until Ctrl-C; alone, after the newest {TAIL_DEFAULT}.")
 ]
 
 
@@ -123,11 +104,9 @@ class WindowOptions(OptionGroup, frozen=True):
     """Which part of a topic."""
 
     start: StoredSince = None
-    end: Annotated[str | None, Value.TIME, typer.Option("--to", "--until", help="Stored before.")] = None
+    end: Annotated[str | None, Value.TIME, option("--to", "--until", "Stored before.")] = None
     queues: Annotated[
-        Texts,
-        Value.NAME,
-        typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: any of them."),
+        Texts, Value.NAME, option("--queue", "This queue only. Repeatable: any of them.", metavar="[BROKER:]QUEUE")
     ] = None
 
     @property
@@ -152,7 +131,7 @@ class ReadExtent(OptionGroup, frozen=True):
     limit: Annotated[
         int | None,
         LONG,
-        typer.Option("--limit", metavar="N", min=1, help=f"Stop after N messages; default: {READ_COUNT_DEFAULT}."),
+        option("--limit", f"Stop after N messages; default: {READ_COUNT_DEFAULT}.", metavar="N", min=1),
     ] = None
     tail: Tail = None
     follow: Follow = False

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from enum import Enum, StrEnum
 from typing import Any
 
+import typer
+
 
 class Value(StrEnum):
     """A single word stands in the help where an option has no other. The dashboard's screens tell what is selected by
@@ -45,6 +47,18 @@ class Value(StrEnum):
     def is_told(self) -> bool:
         """Whether such a value may be written down."""
         return self not in (Value.TEXT, Value.SECRET)
+
+
+def option(*spellings_and_help: str, **more: Any) -> Any:
+    """An option of a command: its spellings, then its help. ``more`` is as for ``typer.Option``; words to choose from
+    are taken in any case unless it says otherwise."""
+    *spellings, help = spellings_and_help
+    return typer.Option(*spellings, help=help, **{"case_sensitive": False, **more})
+
+
+def argument(help: str, **more: Any) -> Any:
+    """A word of a command, as ``option``."""
+    return typer.Argument(help=help, **{"case_sensitive": False, **more})
 
 
 def value_of(parameter: inspect.Parameter) -> Value:

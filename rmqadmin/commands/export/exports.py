@@ -5,10 +5,10 @@ from functools import partial
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, EveryReplicaToo, ExportFolder, TrueFalse
+from rmqadmin.cli.options.value_markers import option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.mqadmin_text import java_bool
@@ -65,11 +65,9 @@ def export_metadata(
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     file_path: ExportFolder = None,
-    topic: Annotated[bool, typer.Option("-t", "--topic", help="Topics only.")] = False,
-    subscription_group: Annotated[bool, typer.Option("-g", "--subscriptionGroup", help="Groups only.")] = False,
-    special_topic: Annotated[
-        bool, typer.Option("-s", "--specialTopic", help="Also retry topics and dead-letter queues.")
-    ] = False,
+    topic: Annotated[bool, option("-t", "--topic", "Topics only.")] = False,
+    subscription_group: Annotated[bool, option("-g", "--subscriptionGroup", "Groups only.")] = False,
+    special_topic: Annotated[bool, option("-s", "--specialTopic", "Also retry topics and dead-letter queues.")] = False,
 ) -> Metadata:
     """With -f, also writes DIR/topic.json, subscriptionGroup.json or metadata.json, which updateTopicList and
     updateSubGroupList read. If several masters have the same topic or group, the file has the largest number of queues;
@@ -224,8 +222,7 @@ def export_pop_record(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplicaToo = None,
     is_planned: Annotated[
-        TrueFalse,
-        typer.Option("-d", "--dryRun", case_sensitive=False, help="Only show what would be asked of the brokers."),
+        TrueFalse, option("-d", "--dryRun", "Only show what would be asked of the brokers.")
     ] = TrueFalse.FALSE,
 ) -> Changes:
     """Needed before a broker goes back to a release that keeps these records in files. mqadmin's -d is inverted: with

@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, ClusterName, NamedCluster
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.core import targets
 from rmqadmin.core.access.enforcement import without_effect
@@ -57,14 +55,12 @@ def exported_entries(
 
 
 Files = Annotated[
-    list[str],
-    Value.FILE,
-    typer.Option("-f", "--file", metavar="FILE|-", help="YAML or JSON; repeatable. - is standard input."),
+    list[str], Value.FILE, option("-f", "--file", "YAML or JSON; repeatable. - is standard input.", metavar="FILE|-")
 ]
 Prune = Annotated[
     str | None,
     Value.CLUSTER,
-    typer.Option("--prune", help="Also delete what the file's sections do not name. Type the cluster's name."),
+    option("--prune", "Also delete what the file's sections do not name. Type the cluster's name."),
 ]
 
 
@@ -84,9 +80,7 @@ def planned(
     return plan(call.admin, manifest, brokers, prune=prune is not None)
 
 
-FileText = Annotated[
-    TextFormat, typer.Option("--format", case_sensitive=False, help="Format of the file; `apply` reads both.")
-]
+FileText = Annotated[TextFormat, option("--format", "Format of the file; `apply` reads both.")]
 
 
 class ExportedRow(Row, frozen=True):
@@ -154,7 +148,7 @@ def export_users(
     cluster_name: ClusterName = None,
     format: FileText = TextFormat.YAML,
     with_passwords: Annotated[
-        bool, typer.Option("--with-passwords", help="Include passwords in clear text: keep the file secret.")
+        bool, option("--with-passwords", "Include passwords in clear text: keep the file secret.")
     ] = False,
 ) -> ExportedObjects:
     """Reads the users of the masters. Without passwords, the file can change users but not create any.

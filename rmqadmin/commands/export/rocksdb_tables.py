@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster, TrueFalse
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.core.changes import Changes, Step
 from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqadmin.core.results import ResultOf, Row, doc, some_failed
 from rmqadmin.core.user_files import write_file
@@ -151,9 +151,9 @@ class QueueChecks(ResultOf[QueueCheckRow], frozen=True):
 def check_rocksdb_cq_write_progress(
     call: Call,
     cluster: EveryMaster = None,
-    topic: Annotated[str, Value.TOPIC, typer.Option("-t", "--topic", help="This topic only.")] = "",
+    topic: Annotated[str, Value.TOPIC, option("-t", "--topic", "This topic only.")] = "",
     check_from: Annotated[
-        str, Value.TIME, typer.Option("-cf", "--checkFrom", help="Messages stored at or after this time.")
+        str, Value.TIME, option("-cf", "--checkFrom", "Messages stored at or after this time.")
     ] = _MONTH,
 ) -> QueueChecks:
     """The brokers write the result to their logs. mqadmin asks the brokers of all clusters.
@@ -178,25 +178,18 @@ def rocks_dbconfig_to_json(
     config_type: Annotated[
         str | None,
         Value.NAME,
-        typer.Option(
-            "-t", "--configType", metavar="NAME;...", help="topics, subscriptionGroups, consumerOffsets. Default: all."
-        ),
+        option("-t", "--configType", "topics, subscriptionGroups, consumerOffsets. Default: all.", metavar="NAME;..."),
     ] = None,
     broker_addr: BrokerAddr = None,
-    cluster: Annotated[
-        str | None, Value.CLUSTER, typer.Option("-c", "--cluster", help="All masters of this cluster.")
-    ] = None,
+    cluster: Annotated[str | None, Value.CLUSTER, option("-c", "--cluster", "All masters of this cluster.")] = None,
     config_path: Annotated[
-        str | None,
-        Value.FILE,
-        typer.Option("-p", "--configPath", metavar="DIR", help="Read the tables in this folder instead."),
+        str | None, Value.FILE, option("-p", "--configPath", "Read the tables in this folder instead.", metavar="DIR")
     ] = None,
     export_file: Annotated[
-        str | None, Value.FILE, typer.Option("-e", "--exportFile", help="With -p: write them to this file.")
+        str | None, Value.FILE, option("-e", "--exportFile", "With -p: write them to this file.")
     ] = None,
     json_enable: Annotated[
-        TrueFalse,
-        typer.Option("-j", "--jsonEnable", case_sensitive=False, help="With -p and --output mqadmin: as JSON."),
+        TrueFalse, option("-j", "--jsonEnable", "With -p and --output mqadmin: as JSON.")
     ] = TrueFalse.TRUE,
 ) -> Changes | TableEntries:
     """With -b or -c, each broker writes JSON files next to its tables, on its own disk (brokers from 5.3.2 on). With
@@ -221,9 +214,8 @@ def rocks_dbconfig_to_json(
         cluster = targets.only_cluster(call.admin.cluster_info())
     addrs = targets.masters(call.admin, broker_addr, cluster)
     steps = [Step(addr, "export", [], partial(call.admin.export_rocksdb_tables, addr, kinds)) for addr in addrs]
-    rows = carry_out(steps, dry_run=call.dry_run)
     head = _RPC.format("broker" if cluster is None else "all brokers in cluster")
-    return Changes(rows, None if call.dry_run else f"{head}broker export done.")
+    return change(call, steps, lambda _done: f"{head}broker export done.")
 
 
 def _kinds(text: str | None) -> list[TableKind]:
@@ -252,14 +244,12 @@ def _write(file: Path, text: str) -> None:
 
 def export_metadata_in_rocks_db(
     call: Call,
-    path: Annotated[
-        str, Value.FILE, typer.Option("-p", "--path", metavar="DIR", help="The folder of the tables: store/config.")
-    ],
+    path: Annotated[str, Value.FILE, option("-p", "--path", "The folder of the tables: store/config.", metavar="DIR")],
     config_type: Annotated[
-        str, Value.CHOICE, typer.Option("-t", "--configType", metavar="topics|subscriptionGroups", help="Which table.")
+        str, Value.CHOICE, option("-t", "--configType", "Which table.", metavar="topics|subscriptionGroups")
     ],
     json_enable: Annotated[
-        TrueFalse, typer.Option("-j", "--jsonEnable", case_sensitive=False, help="With --output mqadmin: as JSON.")
+        TrueFalse, option("-j", "--jsonEnable", "With --output mqadmin: as JSON.")
     ] = TrueFalse.FALSE,
 ) -> TableEntries:
     """Asks no server. The broker must be stopped, or the folder must be a copy. Needs the extra rocksdb.

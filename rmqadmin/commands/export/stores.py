@@ -7,11 +7,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG, ShowAll
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.progress import BytesDone
 from rmqadmin.core.results import TIME, FoundRows, Notice, Row, doc
@@ -160,17 +158,15 @@ def surveyed(directory: str, notice: Notice) -> Survey:
     return found
 
 
-StoreDir = Annotated[
-    str, Value.FILE, typer.Argument(metavar="DIR", help="The store's directory: the one that holds commitlog/.")
-]
+StoreDir = Annotated[str, Value.FILE, argument("The store's directory: the one that holds commitlog/.", metavar="DIR")]
 
 
 def store_inspect(
     call: Call,
     directory: StoreDir,
-    queues: Annotated[bool, typer.Option("--queues", help="A row for each queue, with its offsets.")] = False,
-    groups: Annotated[bool, typer.Option("--groups", help="A row for each group and topic, with its lag.")] = False,
-    files: Annotated[bool, typer.Option("--files", help="A row for each file.")] = False,
+    queues: Annotated[bool, option("--queues", "A row for each queue, with its offsets.")] = False,
+    groups: Annotated[bool, option("--groups", "A row for each group and topic, with its lag.")] = False,
+    files: Annotated[bool, option("--files", "A row for each file.")] = False,
     show_all: ShowAll = False,
 ) -> InspectedTopics | InspectedQueues | InspectedGroups | InspectedFiles:
     """Shows who wrote the store and how it was left, where its log begins and ends, topics and queues with their
@@ -199,7 +195,7 @@ def store_inspect(
 def store_verify(
     call: Call,
     directory: StoreDir,
-    all_findings: Annotated[bool, typer.Option("--all", help="Also show notes: worth knowing, but not wrong.")] = False,
+    all_findings: Annotated[bool, option("--all", "Also show notes: worth knowing, but not wrong.")] = False,
 ) -> VerifiedStore:
     """Reads the commit log once, and checks everything derived from it: consume queues, index, timers, tables. Each
     finding says where it is, what is lost, and what a start of rmqserver and of Apache's broker would do about it.
@@ -240,21 +236,17 @@ _BOUNDS = {
 def store_dump(
     call: Call,
     directory: StoreDir,
-    part: Annotated[StorePart, typer.Argument(metavar="PART", help=f"One of {', '.join(StorePart)}.")],
-    begin: Annotated[
-        int | None, LONG, typer.Option("--from", metavar="OFFSET", min=0, help="From this offset on.")
-    ] = None,
+    part: Annotated[StorePart, argument(f"One of {', '.join(StorePart)}.", metavar="PART")],
+    begin: Annotated[int | None, LONG, option("--from", "From this offset on.", metavar="OFFSET", min=0)] = None,
     end: Annotated[
-        int | None, LONG, typer.Option("--to", metavar="OFFSET", min=0, help="Up to this offset, not included.")
+        int | None, LONG, option("--to", "Up to this offset, not included.", metavar="OFFSET", min=0)
     ] = None,
-    limit: Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="Stop after N rows.")] = None,
-    topic: Annotated[
-        str | None, Value.TOPIC, typer.Option("--topic", help="With log and queue: this topic only.")
-    ] = None,
+    limit: Annotated[int | None, LONG, option("--limit", "Stop after N rows.", metavar="N", min=1)] = None,
+    topic: Annotated[str | None, Value.TOPIC, option("--topic", "With log and queue: this topic only.")] = None,
     queue_id: Annotated[
-        int | None, Value.QUEUE, typer.Option("--queue", min=0, help="With log and queue: this queue only.")
+        int | None, Value.QUEUE, option("--queue", "With log and queue: this queue only.", min=0)
     ] = None,
-    table: Annotated[str | None, Value.FILE, typer.Option("--table", help="With tables: this file only.")] = None,
+    table: Annotated[str | None, Value.FILE, option("--table", "With tables: this file only.")] = None,
 ) -> DumpedLog | DumpedQueues | DumpedIndex | DumpedTimers | DumpedWheel | DumpedCheckpoints | DumpedTables:
     """PART is log (records of the commit log), queue (units of consume queues), index (its entries), timers (units of
     the timer log), wheel (slots of the timer wheel), checkpoint (fields of both checkpoints), or tables (entries below

@@ -4,11 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, AskedBroker, ConsumerGroup, Jstack, Topic
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, ask_client, ask_clients, write_files
 from rmqadmin.core.groups.consumption import GroupClients, Subscription, group_brokers, online_clients
@@ -103,9 +101,7 @@ def consumer_connection(
 def consumer_status(
     call: Call,
     consumer_group: ConsumerGroup,
-    client_id: Annotated[
-        str | None, Value.CLIENT, typer.Option("-i", "--clientId", help="Show this client in detail.")
-    ] = None,
+    client_id: Annotated[str | None, Value.CLIENT, option("-i", "--clientId", "Show this client in detail.")] = None,
     broker_addr: AskedBroker = None,
     jstack: Jstack = False,
 ) -> GroupStatus | ClientStatus:
@@ -175,7 +171,7 @@ class ProducerClients(ResultOf[ProducerClientRow], frozen=True):
 
 def producer_connection(
     call: Call,
-    producer_group: Annotated[str, Value.GROUP, typer.Option("-g", "--producerGroup", help="Producer group.")],
+    producer_group: Annotated[str, Value.GROUP, option("-g", "--producerGroup", "Producer group.")],
     topic: Topic,
 ) -> ProducerClients:
     """Asks every broker of the topic and joins the answers; mqadmin asks one at random.
@@ -236,7 +232,7 @@ class Producers(ResultOf[ProducerRow], frozen=True):
 
 def producer(
     call: Call,
-    broker: Annotated[str, A_BROKER, Value.BROKER_ADDR, typer.Option("-b", "--broker", help="The broker's address.")],
+    broker: Annotated[str, A_BROKER, Value.BROKER_ADDR, option("-b", "--broker", "The broker's address.")],
 ) -> Producers:
     """One row a client. Every client, consumers included, has an inner producer of the group CLIENT_INNER_PRODUCER.
 

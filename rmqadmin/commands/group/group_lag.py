@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import TopicOnly
 from rmqadmin.cli.options.health_options import Sample, health_clients
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
@@ -234,32 +233,30 @@ class GroupLagResult(ResultOf[QueueLagRow], frozen=True):
 
 def group_lag(
     call: Call,
-    group: Annotated[str, Value.GROUP, typer.Argument(help="The group.")],
+    group: Annotated[str, Value.GROUP, argument("The group.")],
     topic: TopicOnly = None,
     sample_s: Sample = SAMPLE_DEFAULT_S,
     peak_tps: Annotated[
         float | None,
         Value.NUMBER,
-        typer.Option("--peak", metavar="N", min=0.001, help="Say how many members N messages a second need."),
+        option("--peak", "Say how many members N messages a second need.", metavar="N", min=0.001),
     ] = None,
     cores: Annotated[
         float | None,
         Value.NUMBER,
-        typer.Option("--cores", metavar="N", min=0.01, help="A member has N cores; with --computing-ms."),
+        option("--cores", "A member has N cores; with --computing-ms.", metavar="N", min=0.01),
     ] = None,
     computing_ms: Annotated[
-        float | None,
-        Value.NUMBER,
-        typer.Option("--computing-ms", metavar="MS", min=0.001, help="What one message costs a core."),
+        float | None, Value.NUMBER, option("--computing-ms", "What one message costs a core.", metavar="MS", min=0.001)
     ] = None,
     waiting_ms: Annotated[
         float | None,
         Value.NUMBER,
-        typer.Option(
+        option(
             "--waiting-ms",
+            "How long one message waits for other services; default: consume time less computing time.",
             metavar="MS",
             min=0,
-            help="How long one message waits for other services; default: consume time less computing time.",
         ),
     ] = None,
 ) -> GroupLagResult:

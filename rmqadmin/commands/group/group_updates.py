@@ -3,10 +3,9 @@ their defaults, as mqadmin does."""
 
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, line_each
@@ -20,7 +19,7 @@ from rmqadmin.cli.options.command_options import (
     TrueFalse,
     as_bool,
 )
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import Changes, Step, all_keep, differences, plan_each
@@ -36,52 +35,42 @@ from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.wording import counted
 
 
-def _flag(*names: str, help: str) -> Any:
-    return typer.Option(*names, case_sensitive=False, help=help)
-
-
 def update_sub_group(
     call: Call,
     group_name: GroupName,
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     consume_enable: Annotated[
-        TrueFalse | None, _flag("-s", "--consumeEnable", help="Whether it may consume. New: true.")
+        TrueFalse | None, option("-s", "--consumeEnable", "Whether it may consume. New: true.")
     ] = None,
     consume_from_min_enable: Annotated[
-        TrueFalse | None, _flag("-m", "--consumeFromMinEnable", help="Whether it may begin at the first message.")
+        TrueFalse | None, option("-m", "--consumeFromMinEnable", "Whether it may begin at the first message.")
     ] = None,
     consume_broadcast_enable: Annotated[
-        TrueFalse | None, _flag("-d", "--consumeBroadcastEnable", help="Whether it may broadcast. New: false.")
+        TrueFalse | None, option("-d", "--consumeBroadcastEnable", "Whether it may broadcast. New: false.")
     ] = None,
     consume_message_orderly: Annotated[
-        TrueFalse | None, _flag("-o", "--consumeMessageOrderly", help="Whether POP delivers in order. New: false.")
+        TrueFalse | None, option("-o", "--consumeMessageOrderly", "Whether POP delivers in order. New: false.")
     ] = None,
     retry_queue_nums: Annotated[
-        int | None, typer.Option("-q", "--retryQueueNums", min=0, help="Queues of its retry topic. New: 1.")
+        int | None, option("-q", "--retryQueueNums", "Queues of its retry topic. New: 1.", min=0)
     ] = None,
     retry_max_times: Annotated[
-        int | None, typer.Option("-r", "--retryMaxTimes", help="Deliveries before the dead-letter queue. New: 16.")
+        int | None, option("-r", "--retryMaxTimes", "Deliveries before the dead-letter queue. New: 16.")
     ] = None,
     group_retry_policy: Annotated[
-        str | None,
-        typer.Option("-p", "--groupRetryPolicy", metavar="JSON", help='E.g. {"type":"CUSTOMIZED",...}; see mqadmin.'),
+        str | None, option("-p", "--groupRetryPolicy", 'E.g. {"type":"CUSTOMIZED",...}; see mqadmin.', metavar="JSON")
     ] = None,
-    broker_id: Annotated[
-        int | None, LONG, typer.Option("-i", "--brokerId", help="Broker id to consume from. New: 0.")
-    ] = None,
+    broker_id: Annotated[int | None, LONG, option("-i", "--brokerId", "Broker id to consume from. New: 0.")] = None,
     which_broker_when_consume_slowly: Annotated[
         int | None,
         LONG,
-        typer.Option("-w", "--whichBrokerWhenConsumeSlowly", help="Broker id to consume from when far behind. New: 1."),
+        option("-w", "--whichBrokerWhenConsumeSlowly", "Broker id to consume from when far behind. New: 1."),
     ] = None,
     notify_consumer_ids_changed: Annotated[
-        TrueFalse | None,
-        _flag("-a", "--notifyConsumerIdsChanged", help="Tell clients when others come or go. New: true."),
+        TrueFalse | None, option("-a", "--notifyConsumerIdsChanged", "Tell clients when others come or go. New: true.")
     ] = None,
-    attributes: Annotated[
-        str | None, typer.Option("--attributes", help="Changes: +name=value,+name=value,-name.")
-    ] = None,
+    attributes: Annotated[str | None, option("--attributes", "Changes: +name=value,+name=value,-name.")] = None,
     replace: Replace = False,
 ) -> Changes:
     """Settings that are not given stay as they are. --replace resets them to their defaults, as mqadmin does.
@@ -169,12 +158,13 @@ class ConsumeMode(StrEnum):
 
 def set_consume_mode(
     call: Call,
-    topic_name: Annotated[str, Value.TOPIC, typer.Option("-t", "--topicName", help="Topic name.")],
+    topic_name: Annotated[str, Value.TOPIC, option("-t", "--topicName", "Topic name.")],
     group_name: GroupName,
-    mode: Annotated[ConsumeMode, typer.Option("-m", "--mode", help="How the group gets the topic's messages.")],
+    mode: Annotated[
+        ConsumeMode, option("-m", "--mode", "How the group gets the topic's messages.", case_sensitive=True)
+    ],
     pop_share_queue_num: Annotated[
-        int,
-        typer.Option("-q", "--popShareQueueNum", help="POP: clients that share a client's queues; 0: all share all."),
+        int, option("-q", "--popShareQueueNum", "POP: clients that share a client's queues; 0: all share all.")
     ] = 0,
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
@@ -229,10 +219,9 @@ def delete_sub_group(
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     remove_offset: Annotated[
-        TrueFalse | None,
-        typer.Option("-r", "--removeOffset", case_sensitive=False, help="Also delete its offsets. Default: false."),
+        TrueFalse | None, option("-r", "--removeOffset", "Also delete its offsets. Default: false.")
     ] = None,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the group does not exist.")] = False,
+    if_exists: Annotated[bool, option("--if-exists", "Do not fail if the group does not exist.")] = False,
 ) -> Changes:
     """With -c, also deletes its retry topic and its dead-letter queue, with their messages. If the group is online,
     brokers that create groups by themselves create it again.

@@ -1,14 +1,14 @@
 """Lite topics of clients and groups: subscriptions, lag, and offering them again."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import A_BROKER_NAME, Group, ParentTopic
-from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.core.changes import Changes, Step
 from rmqadmin.core.mqadmin_text import time_or
 from rmqadmin.core.results import TIME, R, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerRows, ask_brokers
@@ -66,10 +66,8 @@ def get_lite_client_info(
     call: Call,
     parent_topic: ParentTopic,
     group: Group,
-    client_id: Annotated[str, Value.CLIENT, typer.Option("-c", "--clientId", help="Id of the client.")],
-    show_detail: Annotated[
-        bool, typer.Option("-s", "--showDetail", help="For --output mqadmin: name the light queues.")
-    ] = False,
+    client_id: Annotated[str, Value.CLIENT, option("-c", "--clientId", "Id of the client.")],
+    show_detail: Annotated[bool, option("-s", "--showDetail", "For --output mqadmin: name the light queues.")] = False,
 ) -> LiteClientInfos:
     """One row a broker of the parent topic. --output wide names the light queues.
 
@@ -99,7 +97,7 @@ class _LiteGroup(BrokerRows[R], frozen=True):
     now_ms: int
 
     def summary(self) -> LiteLagTotals:
-        infos = [answer.body for answer in self.found if answer.body is not None]
+        infos = self.bodies().values()
         times_ms = [info.earliest_unconsumed_timestamp for info in infos if info.earliest_unconsumed_timestamp > 0]
         return LiteLagTotals(
             lag_count=sum(max(info.total_lag_count, 0) for info in infos),
@@ -164,10 +162,9 @@ class LiteLags(_LiteGroup[LiteLagRow], frozen=True):
 
     def rows(self) -> Sequence[LiteLagRow]:
         lags = {
-            (answer.name, lag.lite_topic): lag
-            for answer in self.found
-            if answer.body is not None
-            for lag in (*(answer.body.lag_count_top_k or ()), *(answer.body.lag_timestamp_top_k or ()))
+            (name, lag.lite_topic): lag
+            for name, info in self.bodies().items()
+            for lag in (*(info.lag_count_top_k or ()), *(info.lag_timestamp_top_k or ()))
         }
         rows = [
             LiteLagRow(
@@ -186,7 +183,7 @@ class LiteLags(_LiteGroup[LiteLagRow], frozen=True):
         return ""  # the lines below are not of one broker each
 
     def mqadmin_text(self) -> str:
-        infos = [answer.body for answer in self.found if answer.body is not None]
+        infos = self.bodies().values()
         by_count = [lag for info in infos for lag in info.lag_count_top_k or ()]
         by_time = [lag for info in infos for lag in info.lag_timestamp_top_k or ()]
         by_count.sort(key=lambda lag: -lag.lag_count)
@@ -211,11 +208,9 @@ def get_lite_group_info(
     parent_topic: ParentTopic,
     group: Group,
     lite_topic: Annotated[
-        str | None, Value.NAME, typer.Option("-l", "--liteTopic", help="The offsets in this lite topic.")
+        str | None, Value.NAME, option("-l", "--liteTopic", "The offsets in this lite topic.")
     ] = None,
-    top_k: Annotated[
-        int, typer.Option("-k", "--topK", min=1, help="How many lite topics of each broker.")
-    ] = TOP_COUNT_DEFAULT,
+    top_k: Annotated[int, option("-k", "--topK", "How many lite topics of each broker.", min=1)] = TOP_COUNT_DEFAULT,
 ) -> LiteOffsets | LiteLags:
     """Without -l, shows the lite topics where the group is furthest behind; there are none if it is not behind.
 
@@ -239,10 +234,10 @@ def trigger_lite_dispatch(
     parent_topic: ParentTopic,
     group: Group,
     client_id: Annotated[
-        str | None, Value.CLIENT, typer.Option("-c", "--clientId", help="Offer them to this client only.")
+        str | None, Value.CLIENT, option("-c", "--clientId", "Offer them to this client only.")
     ] = None,
     broker_name: Annotated[
-        str | None, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-b", "--brokerName", help="Ask this broker only.")
+        str | None, A_BROKER_NAME, Value.BROKER_NAME, option("-b", "--brokerName", "Ask this broker only.")
     ] = None,
 ) -> Changes:
     """Helps a group that waits although it is behind. Consumes nothing and moves no offset.
@@ -256,14 +251,11 @@ def trigger_lite_dispatch(
     if broker_name is not None:
         broker_addr_of(route, broker_name)  # an unknown name is an error that lists the brokers
         names = [broker_name]
-    rows = carry_out([_step(call, broker_addr_of(route, one), group, client_id) for one in names], dry_run=call.dry_run)
-    lines = [
-        _DISPATCH_LINE.format(one, "error" if row.error is not None else "dispatched")
-        for one, row in zip(names, rows, strict=True)
-    ]
-    text = f"Group And Topic Info: [{group}] [{parent_topic}]\n\n" + "".join(lines)
-    return Changes(rows, None if call.dry_run else text)
+    addrs = {broker_addr_of(route, name): name for name in names}
+    act = call.admin.trigger_lite_dispatch
 
+    def text(done: list[str]) -> str:
+        lines = (_DISPATCH_LINE.format(addrs[addr], "dispatched" if addr in done else "error") for addr in addrs)
+        return f"Group And Topic Info: [{group}] [{parent_topic}]\n\n" + "".join(lines)
 
-def _step(call: Call, addr: str, group: str, client_id: str | None) -> Step:
-    return Step(addr, "dispatch", [], lambda: call.admin.trigger_lite_dispatch(addr, group, client_id))
+    return change(call, [Step(addr, "dispatch", [], partial(act, addr, group, client_id)) for addr in addrs], text)

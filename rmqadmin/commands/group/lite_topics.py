@@ -3,11 +3,10 @@
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, EveryMaster, ParentTopic
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, java_bool, time_or
 from rmqadmin.core.results import TIME, Row, doc
@@ -81,7 +80,7 @@ def get_broker_lite_info(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryMaster = None,
     show_detail: Annotated[
-        bool, typer.Option("-d", "--showDetail", help="For --output mqadmin: parent topics and groups too.")
+        bool, option("-d", "--showDetail", "For --output mqadmin: parent topics and groups too.")
     ] = False,
 ) -> BrokerLiteInfos:
     """One row a broker. --output wide shows parent topics and their groups. A broker that does not answer has a row
@@ -92,7 +91,7 @@ def get_broker_lite_info(
       rmqadmin getBrokerLiteInfo -c DefaultCluster --output wide
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    return BrokerLiteInfos(ask_addrs({addr: addr for addr in addrs}, call.admin.broker_lite_info), show_detail)
+    return BrokerLiteInfos(ask_addrs(addrs, call.admin.broker_lite_info), show_detail)
 
 
 _PARENT_LINE = "{:<50} {:<8} {:<14} {:<14} {:<100} \n"
@@ -194,10 +193,8 @@ def _subscribers(info: LiteTopicInfo) -> list[str]:
 def get_lite_topic_info(
     call: Call,
     parent_topic: ParentTopic,
-    lite_topic: Annotated[str, Value.NAME, typer.Option("-l", "--liteTopic", help="Name of the lite topic.")],
-    show_client_id: Annotated[
-        bool, typer.Option("-s", "--showClientId", help="For --output mqadmin: name the clients.")
-    ] = False,
+    lite_topic: Annotated[str, Value.NAME, option("-l", "--liteTopic", "Name of the lite topic.")],
+    show_client_id: Annotated[bool, option("-s", "--showClientId", "For --output mqadmin: name the clients.")] = False,
 ) -> LiteTopicInfos:
     """One row a broker of the parent topic. A lite topic without messages has the offsets 0.
 

@@ -4,11 +4,9 @@ shown first, read back, and undone with the file that it writes."""
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, LONG, Group, IgnoredForce, LmqParent, Texts, Topic, TrueFalse
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import END, Goal
 from rmqadmin.core.offsets.reset_plan import (
@@ -28,25 +26,21 @@ from rmqproto.errors import NotFoundError, UsageError
 
 def reset_offset(
     call: Call,
-    group: Annotated[str | None, Value.GROUP, typer.Option("-g", "--group", help="Consumer group.")] = None,
-    topic: Annotated[str | None, Value.TOPIC, typer.Option("-t", "--topic", help="Topic name.")] = None,
+    group: Annotated[str | None, Value.GROUP, option("-g", "--group", "Consumer group.")] = None,
+    topic: Annotated[str | None, Value.TOPIC, option("-t", "--topic", "Topic name.")] = None,
     to: Annotated[
         str | None,
         Value.NUMBER,
-        typer.Option(
+        option(
             "--to",
+            "New position. +N, -N: messages from the old one. TIME: now, -10m, @epoch, ISO 8601.",
             metavar="begin|end|OFFSET|+N|-N|TIME",
-            help="New position. +N, -N: messages from the old one. TIME: now, -10m, @epoch, ISO 8601.",
         ),
     ] = None,
     queues: Annotated[
-        Texts,
-        Value.NAME,
-        typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: all of them."),
+        Texts, Value.NAME, option("--queue", "This queue only. Repeatable: all of them.", metavar="[BROKER:]QUEUE")
     ] = None,
-    undo_file: Annotated[
-        Path | None, Value.FILE, typer.Option("--undo", help="Undo the reset that wrote this file.")
-    ] = None,
+    undo_file: Annotated[Path | None, Value.FILE, option("--undo", "Undo the reset that wrote this file.")] = None,
 ) -> Resets:
     """The group may be online or offline. Past a queue's limits, OFFSET, +N and -N mean the nearest limit. -10 is ten
     messages back, -10m is ten minutes ago.
@@ -115,18 +109,15 @@ def reset_offset_by_time(
     timestamp: Annotated[
         str,
         Value.NUMBER,
-        typer.Option("-s", "--timestamp", metavar="TIME", help="now, ms, yyyy-MM-dd#HH:mm:ss:SSS, -10m, ISO 8601."),
+        option("-s", "--timestamp", "now, ms, yyyy-MM-dd#HH:mm:ss:SSS, -10m, ISO 8601.", metavar="TIME"),
     ],
     force: IgnoredForce = None,
     broker: Annotated[
-        str | None,
-        A_BROKER,
-        Value.BROKER_ADDR,
-        typer.Option("-b", "--broker", help="With -q: one queue of this broker."),
+        str | None, A_BROKER, Value.BROKER_ADDR, option("-b", "--broker", "With -q: one queue of this broker.")
     ] = None,
-    queue: Annotated[int | None, typer.Option("-q", "--queue", help="With -b: queue id.")] = None,
+    queue: Annotated[int | None, option("-q", "--queue", "With -b: queue id.")] = None,
     offset: Annotated[
-        int | None, LONG, typer.Option("-o", "--offset", help="With -b and -q: this offset instead of a time.")
+        int | None, LONG, option("-o", "--offset", "With -b and -q: this offset instead of a time.")
     ] = None,
     cluster: LmqParent = None,
 ) -> Resets:
@@ -207,10 +198,10 @@ class Cloned(Resets, frozen=True):
 
 def clone_group_offset(
     call: Call,
-    src_group: Annotated[str, Value.GROUP, typer.Option("-s", "--srcGroup", help="The group whose offsets are taken.")],
-    dest_group: Annotated[str, Value.GROUP, typer.Option("-d", "--destGroup", help="The group that is moved.")],
+    src_group: Annotated[str, Value.GROUP, option("-s", "--srcGroup", "The group whose offsets are taken.")],
+    dest_group: Annotated[str, Value.GROUP, option("-d", "--destGroup", "The group that is moved.")],
     topic: Topic,
-    offline: Annotated[str | None, typer.Option("-o", "--offline", help="Has no effect, as in mqadmin.")] = None,
+    offline: Annotated[str | None, option("-o", "--offline", "Has no effect, as in mqadmin.")] = None,
 ) -> Cloned:
     """Moves the group in this topic only. Queues where the other group has no offset stay as they are. If the message
     at an offset is gone, the group goes to the beginning of the queue.

@@ -5,11 +5,10 @@ from itertools import groupby
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll, TrueFalse
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import (
     GroupClients,
@@ -184,7 +183,7 @@ def all_groups(call: Call, *, show_all: bool, text: str = "") -> list[GroupFindi
 
 def group_ls(
     call: Call,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Only groups with this in their names.")] = None,
+    text: Annotated[str | None, argument("Only groups with this in their names.", metavar="[TEXT]")] = None,
     show_all: ShowAll = False,
 ) -> GroupsProgress:
     """Groups that nobody reads with are there, too, with what they have not consumed.
@@ -292,20 +291,13 @@ class GroupProgress(ResultOf[ProgressRow], frozen=True):
 
 def consumer_progress(
     call: Call,
-    group_name: Annotated[
-        str | None, Value.GROUP, typer.Option("-g", "--groupName", help="One group, queue by queue.")
-    ] = None,
-    topic_name: Annotated[
-        str | None, Value.TOPIC, typer.Option("-t", "--topicName", help="With -g: this topic only.")
-    ] = None,
+    group_name: Annotated[str | None, Value.GROUP, option("-g", "--groupName", "One group, queue by queue.")] = None,
+    topic_name: Annotated[str | None, Value.TOPIC, option("-t", "--topicName", "With -g: this topic only.")] = None,
     show_client_ip: Annotated[
-        TrueFalse | None,
-        typer.Option("-s", "--showClientIP", case_sensitive=False, help="With -g: show each queue's owner."),
+        TrueFalse | None, option("-s", "--showClientIP", "With -g: show each queue's owner.")
     ] = None,
     cluster: Annotated[
-        str | None,
-        Value.TOPIC,
-        typer.Option("-c", "--cluster", help="With -t: look up this topic's route (LMQ parent)."),
+        str | None, Value.TOPIC, option("-c", "--cluster", "With -t: look up this topic's route (LMQ parent).")
     ] = None,
     show_all: ShowAll = False,
 ) -> GroupsProgress | GroupProgress:

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER_NAME, LONG, Topic
 from rmqadmin.cli.options.message_options import EndBefore, Sql92
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.messages.queue_reading import (
     MQADMIN_STATUS,
     QueuePlace,
@@ -66,29 +65,20 @@ def consume_message(
     call: Call,
     topic: Topic,
     broker_name: Annotated[
-        str | None,
-        A_BROKER_NAME,
-        Value.BROKER_NAME,
-        typer.Option("-b", "--brokerName", help="This broker's queues only."),
+        str | None, A_BROKER_NAME, Value.BROKER_NAME, option("-b", "--brokerName", "This broker's queues only.")
     ] = None,
-    queue_id: Annotated[int | None, typer.Option("-i", "--queueId", min=0, help="With -b: this queue only.")] = None,
-    offset: Annotated[
-        int | None, LONG, typer.Option("-o", "--offset", min=0, help="With -i: from this offset on.")
-    ] = None,
+    queue_id: Annotated[int | None, option("-i", "--queueId", "With -b: this queue only.", min=0)] = None,
+    offset: Annotated[int | None, LONG, option("-o", "--offset", "With -i: from this offset on.", min=0)] = None,
     consumer_group: Annotated[
-        str, Value.GROUP, typer.Option("-g", "--consumerGroup", help="Read in the name of this group.")
+        str, Value.GROUP, option("-g", "--consumerGroup", "Read in the name of this group.")
     ] = TOOLS_CONSUMER_GROUP,
     begin_timestamp: Annotated[
         str | None,
         Value.TIME,
-        typer.Option(
-            "-s", "--since", "--beginTimestamp", help="Stored at or after (1h: an hour ago); or a range A..B."
-        ),
+        option("-s", "--since", "--beginTimestamp", "Stored at or after (1h: an hour ago); or a range A..B."),
     ] = None,
     end_timestamp: EndBefore = None,
-    message_number: Annotated[
-        int, LONG, typer.Option("-c", "--MessageNumber", help="How many messages.")
-    ] = CONSUME_COUNT_DEFAULT,
+    message_number: Annotated[int, LONG, option("-c", "--MessageNumber", "How many messages.")] = CONSUME_COUNT_DEFAULT,
     sql92: Sql92 = None,
 ) -> ConsumedMessages:
     """Reads queue after queue, each from its oldest message on, until there are enough.

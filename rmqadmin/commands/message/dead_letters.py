@@ -3,11 +3,8 @@ guarantee are those of ``spark-replay``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG
@@ -20,11 +17,10 @@ from rmqadmin.cli.options.replay_options import (
     OpenDlq,
     PaceOptions,
 )
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.replay_run import command_line, open_letters, run_job
 from rmqadmin.core import targets
 from rmqadmin.core.messages.dead_letters import (
-    DeadLetters,
     Place,
     check_group,
     dead_letter_groups,
@@ -39,7 +35,7 @@ from rmqadmin.core.messages.message_source import QueueReader, Sieve
 from rmqadmin.core.messages.queue_reading import all_queues, places_of
 from rmqadmin.core.messages.redriving import Replayed
 from rmqadmin.core.messages.time_order import in_time_order
-from rmqadmin.core.results import TIME, ResultOf, Row, doc, some_failed
+from rmqadmin.core.results import TIME, FoundRows, Row, doc, some_failed
 from rmqadmin.core.targets import find_route
 from rmqproto.errors import NotFoundError, StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
@@ -62,36 +58,17 @@ class DeadLettersRow(Row, frozen=True):
     error: Annotated[str | None, doc("why this is not known", sparse=True)] = None
 
 
-class DeadLetterGroups(ResultOf[DeadLettersRow], frozen=True):
+class DeadLetterGroups(FoundRows[DeadLettersRow], frozen=True):
     """Groups with their dead letters, those with most left first."""
 
-    groups: list[tuple[str, str, DeadLetters]]
-
-    def rows(self) -> Sequence[DeadLettersRow]:
-        return [
-            DeadLettersRow(
-                group=group,
-                messages=found.depth_count,
-                redriven=found.redriven_count,
-                left=found.left_count,
-                oldest_ms=found.oldest_ms,
-                newest_ms=found.newest_ms,
-                topic=topic,
-                error=found.error,
-            )
-            for group, topic, found in self.groups
-        ]
-
     def problem(self) -> str | None:
-        return some_failed([found.error for _, _, found in self.groups], "group")
+        return some_failed([row.error for row in self.found], "group")
 
 
 def dlq_ls(
     call: Call,
-    group: Annotated[str | None, Value.GROUP, typer.Argument(metavar="[GROUP]", help="This group only.")] = None,
-    all_groups: Annotated[
-        bool, typer.Option("--all", help="Also list groups whose dead letters are all gone.")
-    ] = False,
+    group: Annotated[str | None, Value.GROUP, argument("This group only.", metavar="[GROUP]")] = None,
+    all_groups: Annotated[bool, option("--all", "Also list groups whose dead letters are all gone.")] = False,
     ledger: Ledger = None,
 ) -> DeadLetterGroups:
     """A dead letter is a message that a group has failed to consume more often than it may. A redrive leaves it where
@@ -111,10 +88,22 @@ def dlq_ls(
         topics = {group: topics[group]}
     with call.counting("groups") as told:
         read = targets.ask_each(lambda topic: read_dead_letters(call.admin, topic, ledger), list(topics.values()), told)
-    found = [(name, topic, letters) for (name, topic), letters in zip(topics.items(), read, strict=True)]
+    found = [
+        DeadLettersRow(
+            group=name,
+            messages=letters.depth_count,
+            redriven=letters.redriven_count,
+            left=letters.left_count,
+            oldest_ms=letters.oldest_ms,
+            newest_ms=letters.newest_ms,
+            topic=topic,
+            error=letters.error,
+        )
+        for (name, topic), letters in zip(topics.items(), read, strict=True)
+    ]
     is_all = all_groups or group is not None
-    shown = [each for each in found if is_all or each[2].depth_count != 0]
-    return DeadLetterGroups(sorted(shown, key=lambda each: (-(each[2].left_count or 0), -(each[2].depth_count or 0))))
+    shown = [row for row in found if is_all or row.messages != 0]
+    return DeadLetterGroups(sorted(shown, key=lambda row: (-(row.left or 0), -(row.messages or 0))))
 
 
 SHOWN_DEFAULT = 20
@@ -134,34 +123,27 @@ class DeadLetterRow(StoredMessageRow, frozen=True):
     redriven: Annotated[bool | None, doc("whether it was redriven since, by the ledgers of this machine")]
 
 
-class ShownLetters(ResultOf[DeadLetterRow], frozen=True):
+class ShownLetters(FoundRows[DeadLetterRow], frozen=True):
     """Dead letters, oldest first."""
 
-    letters: list[FoundMessage]
-    sent: set[Place] | None = None
-    """Those that were redriven; None if no ledger can tell."""
 
-    def rows(self) -> Sequence[DeadLetterRow]:
-        from rmqreplay.sending.redrive import origin_topic_of, round_of
+def _letter_row(letter: FoundMessage, redriven: set[Place] | None) -> DeadLetterRow:
+    """``redriven``: those that were redriven; None if no ledger can tell."""
+    from rmqreplay.sending.redrive import origin_topic_of, round_of
 
-        return [
-            DeadLetterRow(
-                **message_values(letter),
-                origin_topic=origin_topic_of(letter.properties, letter.stored.topic),
-                redrives=round_of(letter.properties),
-                redriven=None if self.sent is None else place_of(letter) in self.sent,
-            )
-            for letter in self.letters
-        ]
+    return DeadLetterRow(
+        **message_values(letter),
+        origin_topic=origin_topic_of(letter.properties, letter.stored.topic),
+        redrives=round_of(letter.properties),
+        redriven=None if redriven is None else place_of(letter) in redriven,
+    )
 
 
 def dlq_show(
     call: Call,
-    group: Annotated[str, Value.GROUP, typer.Argument(help="Whose dead letters.")],
+    group: Annotated[str, Value.GROUP, argument("Whose dead letters.")],
     letters: LetterOptions,
-    limit: Annotated[
-        int, LONG, typer.Option("--limit", metavar="N", min=1, help="Show at most this many.")
-    ] = SHOWN_DEFAULT,
+    limit: Annotated[int, LONG, option("--limit", "Show at most this many.", metavar="N", min=1)] = SHOWN_DEFAULT,
     ledger: Ledger = None,
 ) -> ShownLetters:
     """Nothing is consumed: no offset moves. If a broker does not answer, the other brokers' dead letters are shown.
@@ -197,12 +179,12 @@ def dlq_show(
         raise NotFoundError(f"none of the dead letters of {group} fits", hint=_LOOKED_AT)
     if len(found) > limit:
         call.notice(f"there are more than {limit}; --limit shows more")
-    shown = found[:limit]
+    shown, redriven = found[:limit], None
     try:
-        return ShownLetters(shown, redriven_before(call.admin, shown, ledger))
+        redriven = redriven_before(call.admin, shown, ledger)
     except StorageError as error:
         call.notice(f"not known what was redriven: {error}")
-        return ShownLetters(shown)
+    return ShownLetters([_letter_row(letter, redriven) for letter in shown])
 
 
 SPARK_IS_FASTER_MESSAGES = 200_000
@@ -216,17 +198,15 @@ def dlq_redrive(
     pace: PaceOptions,
     guards: GuardOptions,
     group: Annotated[
-        str | None,
-        Value.GROUP,
-        typer.Argument(metavar="[GROUP]", help="Whose dead letters. Not needed with --job or --resume."),
+        str | None, Value.GROUP, argument("Whose dead letters. Not needed with --job or --resume.", metavar="[GROUP]")
     ] = None,
     to: Annotated[
         str | None,
         Value.NAME,
-        typer.Option(
+        option(
             "--to",
+            "Default: group, GROUP alone. same: the origin topic, which reaches every group that reads it.",
             metavar="group|same|topic:NAME",
-            help="Default: group, GROUP alone. same: the origin topic, which reaches every group that reads it.",
         ),
     ] = None,
     limit: Limit = None,

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.message_options import (
     TAIL_DEFAULT,
@@ -15,7 +13,7 @@ from rmqadmin.cli.options.message_options import (
     WindowOptions,
     check_follow,
 )
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core.messages.format_string import FormatString
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
@@ -67,9 +65,9 @@ def msg_cat(
     call: Call,
     window: WindowOptions,
     conditions: ConditionOptions,
-    topic: Annotated[str, Value.TOPIC, typer.Argument(help="Topic name.")],
+    topic: Annotated[str, Value.TOPIC, argument("Topic name.")],
     written: Annotated[
-        str | None, Value.FORMAT, typer.Option("-f", "--format", help=r"Format of each message: '%T{iso} %k %s\n'.")
+        str | None, Value.FORMAT, option("-f", "--format", r"Format of each message: '%T{iso} %k %s\n'.")
     ] = None,
     limit: StopAfter = None,
     tail: Tail = None,

@@ -4,11 +4,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.message_options import ConditionOptions, StopAfter, WindowOptions
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.output import diagnostics
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
@@ -55,18 +53,13 @@ def msg_export(
     call: Call,
     window: WindowOptions,
     conditions: ConditionOptions,
-    topic: Annotated[str, Value.TOPIC, typer.Argument(help="Topic name.")],
+    topic: Annotated[str, Value.TOPIC, argument("Topic name.")],
     file: Annotated[
-        str,
-        Value.FILE,
-        typer.Argument(metavar="[FILE|-]", help="Default: -, standard output. Its name says the format."),
+        str, Value.FILE, argument("Default: -, standard output. Its name says the format.", metavar="[FILE|-]")
     ] = STANDARD_INPUT,
-    format: Annotated[
-        FileFormat | None,
-        typer.Option("--format", case_sensitive=False, help="Default: by the name of FILE, else jsonl."),
-    ] = None,
+    format: Annotated[FileFormat | None, option("--format", "Default: by the name of FILE, else jsonl.")] = None,
     limit: StopAfter = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if it exists.")] = False,
+    overwrite: Annotated[bool, option("--overwrite", "Replace FILE if it exists.")] = False,
 ) -> ExportedMessages:
     """Keeps bodies, properties, keys, tags, flags and born times to the byte: `msg import` makes the same messages from
     them. FILE gets its name when it is complete. Parquet needs pip install 'rmqadmin[spark]'.

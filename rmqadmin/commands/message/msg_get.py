@@ -5,10 +5,9 @@ from itertools import islice
 from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core import units
 from rmqadmin.core.messages.any_id import Finder, Identified
 from rmqadmin.core.messages.body_text import body_kind, lines_by_kind
@@ -123,15 +122,15 @@ class FoundMessages(ResultOf[FoundRow], frozen=True):
 
 def msg_get(
     call: Call,
-    ids: Annotated[list[str], Value.ID, typer.Argument(metavar="ID...", help="Any id or key.")],
+    ids: Annotated[list[str], Value.ID, argument("Any id or key.", metavar="ID...")],
     topic: Annotated[
         str | None,
         Value.TOPIC,
-        typer.Option("-t", "--topic", help="Look for keys in this topic only. Default: all but system topics."),
+        option("-t", "--topic", "Look for keys in this topic only. Default: all but system topics."),
     ] = None,
-    body_only: Annotated[bool, typer.Option("--body-only", help="Write the body of one message as it is.")] = False,
+    body_only: Annotated[bool, option("--body-only", "Write the body of one message as it is.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Most messages a broker may return for a key.")
+        int, option("--limit", "Most messages a broker may return for a key.", metavar="N", min=1)
     ] = KEY_COUNT_DEFAULT,
 ) -> FoundMessages:
     """An ID is an offset id, a unique key, a key, a recall handle, TOPIC@[BROKER:]QUEUE:OFFSET with a queue offset, or

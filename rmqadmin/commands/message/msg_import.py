@@ -7,15 +7,13 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO, NamedTuple
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.message_options import Rate
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
@@ -32,7 +30,7 @@ from rmqadmin.core.messages.importing.send_lanes import (
     check_named_queues,
     target_queues,
 )
-from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.results import FoundRows, Row, doc
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 from rmqproto.times import iso_local
 from rmqproto.wording import counted
@@ -54,15 +52,11 @@ class ImportTotals(Row, frozen=True):
     seconds: Annotated[float | None, doc("how long this run took", sparse=True)]
 
 
-class ImportedMessages(ResultOf[RefusedRow], frozen=True):
+class ImportedMessages(FoundRows[RefusedRow], frozen=True):
     """Messages that were not taken, and how many were."""
 
     totals: ImportTotals
-    refused: list[RefusedRow]
     is_refusing: bool = False
-
-    def rows(self) -> Sequence[RefusedRow]:
-        return self.refused
 
     def summary(self) -> Row:
         return self.totals
@@ -76,24 +70,14 @@ class ImportedMessages(ResultOf[RefusedRow], frozen=True):
 
 def msg_import(
     call: Call,
-    file: Annotated[
-        str, Value.FILE, typer.Argument(metavar="FILE|-", help="What `msg export` wrote; - is standard input.")
-    ],
-    to: Annotated[
-        str | None, Value.TOPIC, typer.Option("--to", help="Send to this topic. Default: where each came from.")
-    ] = None,
-    format: Annotated[
-        FileFormat | None, typer.Option("--format", case_sensitive=False, help="Default: by the beginning of FILE.")
-    ] = None,
+    file: Annotated[str, Value.FILE, argument("What `msg export` wrote; - is standard input.", metavar="FILE|-")],
+    to: Annotated[str | None, Value.TOPIC, option("--to", "Send to this topic. Default: where each came from.")] = None,
+    format: Annotated[FileFormat | None, option("--format", "Default: by the beginning of FILE.")] = None,
     rate: Rate = None,
-    skip_refused: Annotated[
-        bool, typer.Option("--skip-refused", help="Leave out messages that no broker would take.")
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue where an import of the same file stopped.")
-    ] = False,
+    skip_refused: Annotated[bool, option("--skip-refused", "Leave out messages that no broker would take.")] = False,
+    resume: Annotated[bool, option("--resume", "Continue where an import of the same file stopped.")] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Start over, after the end too: messages already sent are sent twice.")
+        bool, option("--restart", "Start over, after the end too: messages already sent are sent twice.")
     ] = False,
 ) -> ImportedMessages:
     """The whole file is read before the first message is sent. A copy keeps the body, properties, key, tag, unique key,
@@ -149,7 +133,7 @@ def _import(call: Call, asked: _Asked) -> ImportedMessages:
         if finished is not None:
             call.notice(finished)
         totals = _totals(asked, checked, None, None)
-        return ImportedMessages(totals, checked.refused, is_refusing=not call.dry_run)
+        return ImportedMessages(checked.refused, totals, is_refusing=not call.dry_run)
     if finished is not None and (asked.resume or not call.can_ask):
         raise UsageError(finished, hint="--restart sends them all again.")
     progress = _earlier(path, asked) or ImportProgress(
@@ -164,7 +148,7 @@ def _import(call: Call, asked: _Asked) -> ImportedMessages:
     if weakly_stored_count:
         call.notice(f"not yet on the disk or on a slave, but stored: {counted(weakly_stored_count, 'message')}")
     totals = _totals(asked, checked, progress, round(time.monotonic() - began_s, 1))
-    return ImportedMessages(totals, progress.refused)
+    return ImportedMessages(progress.refused, totals)
 
 
 def _send(call: Call, asked: _Asked, queues: QueuesByTopic, progress: ImportProgress, path: Path) -> int:

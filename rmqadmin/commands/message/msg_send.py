@@ -7,16 +7,14 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import TEXTS, Texts, pairs
 from rmqadmin.cli.options.message_options import MessageKeys, MessageTag
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.core.messages import bodies_in
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, BodySource, Piece
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, queues_for
-from rmqadmin.core.messages.sending import SentRow, say_if_new, sent_row
+from rmqadmin.core.messages.sending import SentRow, say_if_new, sent_values
 from rmqadmin.core.results import FoundRows
 from rmqadmin.core.topics.routes import chosen_queues, queues_to_send_to
 from rmqadmin.core.user_files import has_mark
@@ -62,40 +60,28 @@ class SentMessages(FoundRows[SentRow], frozen=True):
 
 def msg_send(
     call: Call,
-    topic: Annotated[str, Value.TOPIC, typer.Argument(help="Topic name.")],
+    topic: Annotated[str, Value.TOPIC, argument("Topic name.")],
     sources: Annotated[
-        list[str] | None, TEXTS, typer.Argument(metavar="[BODY|@FILE|-]...", help="Default: -, standard input.")
+        list[str] | None, TEXTS, argument("Default: -, standard input.", metavar="[BODY|@FILE|-]...")
     ] = None,
-    by_line: Annotated[bool, typer.Option("--lines", help="Every line is a message.")] = False,
-    by_nul: Annotated[bool, typer.Option("--nul", help="A NUL byte ends each message.")] = False,
-    by_size: Annotated[
-        bool, typer.Option("--sized", help="Each message follows its size: four bytes, big-endian.")
-    ] = False,
-    as_json_lines: Annotated[
-        bool, typer.Option(_JSONL, help="Every line is a message as `msg cat -o jsonl` writes it.")
-    ] = False,
+    by_line: Annotated[bool, option("--lines", "Every line is a message.")] = False,
+    by_nul: Annotated[bool, option("--nul", "A NUL byte ends each message.")] = False,
+    by_size: Annotated[bool, option("--sized", "Each message follows its size: four bytes, big-endian.")] = False,
+    as_json_lines: Annotated[bool, option(_JSONL, "Every line is a message as `msg cat -o jsonl` writes it.")] = False,
     key: MessageKeys = None,
     tags: MessageTag = None,
-    properties: Annotated[
-        Texts, typer.Option("--property", metavar="K=V", help="A property of each message. Repeatable.")
-    ] = None,
+    properties: Annotated[Texts, option("--property", "A property of each message. Repeatable.", metavar="K=V")] = None,
     queues: Annotated[
         Texts,
         Value.NAME,
-        typer.Option(
-            "--queue", metavar="[BROKER:]QUEUE", help="Only to this queue, whatever a line of JSON names. Repeatable."
-        ),
+        option("--queue", "Only to this queue, whatever a line of JSON names. Repeatable.", metavar="[BROKER:]QUEUE"),
     ] = None,
     delay: Annotated[
-        str | None,
-        Value.NUMBER,
-        typer.Option("--delay", metavar="DURATION", help="Deliver them after this time: 10s, 1h30m."),
+        str | None, Value.NUMBER, option("--delay", "Deliver them after this time: 10s, 1h30m.", metavar="DURATION")
     ] = None,
-    deliver_at: Annotated[
-        str | None, Value.TIME, typer.Option("--deliver-at", help="Deliver them at this time.")
-    ] = None,
+    deliver_at: Annotated[str | None, Value.TIME, option("--deliver-at", "Deliver them at this time.")] = None,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Leave out messages that cannot be sent, and count them.")
+        bool, option("--keep-going", "Leave out messages that cannot be sent, and count them.")
     ] = False,
 ) -> SentMessages:
     """A BODY is sent as it is, @FILE sends what the file holds, - reads standard input. Messages go to the queues in
@@ -230,9 +216,8 @@ class _Sending:
                 try:
                     message, queues = self._message(piece)
                     queue, addr = self._turns.next_of(queues)
-                    sent.append(
-                        sent_row(queue, None if call.dry_run else call.admin.send_message(addr, queue, message))
-                    )
+                    result = None if call.dry_run else call.admin.send_message(addr, queue, message)
+                    sent.append(SentRow(**sent_values(queue, result)))
                 except (UsageError, RefusedError) as error:
                     if not keep_going:
                         raise

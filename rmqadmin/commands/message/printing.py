@@ -5,8 +5,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER_NAME, Topic, TrueFalse
 from rmqadmin.cli.options.message_options import (
@@ -19,7 +17,7 @@ from rmqadmin.cli.options.message_options import (
     ReadExtent,
     Sql92,
 )
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.message_rows import (
     StoredMessageRow,
@@ -50,7 +48,7 @@ def print_msg(
     end_timestamp: EndBefore = None,
     print_body: PrintBody = TrueFalse.TRUE,
     lmq_parent_topic: Annotated[
-        str | None, Value.TOPIC, typer.Option("-l", "--lmqParentTopic", help="Look up this topic's route (LMQ parent).")
+        str | None, Value.TOPIC, option("-l", "--lmqParentTopic", "Look up this topic's route (LMQ parent).")
     ] = None,
     sql92: Sql92 = None,
 ) -> ReadMessages:
@@ -119,9 +117,7 @@ class QueueMessages(ReadMessages, frozen=True):
 def print_msg_by_queue(
     call: Call,
     topic: Topic,
-    broker_name: Annotated[
-        str, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-a", "--brokerName", help="Broker name.")
-    ],
+    broker_name: Annotated[str, A_BROKER_NAME, Value.BROKER_NAME, option("-a", "--brokerName", "Broker name.")],
     queue_id: QueueId,
     extent: ReadExtent,
     charset_name: Charset = "UTF-8",
@@ -129,19 +125,17 @@ def print_msg_by_queue(
     begin_timestamp: Begin = None,
     end_timestamp: EndBefore = None,
     print_messages: Annotated[
-        TrueFalse, typer.Option("-p", "--printMsg", case_sensitive=False, help="With --output mqadmin: show messages.")
+        TrueFalse, option("-p", "--printMsg", "With --output mqadmin: show messages.")
     ] = TrueFalse.FALSE,
     print_body: PrintBody = TrueFalse.FALSE,
-    calculate: Annotated[
-        TrueFalse, typer.Option("-f", "--calculate", case_sensitive=False, help="Count messages by tag.")
-    ] = TrueFalse.FALSE,
+    calculate: Annotated[TrueFalse, option("-f", "--calculate", "Count messages by tag.")] = TrueFalse.FALSE,
     sql92: Sql92 = None,
 ) -> QueueMessages | TagCounts:
     """Finds a rare tag anywhere in the queue; mqadmin stops at the first batch without a match.
 
-      Examples:
-    rmqadmin printMsgByQueue -t OrderTopic -a broker-a -i 0 -p true -d true
-    rmqadmin printMsgByQueue -t OrderTopic -a broker-a -i 0 -f true
+    Examples:
+      rmqadmin printMsgByQueue -t OrderTopic -a broker-a -i 0 -p true -d true
+      rmqadmin printMsgByQueue -t OrderTopic -a broker-a -i 0 -f true
     """
     accepts = sql92_filter(sql92)
     view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
@@ -197,9 +191,7 @@ class LoggedMessages(ResultOf[StoredMessageRow], frozen=True):
 
 def dump_compaction_log(
     call: Call,
-    file: Annotated[
-        str | None, Value.FILE, typer.Option("-f", "--file", help="A file of store/compaction/compactionLog.")
-    ] = None,
+    file: Annotated[str | None, Value.FILE, option("-f", "--file", "A file of store/compaction/compactionLog.")] = None,
 ) -> LoggedMessages:
     """Asks no server. Only reads the file; mqadmin maps it for writing. Any file of whole records will do, such as one
     of a commit log.

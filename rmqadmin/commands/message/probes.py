@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER_NAME, BrokerName, ProbeCount, ProbeSize, Topic, TrueFalse
 from rmqadmin.cli.options.message_options import MessageKeys, MessageTag
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages.bodies_in import FILE_MARK, STANDARD_INPUT, whole
@@ -20,17 +19,18 @@ from rmqadmin.core.messages.sending import (
     COUNT,
     SIZE_BYTES,
     Probe,
+    Probed,
     Sent,
     choose_queue,
     failures,
     mean_ms,
     mean_text,
     probes_cause,
-    probes_problem,
     say_if_new,
     send_one,
     send_probes,
     send_result_text,
+    sent_values,
     shown_mean_ms,
 )
 from rmqadmin.core.mqadmin_text import java_bool
@@ -51,16 +51,12 @@ _TRACE_FIELD, _TRACE_RECORD = "\x01", "\x02"
 def send_message(
     call: Call,
     topic: Topic,
-    body: Annotated[str, typer.Option("-p", "--body", metavar="TEXT", help="Body, as UTF-8. - is standard input.")],
+    body: Annotated[str, option("-p", "--body", "Body, as UTF-8. - is standard input.", metavar="TEXT")],
     key: MessageKeys = None,
     tags: MessageTag = None,
-    broker: Annotated[
-        str | None, A_BROKER_NAME, Value.BROKER_NAME, typer.Option("-b", "--broker", help="Broker name.")
-    ] = None,
-    queue_id: Annotated[int | None, typer.Option("-i", "--qid", min=0, help="With -b: queue id.")] = None,
-    msg_trace_enable: Annotated[
-        TrueFalse | None, typer.Option("-m", "--msgTraceEnable", case_sensitive=False, help="Also send its trace.")
-    ] = None,
+    broker: Annotated[str | None, A_BROKER_NAME, Value.BROKER_NAME, option("-b", "--broker", "Broker name.")] = None,
+    queue_id: Annotated[int | None, option("-i", "--qid", "With -b: queue id.", min=0)] = None,
+    msg_trace_enable: Annotated[TrueFalse | None, option("-m", "--msgTraceEnable", "Also send its trace.")] = None,
 ) -> Sent:
     """Without -b and -i, the message goes to any queue of the topic. -b alone means any queue of that broker; mqadmin
     ignores it.
@@ -126,10 +122,8 @@ class SendTimeTotals(Row, frozen=True):
     fail_count: Annotated[int, doc("messages that were not")]
 
 
-class SendTimes(ResultOf[SendTimeRow], frozen=True):
+class SendTimes(Probed[SendTimeRow], frozen=True):
     """How long each message took."""
-
-    probes: list[Probe]
 
     def rows(self) -> Sequence[SendTimeRow]:
         return [
@@ -157,12 +151,6 @@ class SendTimes(ResultOf[SendTimeRow], frozen=True):
             sent = java_bool(row.status is not None)
             text += f"{row.broker_name:32}  {row.queue_id:<4}  {sent:20}    {round(row.rt_ms or 0)}\n"
         return f"{text}Avg RT: {mean_text(mean_ms(self.probes))}\n"
-
-    def problem(self) -> str | None:
-        return probes_problem(self.probes)
-
-    def cause(self) -> RocketMQError | None:
-        return probes_cause(self.probes)
 
 
 def check_msg_send_rt(call: Call, topic: Topic, amount: ProbeCount = COUNT, size: ProbeSize = SIZE_BYTES) -> SendTimes:
@@ -249,13 +237,12 @@ def cluster_rt(
     call: Call,
     amount: ProbeCount = COUNT,
     size: ProbeSize = SIZE_BYTES,
-    cluster: Annotated[str | None, Value.CLUSTER, typer.Option("-c", "--cluster", help="This cluster only.")] = None,
+    cluster: Annotated[str | None, Value.CLUSTER, option("-c", "--cluster", "This cluster only.")] = None,
     print_log: Annotated[
-        TrueFalse,
-        typer.Option("-p", "--printLog", case_sensitive=False, help="With --output mqadmin: lines for a log."),
+        TrueFalse, option("-p", "--printLog", "With --output mqadmin: lines for a log.")
     ] = TrueFalse.FALSE,
     machine_room: Annotated[
-        str, Value.NAME, typer.Option("-m", "--machineRoom", help="With -p: the place to name in the lines.")
+        str, Value.NAME, option("-m", "--machineRoom", "With -p: the place to name in the lines.")
     ] = "noname",
 ) -> BrokerTimes:
     """The messages go to the topic that has the broker's name. Runs one round, or more with -i or --watch; mqadmin
@@ -302,13 +289,14 @@ class SendStatusRow(Row, frozen=True):
     error: Annotated[str | None, doc("why it failed", sparse=True)]
 
 
-class SendStatuses(ResultOf[SendStatusRow], frozen=True):
+class SendStatuses(Probed[SendStatusRow], frozen=True):
     """What the broker answered to each message."""
 
-    probes: list[Probe]
-
     def rows(self) -> Sequence[SendStatusRow]:
-        return [_row(probe, probe.result) for probe in self.probes]
+        return [
+            SendStatusRow(rt_ms=probe.rt_ms, error=probe.error, **sent_values(probe.queue, probe.result))
+            for probe in self.probes
+        ]
 
     def mqadmin_text(self) -> str:
         return "".join(
@@ -317,36 +305,15 @@ class SendStatuses(ResultOf[SendStatusRow], frozen=True):
             if probe.result is not None
         )
 
-    def problem(self) -> str | None:
-        return probes_problem(self.probes)
-
-    def cause(self) -> RocketMQError | None:
-        return probes_cause(self.probes)
-
-
-def _row(probe: Probe, result: SendResult | None) -> SendStatusRow:
-    return SendStatusRow(
-        status=result.status.name if result else None,
-        rt_ms=probe.rt_ms,
-        broker_name=probe.queue.broker_name,
-        queue_id=result.queue.queue_id if result else probe.queue.queue_id,
-        queue_offset=result.queue_offset if result else None,
-        message_id=result.message_id if result else None,
-        offset_message_id=result.offset_message_id if result else None,
-        error=probe.error,
-    )
-
 
 def send_msg_status(
     call: Call,
     broker_name: BrokerName,
     message_size: Annotated[
         int,
-        typer.Option(
-            "-s", "--messageSize", metavar="BYTES", min=1, max=FRAME_SIZE_MAX_BYTES, help="Size of each message's body."
-        ),
+        option("-s", "--messageSize", "Size of each message's body.", metavar="BYTES", min=1, max=FRAME_SIZE_MAX_BYTES),
     ] = SIZE_BYTES,
-    count: Annotated[int, typer.Option("-c", "--count", min=1, help="How many messages.")] = COUNT_DEFAULT,
+    count: Annotated[int, option("-c", "--count", "How many messages.", min=1)] = COUNT_DEFAULT,
 ) -> SendStatuses:
     """The messages go to the topic that has the broker's name. An unknown broker is an error; mqadmin has a topic of
     that name created, and so does --output mqadmin. One more message is sent first and is not shown.

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG, BrokerName, LmqParent, Topic, TrueFalse
 from rmqadmin.cli.options.message_options import (
@@ -17,12 +15,12 @@ from rmqadmin.cli.options.message_options import (
     QueueId,
     Sql92,
 )
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage, KeyType
-from rmqadmin.core.messages.message_rows import Messages, checked_charset, mqadmin_block, show
+from rmqadmin.core.messages.message_rows import Messages, checked_charset, message_values, mqadmin_block, show
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls, sql92_filter
-from rmqadmin.core.messages.sending import Pushed, push, send_result_text
+from rmqadmin.core.messages.sending import Pushed, push, send_result_text, sent_values
 from rmqadmin.core.results import TIME, FoundRows, ResultOf, Row, doc
 from rmqadmin.core.topics.routes import broker_addr_of, topic_brokers, writable_queues
 from rmqclient.message import Message, SendResult
@@ -30,7 +28,6 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_numbers import LONG_MAX
-from rmqproto.message import properties as props
 from rmqproto.times import TimeRange, time_range
 from rmqproto.wording import counted
 
@@ -62,17 +59,11 @@ class Resent(FoundRows[ResentRow], frozen=True):
 def query_msg_by_id(
     call: Call,
     topic: Topic,
-    msg_id: Annotated[
-        str, Value.NAME, typer.Option("-i", "--msgId", metavar="ID[,ID...]", help="Unique keys or offset ids.")
-    ],
+    msg_id: Annotated[str, Value.NAME, option("-i", "--msgId", "Unique keys or offset ids.", metavar="ID[,ID...]")],
     consumer_group: PushGroup = None,
     client_id: PushClient = None,
-    send_message: Annotated[
-        TrueFalse | None, typer.Option("-s", "--sendMessage", case_sensitive=False, help="Send it again.")
-    ] = None,
-    unit_name: Annotated[
-        str | None, typer.Option("-u", "--unitName", help="Accepted as in mqadmin; has no effect.")
-    ] = None,
+    send_message: Annotated[TrueFalse | None, option("-s", "--sendMessage", "Send it again.")] = None,
+    unit_name: Annotated[str | None, option("-u", "--unitName", "Accepted as in mqadmin; has no effect.")] = None,
     body_format: BodyFormat = None,
     cluster: LmqParent = None,
 ) -> Messages | Resent | Pushed:
@@ -125,17 +116,7 @@ def _resend(call: Call, route: TopicRoute, messages: Sequence[FoundMessage]) -> 
         copy = Message(stored.topic, stored.plain_body(), properties=message.properties, flag=stored.flag)
         result = None if call.dry_run else call.admin.send_message(addr, queue, copy, group=RESEND_GROUP)
         results += [result] if result else []
-        sent.append(
-            ResentRow(
-                original_message_id=message.message_id,
-                message_id=result.message_id if result else None,
-                offset_message_id=result.offset_message_id if result else None,
-                broker_name=queue.broker_name,
-                queue_id=result.queue.queue_id if result else queue.queue_id,
-                queue_offset=result.queue_offset if result else None,
-                status=result.status.name if result else None,
-            )
-        )
+        sent.append(ResentRow(original_message_id=message.message_id, **sent_values(queue, result)))
     return Resent(sent, results)
 
 
@@ -163,21 +144,8 @@ class KeyMatches(ResultOf[KeyRow], frozen=True):
     found: list[FoundMessage]
 
     def rows(self) -> Sequence[KeyRow]:
-        return [
-            KeyRow(
-                message_id=message.message_id,
-                broker_name=message.broker_name,
-                queue_id=message.stored.queue_id,
-                queue_offset=message.stored.queue_offset,
-                log_offset=message.stored.log_offset,
-                offset_message_id=message.stored.message_id,
-                tags=message.properties.get(props.TAGS),
-                keys=message.properties.get(props.KEYS),
-                stored_ms=message.stored.store_timestamp_ms,
-                body_size_bytes=len(message.stored.body),
-            )
-            for message in self.found
-        ]
+        found = [message_values(message, with_body=False) for message in self.found]
+        return [KeyRow(**{name: values[name] for name in KeyRow.__struct_fields__}) for values in found]
 
     def mqadmin_text(self) -> str:
         text = f"{'#Message ID':50} {'#QID':>4} {'#Offset':>40} {'#IndexKey':200}\n"
@@ -194,18 +162,14 @@ class KeyMatches(ResultOf[KeyRow], frozen=True):
 def query_msg_by_key(
     call: Call,
     topic: Topic,
-    msg_key: Annotated[str, typer.Option("-k", "--msgKey", metavar="KEY", help="Message key, or tag with -p T.")],
+    msg_key: Annotated[str, option("-k", "--msgKey", "Message key, or tag with -p T.", metavar="KEY")],
     begin_timestamp: Begin = None,
     end_timestamp: EndAtOrBefore = None,
-    max_num: Annotated[
-        int, typer.Option("-m", "--maxNum", min=1, help="Most messages a broker may return.")
-    ] = KEY_COUNT_DEFAULT,
+    max_num: Annotated[int, option("-m", "--maxNum", "Most messages a broker may return.", min=1)] = KEY_COUNT_DEFAULT,
     cluster: IndexCluster = None,
-    key_type: Annotated[
-        KeyType, typer.Option("-p", "--keyType", case_sensitive=False, help="K for keys, T for tags (from 5.5 on).")
-    ] = KeyType.KEYS,
+    key_type: Annotated[KeyType, option("-p", "--keyType", "K for keys, T for tags (from 5.5 on).")] = KeyType.KEYS,
     last_key: Annotated[
-        str | None, typer.Option("-l", "--lastKey", help="Where the last answer ended; only for a RocksDB index.")
+        str | None, option("-l", "--lastKey", "Where the last answer ended; only for a RocksDB index.")
     ] = None,
     sql92: Sql92 = None,
 ) -> KeyMatches:
@@ -258,21 +222,19 @@ class UniqueMessages(Messages, frozen=True):
 def query_msg_by_unique_key(
     call: Call,
     topic: Topic,
-    msg_id: Annotated[str, Value.ID, typer.Option("-i", "--msgId", help="Unique key, made by the producer.")],
+    msg_id: Annotated[str, Value.ID, option("-i", "--msgId", "Unique key, made by the producer.")],
     consumer_group: PushGroup = None,
     client_id: PushClient = None,
     show_all: Annotated[
-        bool, typer.Option("-a", "--showAll", help=f"Show all of them, up to {lookup.UNIQUE_KEY_COUNT} a broker.")
+        bool, option("-a", "--showAll", f"Show all of them, up to {lookup.UNIQUE_KEY_COUNT} a broker.")
     ] = False,
     cluster: IndexCluster = None,
     start_time: Annotated[
         str | None,
         Value.TIME,
-        typer.Option("-s", "--since", "--startTime", help="Stored at or after (1h: an hour ago); or a range A..B."),
+        option("-s", "--since", "--startTime", "Stored at or after (1h: an hour ago); or a range A..B."),
     ] = None,
-    end_time: Annotated[
-        str | None, Value.TIME, typer.Option("-e", "--until", "--endTime", help="Stored at or before.")
-    ] = None,
+    end_time: Annotated[str | None, Value.TIME, option("-e", "--until", "--endTime", "Stored at or before.")] = None,
 ) -> UniqueMessages | Pushed:
     """Shows the oldest message with the key, or all of them with -a.
 
@@ -309,10 +271,10 @@ def query_msg_by_offset(
     topic: Topic,
     broker_name: BrokerName,
     queue_id: QueueId,
-    offset: Annotated[int, LONG, typer.Option("-o", "--offset", min=0, help="Queue offset.")],
+    offset: Annotated[int, LONG, option("-o", "--offset", "Queue offset.", min=0)],
     body_format: BodyFormat = None,
     route_topic: Annotated[
-        str | None, Value.TOPIC, typer.Option("-r", "--routeTopic", help="Look up this topic's route (LMQ parent).")
+        str | None, Value.TOPIC, option("-r", "--routeTopic", "Look up this topic's route (LMQ parent).")
     ] = None,
 ) -> Messages:
     """If there is no message, shows where the queue begins and ends; mqadmin shows nothing.

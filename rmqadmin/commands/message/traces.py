@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.message_options import Begin, EndBefore
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.messages.message_history import TRACE_COUNT, find_traces
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
@@ -77,15 +75,13 @@ def _line(*cells: str) -> str:
 
 def query_msg_trace_by_id(
     call: Call,
-    msg_id: Annotated[str, Value.ID, typer.Option("-i", "--msgId", help="Unique key of the message.")],
+    msg_id: Annotated[str, Value.ID, option("-i", "--msgId", "Unique key of the message.")],
     trace_topic: Annotated[
-        str, Value.TOPIC, typer.Option("-t", "--traceTopic", help="Topic of the clients' traces.")
+        str, Value.TOPIC, option("-t", "--traceTopic", "Topic of the clients' traces.")
     ] = TRACE_TOPIC,
     begin_timestamp: Begin = None,
     end_timestamp: EndBefore = None,
-    max_num: Annotated[
-        int, typer.Option("-c", "--maxNum", min=1, help="Trace messages to read from each broker.")
-    ] = TRACE_COUNT,
+    max_num: Annotated[int, option("-c", "--maxNum", "Trace messages to read from each broker.", min=1)] = TRACE_COUNT,
 ) -> MessageTrace:
     """Clients trace only if configured to. mqadmin shows what was sent and consumed; here deliveries without an
     outcome, ends of transactions and recalls have rows too.

@@ -6,12 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import Texts
 from rmqadmin.cli.options.replay_options import SparkOptions
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.replay_run import session_options
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.groups.retention import KeptSettings
@@ -167,20 +165,14 @@ FOLLOW_S = 60.0
 def spark_archive(
     call: Call,
     spark: SparkOptions,
-    directory: Annotated[
-        str, Value.FILE, typer.Option("--archive", metavar="DIR", help="The archive, new or to be continued.")
-    ],
-    topics: Annotated[Texts, Value.TOPIC, typer.Option("--topic", help="This topic. Repeatable. Default: all.")] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with what comes, every minute, until Ctrl-C.")
-    ] = False,
+    directory: Annotated[str, Value.FILE, option("--archive", "The archive, new or to be continued.", metavar="DIR")],
+    topics: Annotated[Texts, Value.TOPIC, option("--topic", "This topic. Repeatable. Default: all.")] = None,
+    follow: Annotated[bool, option("--follow", "Go on with what comes, every minute, until Ctrl-C.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Archive nothing: show what waits, and whether retention is near.")
+        bool, option("--check", "Archive nothing: show what waits, and whether retention is near.")
     ] = False,
-    batch: Annotated[int | None, typer.Option("--batch", metavar="N", min=1, help="Messages in a batch.")] = None,
-    allow_loss: Annotated[
-        bool, typer.Option("--allow-loss", help="If retention was faster, go on with what is left.")
-    ] = False,
+    batch: Annotated[int | None, option("--batch", "Messages in a batch.", metavar="N", min=1)] = None,
+    allow_loss: Annotated[bool, option("--allow-loss", "If retention was faster, go on with what is left.")] = False,
 ) -> Archived:
     """Archives what is there in Parquet, by topic and date, each message once, whatever crashes on the way; the next
     run goes on from there. Ends with 1 when retention gets near. Needs pip install 'rmqadmin[spark]'.

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import pairs
 from rmqadmin.cli.options.replay_options import (
@@ -24,6 +22,7 @@ from rmqadmin.cli.options.replay_options import (
     SourceOptions,
     SparkOptions,
 )
+from rmqadmin.cli.options.value_markers import option
 from rmqadmin.cli.replay_run import command_line, open_letters, run_job, session_options
 from rmqadmin.core.messages.redriving import Replayed
 from rmqadmin.core.user_files import read_text
@@ -48,7 +47,7 @@ def spark_replay(
     guards: GuardOptions,
     spark: SparkOptions,
     follow: Annotated[
-        bool, typer.Option("--follow", help="With --job NAME: go on with what comes, job after job, until Ctrl-C.")
+        bool, option("--follow", "With --job NAME: go on with what comes, job after job, until Ctrl-C.")
     ] = False,
 ) -> Replayed:
     """Shows what would be sent; with --execute, sends each message once, whatever crashes on the way. Needs pip install

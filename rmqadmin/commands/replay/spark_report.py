@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import Texts
 from rmqadmin.cli.options.message_options import StoredSince
 from rmqadmin.cli.options.replay_options import Before, Ledger, SparkOptions
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument, option
 from rmqadmin.cli.replay_run import session_options
 from rmqadmin.cli.run_progress import StageLines
 from rmqadmin.core.own_files import state_dir
@@ -140,30 +139,24 @@ _KINDS: dict[str, type[_Reported[Any]]] = {
 
 def spark_report(
     call: Call,
-    report: Annotated[str, Value.NAME, typer.Argument(metavar="REPORT", help="topics, trace, deadletters or verify.")],
+    report: Annotated[str, Value.NAME, argument("topics, trace, deadletters or verify.", metavar="REPORT")],
     spark: SparkOptions,
     store: Annotated[
-        str | None, Value.FILE, typer.Option("--store", metavar="DIR", help="A store directory, not a cluster.")
+        str | None, Value.FILE, option("--store", "A store directory, not a cluster.", metavar="DIR")
     ] = None,
-    topics: Annotated[Texts, Value.TOPIC, typer.Option("--topic", help="This topic only. Repeatable.")] = None,
-    groups: Annotated[
-        Texts, Value.GROUP, typer.Option("--group", help="With deadletters: this group. Repeatable.")
-    ] = None,
+    topics: Annotated[Texts, Value.TOPIC, option("--topic", "This topic only. Repeatable.")] = None,
+    groups: Annotated[Texts, Value.GROUP, option("--group", "With deadletters: this group. Repeatable.")] = None,
     start: StoredSince = None,
     end: Before = None,
     by: Annotated[
-        str, Value.NAME, typer.Option("--by", metavar="id|key", help="With verify: what duplicates have in common.")
+        str, Value.NAME, option("--by", "With verify: what duplicates have in common.", metavar="id|key")
     ] = "id",
     checks: Annotated[
-        Texts, Value.NAME, typer.Option("--check", help="With verify: duplicates, gaps or order only. Repeatable.")
+        Texts, Value.NAME, option("--check", "With verify: duplicates, gaps or order only. Repeatable.")
     ] = None,
     ledger: Ledger = None,
-    parquet: Annotated[
-        str | None, Value.FILE, typer.Option("--parquet", help="Also write the rows as Parquet.")
-    ] = None,
-    picture: Annotated[
-        str | None, Value.FILE, typer.Option("--picture", help="Also draw it: .png, .svg or .pdf.")
-    ] = None,
+    parquet: Annotated[str | None, Value.FILE, option("--parquet", "Also write the rows as Parquet.")] = None,
+    picture: Annotated[str | None, Value.FILE, option("--picture", "Also draw it: .png, .svg or .pdf.")] = None,
 ) -> TopicsReport | TraceReport | LettersReport | VerifyReport:
     """topics: rates, sizes, tags, keys, skew by hour and queue. trace: latency, retries, what was sent and not
     consumed. deadletters: by cause. verify: duplicates, gaps, order by key over queues; exit status 1 if there is any.

@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, LONG, BrokerAddr, EveryReplicaToo, ShowAll, TrueFalse
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.names import is_made_by_brokers
 from rmqadmin.core.results import TIME, ResultOf, Row, doc
-from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, problem_of
 from rmqadmin.core.servers.broker_state import StatusRow, status_rows
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
@@ -25,12 +23,8 @@ from rmqproto.times import mqadmin_time
 class BrokerStatus(ResultOf[StatusRow], frozen=True):
     """What brokers say about their state, key by key."""
 
-    answers: list[BrokerAnswer[dict[str, str]]]
+    info_by_addr: dict[str, dict[str, str]]
     with_addr: bool
-
-    @property
-    def info_by_addr(self) -> dict[str, dict[str, str]]:
-        return {answer.name: answer.body for answer in self.answers if answer.body is not None}
 
     def rows(self) -> Sequence[StatusRow]:
         return [row for addr, info in self.info_by_addr.items() for row in status_rows(addr, info)]
@@ -42,9 +36,6 @@ class BrokerStatus(ResultOf[StatusRow], frozen=True):
             for name in sorted(info)
         )
 
-    def problem(self) -> str | None:
-        return problem_of(self.answers)
-
 
 def broker_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None) -> BrokerStatus:
     """With -c, shows every master and slave of the cluster.
@@ -55,8 +46,7 @@ def broker_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: Ever
       rmqadmin -o json brokerStatus -b 127.0.0.1:10911
     """
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    answers = ask_addrs({addr: addr for addr in addrs}, call.admin.broker_runtime_info)
-    return BrokerStatus(answers, with_addr=cluster_name is not None)
+    return BrokerStatus(call.answers.of(call.admin.broker_runtime_info, addrs), with_addr=cluster_name is not None)
 
 
 TIMEOUT_MS = 50_000
@@ -156,18 +146,12 @@ def _line(*cells: object) -> str:
 
 def broker_consume_stats(
     call: Call,
-    broker_addr: Annotated[
-        str, A_BROKER, Value.BROKER_ADDR, typer.Option("-b", "--brokerAddr", help="The broker's address.")
-    ],
+    broker_addr: Annotated[str, A_BROKER, Value.BROKER_ADDR, option("-b", "--brokerAddr", "The broker's address.")],
     timeout_ms: Annotated[
-        int, typer.Option("-t", "--timeoutMillis", metavar="MS", min=1, help="Longest wait for the answer.")
+        int, option("-t", "--timeoutMillis", "Longest wait for the answer.", metavar="MS", min=1)
     ] = TIMEOUT_MS,
-    level: Annotated[
-        int, LONG, typer.Option("-l", "--level", metavar="COUNT", help="Only queues with this much lag.")
-    ] = 0,
-    order: Annotated[
-        TrueFalse, typer.Option("-o", "--order", case_sensitive=False, help="Ordered topics only.")
-    ] = TrueFalse.FALSE,
+    level: Annotated[int, LONG, option("-l", "--level", "Only queues with this much lag.", metavar="COUNT")] = 0,
+    order: Annotated[TrueFalse, option("-o", "--order", "Ordered topics only.")] = TrueFalse.FALSE,
     show_all: ShowAll = False,
 ) -> BrokerConsumeStats:
     """One row a group and queue. mqadmin leaves out queues that a group has not consumed from.

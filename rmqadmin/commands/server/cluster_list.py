@@ -4,10 +4,8 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import R, ResultOf, Row, doc, first_if_all, some_failed
@@ -123,12 +121,8 @@ class DayCounts(_Brokers[DayCountRow], frozen=True):
 
 def cluster_list(
     call: Call,
-    more_stats: Annotated[
-        bool, typer.Option("-m", "--moreStats", help="Show message counts of yesterday and today.")
-    ] = False,
-    cluster_name: Annotated[
-        str | None, Value.CLUSTER, typer.Option("-c", "--clusterName", help="This cluster only.")
-    ] = None,
+    more_stats: Annotated[bool, option("-m", "--moreStats", "Show message counts of yesterday and today.")] = False,
+    cluster_name: Annotated[str | None, Value.CLUSTER, option("-c", "--clusterName", "This cluster only.")] = None,
 ) -> Brokers | DayCounts:
     """One row a broker, slaves too. A broker that does not answer has a row that says why.
 

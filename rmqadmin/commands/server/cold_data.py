@@ -5,11 +5,11 @@ from functools import partial
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, line_each
 from rmqadmin.cli.options.command_options import LONG, BrokerAddr, ClusterName, ConsumerGroup, EveryReplicaToo
+from rmqadmin.cli.options.value_markers import option
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, Changes, Step, action, differences, plan_each
@@ -119,9 +119,7 @@ def get_cold_data_flow_ctr_info(
 def update_cold_data_flow_ctr_group_config(
     call: Call,
     consumer_group: ConsumerGroup,
-    threshold: Annotated[
-        int, LONG, typer.Option("-v", "--threshold", metavar="BYTES", min=0, help="Limit per period.")
-    ],
+    threshold: Annotated[int, LONG, option("-v", "--threshold", "Limit per period.", metavar="BYTES", min=0)],
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
 ) -> Changes:
@@ -147,8 +145,5 @@ def remove_cold_data_flow_ctr_group_config(
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, consumer_group, None))
-    if not call.dry_run:
-        call.confirm(
-            f"This removes the limit of {consumer_group} from {counted(len(addrs), 'broker')}.", consumer_group
-        )
+    call.confirm(f"This removes the limit of {consumer_group} from {counted(len(addrs), 'broker')}.", consumer_group)
     return change(call, steps, line_each("remove broker cold read threshold success, {}\n"))

@@ -1,16 +1,18 @@
 """Controllers: who leads, and what they are told to decide or forget."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Annotated
 
-import typer
+import msgspec
 
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import LONG, ControllerAddr, ReplicatedBroker
-from rmqadmin.cli.options.value_markers import Value
-from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
+from rmqadmin.cli.options.value_markers import Value, option
+from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.mqadmin_text import java_text
-from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
 from rmqadmin.core.servers.replicas import controllers_meta, leader_addr
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.codes import ResponseCode as C
@@ -86,16 +88,11 @@ class MasterRow(Row, frozen=True):
     done: Annotated[bool, doc("false under --dry-run", vital=True)]
 
 
-class Election(ResultOf[MasterRow], frozen=True):
+class Election(FoundRows[MasterRow], frozen=True):
     """The master before and after."""
 
-    row: MasterRow
-
-    def rows(self) -> Sequence[MasterRow]:
-        return [self.row]
-
     def mqadmin_text(self) -> str | None:
-        row = self.row
+        (row,) = self.found
         if not row.done:
             return None
         members = "".join(f"\t#Broker\t{broker_id}\t{addr}\n" for broker_id, addr in row.replica_addrs.items())
@@ -109,11 +106,9 @@ class Election(ResultOf[MasterRow], frozen=True):
 def elect_master(
     call: Call,
     controller_address: ControllerAddr,
-    broker_id: Annotated[
-        int, LONG, typer.Option("-b", "--brokerId", min=0, help="The replica's id at the controller.")
-    ],
+    broker_id: Annotated[int, LONG, option("-b", "--brokerId", "The replica's id at the controller.", min=0)],
     broker_name: ReplicatedBroker,
-    cluster_name: Annotated[str, Value.CLUSTER, typer.Option("-c", "--clusterName", help="Cluster name.")],
+    cluster_name: Annotated[str, Value.CLUSTER, option("-c", "--clusterName", "Cluster name.")],
 ) -> Election:
     """The controller refuses a replica that is the master already, and one that may not lead. mqadmin 5.5.0 cannot read
     the answer of a 5.5.0 controller: it shows an error although the election was done.
@@ -127,18 +122,18 @@ def elect_master(
     replicas = admin.replica_sets(leader, [broker_name]).replicas_info_table.get(broker_name)
     known = [] if replicas is None else [*replicas.in_sync_replicas, *replicas.not_in_sync_replicas]
     before = None if replicas is None else replicas.master_address
+    planned = MasterRow(
+        cluster=cluster_name,
+        broker_name=broker_name,
+        master_before=before,
+        master_addr=next((one.broker_address for one in known if one.broker_id == broker_id), None),
+        master_epoch=None if replicas is None else replicas.master_epoch,
+        sync_state_set_epoch=None if replicas is None else replicas.sync_state_set_epoch,
+        replica_addrs={one.broker_id: one.broker_address for one in known},
+        done=False,
+    )
     if call.dry_run:
-        row = MasterRow(
-            cluster=cluster_name,
-            broker_name=broker_name,
-            master_before=before,
-            master_addr=next((one.broker_address for one in known if one.broker_id == broker_id), None),
-            master_epoch=None if replicas is None else replicas.master_epoch,
-            sync_state_set_epoch=None if replicas is None else replicas.sync_state_set_epoch,
-            replica_addrs={one.broker_id: one.broker_address for one in known},
-            done=False,
-        )
-        return Election(row)
+        return Election([planned])
     call.confirm(
         f"This makes the replica {broker_id} of {broker_name} the master; now it is {before or 'nobody'}.", broker_name
     )
@@ -149,17 +144,15 @@ def elect_master(
             error.hint = what_to_do(replicas, broker_name, broker_id)
         raise
     members = body.broker_member_group
-    row = MasterRow(
-        cluster=cluster_name,
-        broker_name=broker_name,
-        master_before=before,
+    row = msgspec.structs.replace(
+        planned,
         master_addr=answer.master_address,
         master_epoch=answer.master_epoch,
         sync_state_set_epoch=answer.sync_state_set_epoch,
         replica_addrs={} if members is None else members.broker_addrs,
         done=True,
     )
-    return Election(row)
+    return Election([row])
 
 
 def clean_broker_metadata(
@@ -169,14 +162,13 @@ def clean_broker_metadata(
     broker_ids: Annotated[
         str | None,
         Value.NAME,
-        typer.Option("-b", "--brokerControllerIdsToClean", metavar="ID;...", help="These replicas only. Default: all."),
+        option("-b", "--brokerControllerIdsToClean", "These replicas only. Default: all.", metavar="ID;..."),
     ] = None,
     cluster_name: Annotated[
-        str | None, Value.CLUSTER, typer.Option("-c", "--clusterName", help="Cluster name; needed without -l.")
+        str | None, Value.CLUSTER, option("-c", "--clusterName", "Cluster name; needed without -l.")
     ] = None,
     clean_living_broker: Annotated[
-        bool,
-        typer.Option("-l", "--cleanLivingBroker", help="Also forget replicas that are alive; then all are forgotten."),
+        bool, option("-l", "--cleanLivingBroker", "Also forget replicas that are alive; then all are forgotten.")
     ] = False,
 ) -> Changes:
     """A forgotten replica cannot register again under its old identity: stop it, delete its brokerIdentity file and
@@ -199,23 +191,14 @@ def clean_broker_metadata(
     known = [] if replicas is None else [*replicas.in_sync_replicas, *replicas.not_in_sync_replicas]
     gone = [one for one in known if ids is None or clean_living_broker or one.broker_id in ids]
     changes = [FieldChange(f"{broker_name} {one.broker_id}", one.broker_address, None) for one in gone]
-    if not call.dry_run:
-        call.confirm(
-            f"This has the controllers forget {len(gone)} of {len(known)} replicas of {broker_name}.", broker_name
-        )
+    call.confirm(f"This has the controllers forget {len(gone)} of {len(known)} replicas of {broker_name}.", broker_name)
 
-    def act() -> None:
-        admin.clean_broker_data(
-            leader,
-            broker_name,
-            call.now_ms(),
-            cluster=cluster_name,
-            broker_ids=ids,
-            also_living=clean_living_broker,
-        )
-
-    rows = carry_out([Step(leader, "delete", changes, act)], dry_run=call.dry_run)
-    return Changes(rows, None if call.dry_run else f"clear broker {broker_name} metadata from controller success! \n")
+    act = partial(
+        admin.clean_broker_data, leader, broker_name, call.now_ms(),
+        cluster=cluster_name, broker_ids=ids, also_living=clean_living_broker,
+    )  # fmt: skip
+    said = f"clear broker {broker_name} metadata from controller success! \n"
+    return change(call, [Step(leader, "delete", changes, act)], lambda _done: said)
 
 
 def _parse_ids(text: str | None) -> list[int] | None:

@@ -2,11 +2,10 @@
 
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change
 from rmqadmin.cli.options.command_options import BrokerName, Key, Namespace
+from rmqadmin.cli.options.value_markers import option
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.namesrv_tables import WritePerms, change_write_perm, delete_steps, put_steps, require_broker
 from rmqproto.wording import counted
@@ -16,7 +15,7 @@ def update_kv_config(
     call: Call,
     namespace: Namespace,
     key: Key,
-    value: Annotated[str, typer.Option("-v", "--value", metavar="TEXT", help="The value.")],
+    value: Annotated[str, option("-v", "--value", "The value.", metavar="TEXT")],
 ) -> Changes:
     """Changes every name server of -n. updateOrderConf writes the namespace ORDER_TOPIC_CONFIG.
 
@@ -37,10 +36,9 @@ def delete_kv_config(call: Call, namespace: Namespace, key: Key) -> Changes:
     """
     namespace = namespace.strip()
     steps = delete_steps(call.admin, namespace, key)
-    if not call.dry_run:
-        call.confirm(
-            f"This deletes the key {key} from the namespace {namespace} of {counted(len(steps), 'name server')}.", key
-        )
+    call.confirm(
+        f"This deletes the key {key} from the namespace {namespace} of {counted(len(steps), 'name server')}.", key
+    )
     return change(call, steps, lambda _done: "delete kv config from namespace success.\n")
 
 
@@ -54,8 +52,7 @@ def wipe_write_perm(call: Call, broker_name: BrokerName) -> WritePerms:
     """
     if not call.as_mqadmin:
         require_broker(call.admin, broker_name)
-    if not call.dry_run:
-        call.confirm(f"This takes the write permission from all topics of the broker {broker_name}.", broker_name)
+    call.confirm(f"This takes the write permission from all topics of the broker {broker_name}.", broker_name)
     return change_write_perm(call.admin, broker_name, may_write=False, dry_run=call.dry_run)
 
 

@@ -3,8 +3,6 @@ success for properties that they do not understand."""
 
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, line_each
 from rmqadmin.cli.options.command_options import (
@@ -15,6 +13,7 @@ from rmqadmin.cli.options.command_options import (
     Property,
     PropertyValue,
 )
+from rmqadmin.cli.options.value_markers import option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.servers.server_configs import (
@@ -45,7 +44,7 @@ def update_broker_config(
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     update_all_broker: Annotated[
-        str | None, typer.Option("-a", "--updateAllBroker", help="With -c and any value: slaves too.")
+        str | None, option("-a", "--updateAllBroker", "With -c and any value: slaves too.")
     ] = None,
 ) -> Changes:
     """Reads the value back: an unknown property, or a value that a broker does not understand, is an error. mqadmin

@@ -4,17 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, TypeVar
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import BrokerAddr, NamedCluster
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, argument
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import REPLACE, Changes, FieldChange, Step, carry_out
 from rmqadmin.core.names import is_made_by_brokers, topics_of_servers
-from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
-from rmqproto.bodies.own_requests import FaultState
+from rmqadmin.core.results import FoundRows, Row, doc
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.fault_rules import parse_rule
@@ -83,7 +80,7 @@ def set_faults(admin: AdminClient, addrs: Sequence[str], rules: Sequence[str], *
     return Changes(carry_out(steps, dry_run=dry_run))
 
 
-SnapshotName = Annotated[str, Value.NAME, typer.Argument(help="Letters, digits, - and _, up to 64.")]
+SnapshotName = Annotated[str, Value.NAME, argument("Letters, digits, - and _, up to 64.")]
 
 
 def take_back(call: Call, addrs: Sequence[str], action: str, to: str, act: Callable[[str], None]) -> Changes:
@@ -113,13 +110,8 @@ class FaultRow(Row, frozen=True):
     broker_addr: Annotated[str, doc("address of the broker")]
 
 
-class Faults(ResultOf[FaultRow], frozen=True):
+class Faults(FoundRows[FaultRow], frozen=True):
     """The rules, in the order in which they are looked at."""
-
-    found: list[tuple[str, FaultState]]
-
-    def rows(self) -> Sequence[FaultRow]:
-        return [FaultRow(rule=state.rule, hits=state.hits, broker_addr=addr) for addr, state in self.found]
 
 
 def fault_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Faults:
@@ -133,14 +125,13 @@ def fault_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedClus
     admin = call.admin
     addrs = meant_brokers(admin, broker_addr, cluster_name)
     answers = call.answers.of(lambda addr: own_answer(partial(admin.faults, addr)), addrs)
-    return Faults([(addr, state) for addr, states in answers.items() for state in states])
+    told = [(addr, state) for addr, states in answers.items() for state in states]
+    return Faults([FaultRow(rule=state.rule, hits=state.hits, broker_addr=addr) for addr, state in told])
 
 
 def fault_set(
     call: Call,
-    rules: Annotated[
-        list[str], Value.NAME, typer.Argument(metavar="RULE...", help="REQUEST:WHAT[:WHICH], docs/testing.md.")
-    ],
+    rules: Annotated[list[str], Value.NAME, argument("REQUEST:WHAT[:WHICH], docs/testing.md.", metavar="RULE...")],
     broker_addr: BrokerAddr = None,
     cluster_name: NamedCluster = None,
 ) -> Changes:
@@ -208,7 +199,7 @@ def snapshot_save(
         is_there = name in own_answer(partial(admin.snapshots, addr))
         act = partial(own_answer, partial(admin.save_snapshot, addr, name))
         steps.append(Step(addr, REPLACE if is_there else "create", [], act))
-    if not call.dry_run and (older := [step.target for step in steps if step.action == REPLACE]):
+    if older := [step.target for step in steps if step.action == REPLACE]:
         call.confirm(f"This replaces the snapshot {name} of {', '.join(older)}.", name)
     return Changes(carry_out(steps, dry_run=call.dry_run))
 

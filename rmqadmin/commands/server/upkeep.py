@@ -5,9 +5,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
+from rmqadmin.cli.changing import change, line_each
 from rmqadmin.cli.options.command_options import (
     A_BROKER,
     LONG,
@@ -18,10 +17,9 @@ from rmqadmin.cli.options.command_options import (
     ContainerAddr,
     EveryReplicaToo,
 )
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
-from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
+from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.servers.server_configs import replica_headings
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
@@ -43,12 +41,12 @@ def clean(
     or cluster, mqadmin means every cluster; it reports only how the last broker went."""
     is_all = all_clusters or (call.as_mqadmin and broker_addr is None and cluster is None)
     addrs = targets.everywhere(call.admin, broker_addr, cluster, all_clusters=is_all)
-    if deletes is not None and not call.dry_run:
+    if deletes is not None:
         call.confirm(
             f"This deletes {deletes} from {counted(len(addrs), 'broker')}.", (broker_addr or cluster or "all").strip()
         )
-    rows = carry_out([Step(addr, "clean", [], partial(act, addr)) for addr in addrs], dry_run=call.dry_run)
-    return Changes(rows, None if call.dry_run else "success" if rows and rows[-1].done else "false")
+    steps = [Step(addr, "clean", [], partial(act, addr)) for addr in addrs]
+    return change(call, steps, lambda done: "success" if done[-1:] == addrs[-1:] != [] else "false")
 
 
 def clean_expired_cq(
@@ -110,7 +108,8 @@ _NAMES = {TimerEngine.FILES: "FILE_TIME_WHEEL", TimerEngine.ROCKSDB: "ROCKSDB_TI
 def switch_timer_engine(
     call: Call,
     engine_type: Annotated[
-        TimerEngine, typer.Option("-e", "--engineType", help="F: the wheel in files; R: RocksDB, where it is enabled.")
+        TimerEngine,
+        option("-e", "--engineType", "F: the wheel in files; R: RocksDB, where it is enabled.", case_sensitive=True),
     ],
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
@@ -122,15 +121,10 @@ def switch_timer_engine(
       rmqadmin switchTimerEngine -c DefaultCluster -e F --dry-run
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    rows = carry_out([_plan(call.admin, addr, engine_type) for addr in addrs], dry_run=call.dry_run)
-    done = "".join(f"switchTimerEngine to {_NAMES[engine_type]} success, {addr}\n" for addr in targets_done(rows))
-    return Changes(rows, None if call.dry_run else done)
-
-
-def _plan(admin: AdminClient, addr: str, engine: TimerEngine) -> Step:
-    """Plans the switch. No request tells the present engine."""
-    changes = [FieldChange("timer_engine", None, _NAMES[engine])]
-    return Step(addr, "change", changes, lambda: admin.switch_timer_engine(addr, engine))
+    changes = [FieldChange("timer_engine", None, _NAMES[engine_type])]  # no request tells the present one
+    act = call.admin.switch_timer_engine
+    steps = [Step(addr, "change", changes, partial(act, addr, engine_type)) for addr in addrs]
+    return change(call, steps, line_each(f"switchTimerEngine to {_NAMES[engine_type]} success, {{}}\n"))
 
 
 class ReadMode(StrEnum):
@@ -141,7 +135,7 @@ class ReadMode(StrEnum):
 def set_commit_log_read_ahead_mode(
     call: Call,
     mode: Annotated[
-        ReadMode, typer.Option("-m", "--commitLogReadAheadMode", help="0: read ahead; 1: random access, no read-ahead.")
+        ReadMode, option("-m", "--commitLogReadAheadMode", "0: read ahead; 1: random access, no read-ahead.")
     ],
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplicaToo = None,
@@ -161,17 +155,16 @@ def set_commit_log_read_ahead_mode(
 
         return Step(addr, "change", [FieldChange("read_ahead_mode", None, mode.value)], act)
 
-    rows = carry_out([step(addr) for addr in headings], dry_run=call.dry_run)
-    text = "".join(f" {headings[addr]}commitLog set readAhead mode rstStr{said[addr]}\n" for addr in targets_done(rows))
-    return Changes(rows, None if call.dry_run else text)
+    line = " {}commitLog set readAhead mode rstStr{}\n"
+    return change(
+        call, list(map(step, headings)), lambda done: "".join(line.format(headings[addr], said[addr]) for addr in done)
+    )
 
 
 def reset_master_flush_offset(
     call: Call,
-    broker_addr: Annotated[
-        str, A_BROKER, Value.BROKER_ADDR, typer.Option("-b", "--brokerAddr", help="The slave's address.")
-    ],
-    offset: Annotated[int, LONG, typer.Option("-o", "--offset", min=0, help="Commit log offset.")],
+    broker_addr: Annotated[str, A_BROKER, Value.BROKER_ADDR, option("-b", "--brokerAddr", "The slave's address.")],
+    offset: Annotated[int, LONG, option("-o", "--offset", "Commit log offset.", min=0)],
 ) -> Changes:
     """Helps a slave that waits for an offset which its master has lost. A master answers with success but ignores it.
 
@@ -184,15 +177,14 @@ def reset_master_flush_offset(
     before = admin.ha_status(addr).ha_client_runtime_info.master_flush_offset
     changes = [FieldChange("master_flush_offset", before, offset)] if before != offset else []
     step = Step(addr, "change" if changes else "keep", changes, partial(admin.reset_master_flush_offset, addr, offset))
-    rows = carry_out([step], dry_run=call.dry_run)
-    return Changes(rows, None if call.dry_run else f"reset master flush offset to {offset} success\n")
+    return change(call, [step], lambda _done: f"reset master flush offset to {offset} success\n")
 
 
 def add_broker(
     call: Call,
     container_addr: ContainerAddr,
     config_path: Annotated[
-        str, Value.FILE, typer.Option("-b", "--brokerConfigPath", help="Its configuration, on the container's machine.")
+        str, Value.FILE, option("-b", "--brokerConfigPath", "Its configuration, on the container's machine.")
     ],
 ) -> Changes:
     """Containers are Apache's processes that hold several brokers. Waits up to 20 s for the broker to start.
@@ -204,15 +196,14 @@ def add_broker(
     addr, path = container_addr.strip(), config_path.strip()
     split_address(addr)
     step = Step(addr, "create", [FieldChange("broker", None, path)], partial(call.admin.add_broker, addr, path))
-    rows = carry_out([step], dry_run=call.dry_run)
-    return Changes(rows, None if call.dry_run else f"add broker to {addr} success\n")
+    return change(call, [step], line_each("add broker to {} success\n"))
 
 
 def remove_broker(
     call: Call,
     container_addr: ContainerAddr,
     broker_identity: Annotated[
-        str, Value.NAME, typer.Option("-b", "--brokerIdentity", metavar="CLUSTER:NAME:ID", help="The broker to stop.")
+        str, Value.NAME, option("-b", "--brokerIdentity", "The broker to stop.", metavar="CLUSTER:NAME:ID")
     ],
 ) -> Changes:
     """The broker's files stay. Waits up to 20 s for the broker to stop.
@@ -230,9 +221,7 @@ def remove_broker(
             f"{broker_identity!r} does not name a broker", hint="Write CLUSTER:NAME:ID, with 0 for a master."
         )
     cluster, name, _ = parts
-    if not call.dry_run:
-        call.confirm(f"This stops the broker {name} ({broker_id}) of the container {addr}.", name)
+    call.confirm(f"This stops the broker {name} ({broker_id}) of the container {addr}.", name)
     changes = [FieldChange("broker", broker_identity.strip(), None)]
     step = Step(addr, "delete", changes, lambda: call.admin.remove_broker(addr, cluster, name, broker_id))
-    rows = carry_out([step], dry_run=call.dry_run)
-    return Changes(rows, None if call.dry_run else f"remove broker from {addr} success\n")
+    return change(call, [step], line_each("remove broker from {} success\n"))

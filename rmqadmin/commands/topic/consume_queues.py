@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, LONG, Topic
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_bool, java_text
 from rmqadmin.core.results import ResultOf, Row, doc
@@ -65,9 +64,7 @@ def allocate_mq(
     call: Call,
     topic: Topic,
     ip_list: Annotated[
-        str,
-        Value.NAME,
-        typer.Option("-i", "--ipList", metavar="ID,ID", help="Client ids (IP addresses), separated by commas."),
+        str, Value.NAME, option("-i", "--ipList", "Client ids (IP addresses), separated by commas.", metavar="ID,ID")
     ],
 ) -> AllocatedQueues:
     """Uses the strategy AVG, the clients' default, which sorts queues and clients first. mqadmin assigns unsorted
@@ -161,19 +158,14 @@ def _unit_text(unit: ConsumeQueueItem) -> str:
 def query_cq(
     call: Call,
     topic: Topic,
-    queue: Annotated[int, Value.QUEUE, typer.Option("-q", "--queue", help="Queue id.")],
-    index: Annotated[int, LONG, typer.Option("-i", "--index", metavar="OFFSET", help="Queue offset to begin at.")],
-    count: Annotated[int, typer.Option("-c", "--count", min=1, help="How many units.")] = COUNT_DEFAULT,
+    queue: Annotated[int, Value.QUEUE, option("-q", "--queue", "Queue id.")],
+    index: Annotated[int, LONG, option("-i", "--index", "Queue offset to begin at.", metavar="OFFSET")],
+    count: Annotated[int, option("-c", "--count", "How many units.", min=1)] = COUNT_DEFAULT,
     broker: Annotated[
-        str | None,
-        A_BROKER,
-        Value.BROKER_ADDR,
-        typer.Option("-b", "--broker", help="Default: the topic's first broker."),
+        str | None, A_BROKER, Value.BROKER_ADDR, option("-b", "--broker", "Default: the topic's first broker.")
     ] = None,
     consumer: Annotated[
-        str | None,
-        Value.GROUP,
-        typer.Option("-g", "--consumer", help="Say whether this group's filter takes each message."),
+        str | None, Value.GROUP, option("-g", "--consumer", "Say whether this group's filter takes each message.")
     ] = None,
 ) -> Units:
     """Each unit says where a message lies in the commit log. An offset outside the queue is an error.

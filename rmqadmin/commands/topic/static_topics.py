@@ -2,12 +2,10 @@
 
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import Topic, TrueFalse
 from rmqadmin.cli.options.common_options import OptionGroup
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_mapping import LOGICAL_QUEUES_MAX, Configs, extended, remapped
 from rmqadmin.core.topics.static_topics import MakePlan, MappingWish, MappingWriter, PutPlan, change_mapping
@@ -22,17 +20,12 @@ class MappingOptions(OptionGroup, frozen=True):
     """Which brokers, and where the mapping comes from."""
 
     clusters: Annotated[
-        str | None, Value.CLUSTERS, typer.Option("-c", "--clusters", help="The brokers of these clusters: a,b.")
+        str | None, Value.CLUSTERS, option("-c", "--clusters", "The brokers of these clusters: a,b.")
     ] = None
-    brokers: Annotated[
-        str | None, Value.NAME, typer.Option("-b", "--brokers", metavar="NAMES", help="These brokers: a,b.")
-    ] = None
-    map_file: Annotated[
-        str | None, Value.FILE, typer.Option("-mf", "--mapFile", help="Apply the mapping of this file.")
-    ] = None
+    brokers: Annotated[str | None, Value.NAME, option("-b", "--brokers", "These brokers: a,b.", metavar="NAMES")] = None
+    map_file: Annotated[str | None, Value.FILE, option("-mf", "--mapFile", "Apply the mapping of this file.")] = None
     force_replace: Annotated[
-        TrueFalse | None,
-        typer.Option("-fr", "--forceReplace", case_sensitive=False, help="Replace whatever mapping the brokers have."),
+        TrueFalse | None, option("-fr", "--forceReplace", "Replace whatever mapping the brokers have.")
     ] = None
 
 
@@ -57,12 +50,8 @@ def update_static_topic(
     options: MappingOptions,
     total_queue_num: Annotated[
         int | None,
-        typer.Option(
-            "-qn",
-            "--totalQueueNum",
-            min=1,
-            max=LOGICAL_QUEUES_MAX,
-            help="How many logical queues; never fewer than now.",
+        option(
+            "-qn", "--totalQueueNum", "How many logical queues; never fewer than now.", min=1, max=LOGICAL_QUEUES_MAX
         ),
     ] = None,
 ) -> Changes:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll, TopicOnly
+from rmqadmin.cli.options.value_markers import option
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut
@@ -59,7 +59,7 @@ def _line(topic: str, group: str, *cells: object) -> str:
 def stats_all(
     call: Call,
     active_topic: Annotated[
-        bool, typer.Option("-a", "--activeTopic", help="Only topics with messages in the last 24 hours.")
+        bool, option("-a", "--activeTopic", "Only topics with messages in the last 24 hours.")
     ] = False,
     topic: TopicOnly = None,
     show_all: ShowAll = False,

@@ -3,12 +3,11 @@
 from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, undoable
 from rmqadmin.cli.options.command_options import OF_CONTEXT, OR_THE_ONLY, ClusterName, Topic, TopicNames, topic_names
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.topics.topic_changes import delete_everywhere, loss
@@ -20,7 +19,7 @@ def topic_delete(
     call: Call,
     topics: TopicNames,
     cluster_name: ClusterName = None,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if a topic does not exist.")] = False,
+    if_exists: Annotated[bool, option("--if-exists", "Do not fail if a topic does not exist.")] = False,
 ) -> Changes:
     """Also deletes their messages and the groups' offsets in them. Says first how many messages, and who reads them. If
     producers still send to a topic, brokers that create topics by themselves create it again.
@@ -42,7 +41,7 @@ def topic_delete(
     for name, steps in there.items():
         call.notice(f"{name}: {loss(call.admin, name, [step.target for step in steps if step.changes])}")
     all_steps = [_named(name, step) for name, steps in there.items() for step in steps]
-    if there and not call.dry_run:
+    if there:
         what = "the topic" if len(there) == 1 else f"{counted(len(there), 'topic')},"
         name = next(iter(there)) if len(there) == 1 else cluster
         call.confirm(f"This deletes {what} {', '.join(there)}, from {cluster}.", name)
@@ -62,9 +61,9 @@ def delete_topic(
         OF_CONTEXT,
         OR_THE_ONLY,
         Value.CLUSTER,
-        typer.Option("-c", "--clusterName", help="From this cluster; default: the only one."),
+        option("-c", "--clusterName", "From this cluster; default: the only one."),
     ] = None,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the topic does not exist.")] = False,
+    if_exists: Annotated[bool, option("--if-exists", "Do not fail if the topic does not exist.")] = False,
 ) -> Changes:
     """Also deletes its messages and the groups' offsets in it. If producers still send to it, brokers that create
     topics by themselves create it again.

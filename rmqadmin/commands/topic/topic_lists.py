@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import ShowAll, Topic
+from rmqadmin.cli.options.value_markers import argument, option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut
 from rmqadmin.core.results import FoundRows, ResultOf, Row, doc
@@ -61,7 +60,7 @@ class TopicGroups(FoundRows[TopicGroup], frozen=True):
 def topic_list(
     call: Call,
     cluster_model: Annotated[
-        bool, typer.Option("-c", "--clusterModel", help="Also show clusters and groups: two requests a topic.")
+        bool, option("-c", "--clusterModel", "Also show clusters and groups: two requests a topic.")
     ] = False,
     show_all: ShowAll = False,
 ) -> Topics | TopicGroups:
@@ -99,7 +98,7 @@ def _groups_of(call: Call, topic: str) -> list[TopicGroup]:
 
 def topic_ls(
     call: Call,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Only topics with this in their names.")] = None,
+    text: Annotated[str | None, argument("Only topics with this in their names.", metavar="[TEXT]")] = None,
     show_all: ShowAll = False,
 ) -> Topics:
     """A terminal shows retry and system topics only with --all; a pipe gets all of them.

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.changing import change, line_each, undoable
@@ -23,7 +22,7 @@ from rmqadmin.cli.options.command_options import (
     as_bool,
     topic_names,
 )
-from rmqadmin.cli.options.value_markers import Value
+from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import KEEP, ChangeRow, Changes, FieldChange, Step, plan_each
@@ -57,18 +56,14 @@ def topic_create(
     topics: TopicNames,
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
-    queue_nums: Annotated[
-        int, typer.Option("--queues", metavar="N", min=1, help="Queues on each broker.")
-    ] = QUEUE_NUMS_DEFAULT,
-    message_type: Annotated[
-        TopicMessageType | None, typer.Option("--type", case_sensitive=False, help="What kind of messages it is for.")
-    ] = None,
+    queue_nums: Annotated[int, option("--queues", "Queues on each broker.", metavar="N", min=1)] = QUEUE_NUMS_DEFAULT,
+    message_type: Annotated[TopicMessageType | None, option("--type", "What kind of messages it is for.")] = None,
     perm: Annotated[
-        str | None, Value.CHOICE, typer.Option("--perm", metavar=PERM_METAVAR, help="Read, write or both. Default: RW.")
+        str | None, Value.CHOICE, option("--perm", "Read, write or both. Default: RW.", metavar=PERM_METAVAR)
     ] = None,
-    attributes: Annotated[str | None, typer.Option("--attributes", help="+name=value,+name=value.")] = None,
+    attributes: Annotated[str | None, option("--attributes", "+name=value,+name=value.")] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Do not fail if a topic exists; it stays as it is.")
+        bool, option("--if-not-exists", "Do not fail if a topic exists; it stays as it is.")
     ] = False,
 ) -> Changes:
     """On every master of the cluster, or on one broker. `updateTopic` changes a topic that exists.
@@ -107,36 +102,26 @@ def update_topic(
     cluster_name: ClusterName = None,
     read_queue_nums: Annotated[
         int | None,
-        typer.Option(
-            "-r", "--readQueueNums", min=0, help=f"Queues that consumers read. New topics: {QUEUE_NUMS_DEFAULT}."
-        ),
+        option("-r", "--readQueueNums", f"Queues that consumers read. New topics: {QUEUE_NUMS_DEFAULT}.", min=0),
     ] = None,
     write_queue_nums: Annotated[
         int | None,
-        typer.Option(
-            "-w", "--writeQueueNums", min=0, help=f"Queues that producers write. New topics: {QUEUE_NUMS_DEFAULT}."
-        ),
+        option("-w", "--writeQueueNums", f"Queues that producers write. New topics: {QUEUE_NUMS_DEFAULT}.", min=0),
     ] = None,
     perm: Annotated[
         str | None,
         Value.CHOICE,
-        typer.Option("-p", "--perm", metavar=PERM_METAVAR, help="Read, write or both (4, 2, 6). New topics: RW."),
+        option("-p", "--perm", "Read, write or both (4, 2, 6). New topics: RW.", metavar=PERM_METAVAR),
     ] = None,
     order: Annotated[
-        TrueFalse | None,
-        typer.Option("-o", "--order", case_sensitive=False, help="An ordered topic: its queues keep their order."),
+        TrueFalse | None, option("-o", "--order", "An ordered topic: its queues keep their order.")
     ] = None,
-    unit: Annotated[TrueFalse | None, typer.Option("-u", "--unit", case_sensitive=False, help="A unit topic.")] = None,
-    has_unit_sub: Annotated[
-        TrueFalse | None, typer.Option("-s", "--hasUnitSub", case_sensitive=False, help="A unit subscribes to it.")
-    ] = None,
-    attributes: Annotated[
-        str | None, typer.Option("-a", "--attributes", help="Changes: +name=value,+name=value,-name.")
-    ] = None,
+    unit: Annotated[TrueFalse | None, option("-u", "--unit", "A unit topic.")] = None,
+    has_unit_sub: Annotated[TrueFalse | None, option("-s", "--hasUnitSub", "A unit subscribes to it.")] = None,
+    attributes: Annotated[str | None, option("-a", "--attributes", "Changes: +name=value,+name=value,-name.")] = None,
     replace: Replace = False,
     shrink_to: Annotated[
-        int | None,
-        typer.Option("--shrink-to", min=1, metavar="N", help="Go down to N queues, in steps that lose no message."),
+        int | None, option("--shrink-to", "Go down to N queues, in steps that lose no message.", min=1, metavar="N")
     ] = None,
 ) -> Changes:
     """Settings that are not given stay as they are. --replace resets them to their defaults, as mqadmin does.
@@ -220,9 +205,7 @@ def update_topic_perm(
     call: Call,
     topic: Topic,
     perm: Annotated[
-        str,
-        Value.CHOICE,
-        typer.Option("-p", "--perm", metavar=PERM_METAVAR, help="R or 4: read, W or 2: write, RW or 6: both."),
+        str, Value.CHOICE, option("-p", "--perm", "R or 4: read, W or 2: write, RW or 6: both.", metavar=PERM_METAVAR)
     ],
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
@@ -291,9 +274,9 @@ class OrderConf(ResultOf[OrderRow], frozen=True):
 def update_order_conf(
     call: Call,
     topic: Topic,
-    method: Annotated[OrderMethod, typer.Option("-m", "--method", help="What to do.")],
+    method: Annotated[OrderMethod, option("-m", "--method", "What to do.")],
     order_conf: Annotated[
-        str | None, typer.Option("-v", "--orderConf", metavar="TEXT", help="With put: broker-a:8;broker-b:8.")
+        str | None, option("-v", "--orderConf", "With put: broker-a:8;broker-b:8.", metavar="TEXT")
     ] = None,
 ) -> OrderConf | Changes:
     """Changes go to every name server of -n. updateTopic -o true writes this configuration too.
@@ -313,8 +296,7 @@ def update_order_conf(
         said = f"update orderConf success. topic=[{topic}], orderConf=[{text}]"
         return change(call, put_steps(admin, ORDER_TOPIC_NAMESPACE, topic, text), lambda _done: said)
     steps = delete_steps(admin, ORDER_TOPIC_NAMESPACE, topic)
-    if not call.dry_run:
-        call.confirm(f"This deletes the order configuration of the topic {topic}.", topic)
+    call.confirm(f"This deletes the order configuration of the topic {topic}.", topic)
     return change(call, steps, lambda _done: f"delete orderConf success. topic=[{topic}]")
 
 

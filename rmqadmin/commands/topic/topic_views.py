@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LmqParent, TopicNames, Topics, topic_names
+from rmqadmin.cli.options.value_markers import option
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_map
 from rmqadmin.core.results import ResultOf
@@ -86,7 +86,7 @@ class Route(ResultOf[RouteRow], frozen=True):
 def topic_route(
     call: Call,
     topic: Topics,
-    as_list: Annotated[bool, typer.Option("-l", "--list", help="With --output mqadmin: a table, not JSON.")] = False,
+    as_list: Annotated[bool, option("-l", "--list", "With --output mqadmin: a table, not JSON.")] = False,
 ) -> Route:
     """One row a broker. The route is what the name server tells producers and consumers.
 

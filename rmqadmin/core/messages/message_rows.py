@@ -44,12 +44,9 @@ class StoredMessageRow(Row, frozen=True):
     properties_base64: Annotated[str | None, doc("the properties' bytes if they are not UTF-8", sparse=True)]
 
 
-def message_values(message: FoundMessage, *, charset: str = "UTF-8", with_body: bool = True) -> dict[str, Any]:
-    """The values of a ``StoredMessageRow`` for an ``unpacked`` message. Without ``with_body``, only the size of the
-    body."""
-    stored, found = message.stored, message.properties
-    body = stored.body
-    text = _decoded(body, charset) if with_body else None
+def stored_values(message: FoundMessage) -> dict[str, Any]:
+    """What rows and files have of a message in common: all but its body, by the names of ``StoredMessageRow``."""
+    stored = message.stored
     return {
         "message_id": message.message_id,
         "offset_message_id": stored.message_id,
@@ -58,8 +55,6 @@ def message_values(message: FoundMessage, *, charset: str = "UTF-8", with_body: 
         "queue_id": stored.queue_id,
         "queue_offset": stored.queue_offset,
         "log_offset": stored.log_offset,
-        "tags": found.get(props.TAGS),
-        "keys": found.get(props.KEYS),
         "born_ms": stored.born_timestamp_ms,
         "stored_ms": stored.store_timestamp_ms,
         "born_host": host_text(stored.born_host),
@@ -67,11 +62,23 @@ def message_values(message: FoundMessage, *, charset: str = "UTF-8", with_body: 
         "reconsume_times": stored.reconsume_times,
         "sys_flag": stored.sys_flag,
         "flag": stored.flag,
-        "properties": found,
+        "properties": message.properties,
+        "body_compression": message.packed,
+    }
+
+
+def message_values(message: FoundMessage, *, charset: str = "UTF-8", with_body: bool = True) -> dict[str, Any]:
+    """The values of a ``StoredMessageRow`` for an ``unpacked`` message. Without ``with_body``, only the size of the
+    body."""
+    stored, found = message.stored, message.properties
+    body = stored.body
+    text = _decoded(body, charset) if with_body else None
+    return stored_values(message) | {
+        "tags": found.get(props.TAGS),
+        "keys": found.get(props.KEYS),
         "body_size_bytes": len(body),
         "body": text,
         "body_base64": base64.b64encode(body).decode() if with_body and text is None else None,
-        "body_compression": message.packed,
         "properties_base64": base64.b64encode(stored.properties_raw).decode() if is_damaged(message) else None,
     }
 

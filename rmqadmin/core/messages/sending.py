@@ -4,7 +4,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle, islice
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -14,7 +14,7 @@ from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut, java_bool, java_text, queue_text
 from rmqadmin.core.names import near_name
-from rmqadmin.core.results import Notice, ResultOf, Row, doc, first_if_all
+from rmqadmin.core.results import Notice, R, ResultOf, Row, doc, first_if_all
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqclient.message import Message, SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue
@@ -34,16 +34,16 @@ class SentRow(Row, frozen=True):
     queue_offset: Annotated[int | None, doc("its place in the queue")]
 
 
-def sent_row(queue: MessageQueue, result: SendResult | None) -> SentRow:
-    """``result``: the broker's answer; None for a message that is not sent."""
-    return SentRow(
-        broker_name=queue.broker_name,
-        queue_id=result.queue.queue_id if result else queue.queue_id,
-        status=result.status.name if result else None,
-        message_id=result.message_id if result else None,
-        offset_message_id=result.offset_message_id if result else None,
-        queue_offset=result.queue_offset if result else None,
-    )
+def sent_values(queue: MessageQueue, result: SendResult | None) -> dict[str, Any]:
+    """The values of a ``SentRow``. ``result``: the broker's answer; None for a message that is not sent."""
+    return {
+        "broker_name": queue.broker_name,
+        "queue_id": result.queue.queue_id if result else queue.queue_id,
+        "status": result.status.name if result else None,
+        "message_id": result.message_id if result else None,
+        "offset_message_id": result.offset_message_id if result else None,
+        "queue_offset": result.queue_offset if result else None,
+    }
 
 
 def say_if_new(admin: AdminClient, topic: str, notice: Notice, *, dry_run: bool) -> None:
@@ -67,7 +67,7 @@ class Sent(ResultOf[SentRow], frozen=True):
     result: SendResult | None
 
     def rows(self) -> Sequence[SentRow]:
-        return [sent_row(self.queue, self.result)]
+        return [SentRow(**sent_values(self.queue, self.result))]
 
     def mqadmin_text(self) -> str | None:
         if self.result is None:
@@ -166,15 +166,22 @@ def failures(probes: Iterable[Probe]) -> Iterator[str]:
     return (probe.error for probe in probes if probe.error is not None)
 
 
-def probes_problem(probes: Sequence[Probe]) -> str | None:
-    """For ``Result.problem``."""
-    found = list(failures(probes))
-    return f"{len(found)} of {counted(len(probes), 'message')} failed: {found[0]}" if found else None
-
-
 def probes_cause(probes: Sequence[Probe]) -> RocketMQError | None:
     """For ``Result.cause``."""
     return first_if_all([probe.failure for probe in probes])
+
+
+class Probed(ResultOf[R], frozen=True):
+    """Test messages, and what came of each."""
+
+    probes: list[Probe]
+
+    def problem(self) -> str | None:
+        found = list(failures(self.probes))
+        return f"{len(found)} of {counted(len(self.probes), 'message')} failed: {found[0]}" if found else None
+
+    def cause(self) -> RocketMQError | None:
+        return probes_cause(self.probes)
 
 
 class PushedRow(Row, frozen=True):

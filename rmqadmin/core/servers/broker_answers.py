@@ -4,9 +4,7 @@ broker hangs or is dead; it is named at the end, and the exit status is that for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar, cast
-
-import msgspec
+from typing import Any, TypeVar, cast
 
 from rmqadmin.core import targets
 from rmqadmin.core.results import R, ResultOf
@@ -19,46 +17,31 @@ T = TypeVar("T")
 ERRORS_TOLD_MAX = 3
 
 
-class BrokerAnswer(msgspec.Struct, Generic[T], frozen=True):
-    """``body`` is None if ``error`` says why. ``name`` is mqadmin's name for the broker: its name, or its address if
-    the command was given addresses."""
-
-    name: str
-    body: T | None
-    error: RocketMQError | None = None
-
-    @property
-    def error_text(self) -> str | None:
-        return None if self.error is None else str(self.error)
+def ask_brokers(brokers: Iterable[BrokerData], ask: Callable[[str], T]) -> dict[str, T | RocketMQError]:
+    """Like ``ask_addrs``, but asks one replica of each broker, the master if it is up; by the brokers' names."""
+    names = {addr: broker.broker_name for addr, broker in targets.by_selected_addr(brokers).items()}
+    return {names[addr]: answer for addr, answer in ask_addrs(names, ask).items()}
 
 
-def ask_brokers(brokers: Iterable[BrokerData], ask: Callable[[str], T]) -> list[BrokerAnswer[T]]:
-    """Asks one replica of each broker, the master if it is up. Raises the first error if all of them fail."""
-    return ask_addrs({addr: broker.broker_name for addr, broker in targets.by_selected_addr(brokers).items()}, ask)
+def ask_addrs(addrs: Iterable[str], ask: Callable[[str], T]) -> dict[str, T | RocketMQError]:
+    """What each broker answers, by address, or why it does not; all are asked at once. Raises the first error if none
+    answers."""
 
-
-def ask_addrs(names: dict[str, str], ask: Callable[[str], T]) -> list[BrokerAnswer[T]]:
-    """Like ``ask_brokers``, by address; ``names`` are the brokers' names by address."""
-
-    def ask_one(addr: str) -> BrokerAnswer[T]:
+    def ask_one(addr: str) -> T | RocketMQError:
         try:
-            return BrokerAnswer(names[addr], ask(addr))
+            return ask(addr)
         except RocketMQError as error:
-            return BrokerAnswer(names[addr], None, error)
+            return error
 
-    found = targets.ask_each(ask_one, list(names))
-    errors = [answer.error for answer in found if answer.error is not None]
+    asked = list(addrs)
+    found = targets.ask_each(ask_one, asked)
+    errors = [answer for answer in found if isinstance(answer, RocketMQError)]
     if errors and len(errors) == len(found):
         raise errors[0]
-    return found
+    return dict(zip(asked, found, strict=True))
 
 
-def problem_of(answers: Sequence[BrokerAnswer[Any]]) -> str | None:
-    """For ``Result.problem``."""
-    return _problem([answer.error for answer in answers])
-
-
-def _problem(errors: Sequence[RocketMQError | None]) -> str | None:
+def problem_of(errors: Sequence[RocketMQError | None]) -> str | None:
     """A problem for ``Result.problem``; ``errors`` has None for each broker that answered. Only brokers that were
     silent did not answer: a refusal is an answer. The error of an only broker needs no count."""
     failed = [error for error in errors if error is not None]
@@ -103,8 +86,8 @@ class Answers:
     def of(self, question: Callable[[str], T], addrs: Iterable[str]) -> dict[str, T]:
         """The answers of the brokers that answer, by address, in order; all are asked at once. Raises the first error
         if none answers."""
-        found = ask_addrs({addr: addr for addr in addrs}, lambda addr: self.ask(addr, question))
-        return {answer.name: cast(T, answer.body) for answer in found if answer.error is None}
+        found = ask_addrs(addrs, lambda addr: self.ask(addr, question))
+        return {addr: answer for addr, answer in found.items() if not isinstance(answer, RocketMQError)}
 
     @property
     def errors(self) -> dict[str, RocketMQError]:
@@ -113,7 +96,7 @@ class Answers:
 
     def problem(self) -> str | None:
         """The message at the end, with status 1, if part of the answer is missing."""
-        return _problem(list(self._asked.values()))
+        return problem_of(list(self._asked.values()))
 
 
 def answers_of(question: Callable[[str], T], addrs: Iterable[str], answers: Answers | None) -> dict[str, T]:
@@ -129,7 +112,8 @@ class BrokerRows(ResultOf[R], frozen=True):
     """One row a broker, in mqadmin's text one line. A broker that did not answer has a row with its name and its
     error, so the other fields need defaults."""
 
-    found: list[BrokerAnswer[Any]]
+    found: dict[str, Any]
+    """By mqadmin's name for the broker, its name or address, its answer or its error."""
 
     def row(self, name: str, body: Any) -> R:
         raise NotImplementedError
@@ -139,19 +123,21 @@ class BrokerRows(ResultOf[R], frozen=True):
         raise NotImplementedError
 
     def rows(self) -> Sequence[R]:
-        return [self._failed(one) if one.body is None else self.row(one.name, one.body) for one in self.found]
+        return [self._row(name, answer) for name, answer in self.found.items()]
 
-    def _failed(self, answer: BrokerAnswer[Any]) -> R:
-        name = self.row_type.__struct_fields__[0]
-        return cast(R, self.row_type(**{name: answer.name, "error": answer.error_text}))
+    def _row(self, name: str, answer: Any) -> R:
+        if not isinstance(answer, RocketMQError):
+            return self.row(name, answer)
+        return cast(R, self.row_type(**{self.row_type.__struct_fields__[0]: name, "error": str(answer)}))
+
+    def bodies(self) -> dict[str, Any]:
+        """The answers of the brokers that answered."""
+        return {name: answer for name, answer in self.found.items() if not isinstance(answer, RocketMQError)}
 
     def problem(self) -> str | None:
-        return problem_of(self.found)
+        return problem_of([answer if isinstance(answer, RocketMQError) else None for answer in self.found.values()])
 
     def mqadmin_lines(self) -> str:
-        return "".join(mqadmin_error(one) if one.body is None else self.line(one.name, one.body) for one in self.found)
-
-
-def mqadmin_error(answer: BrokerAnswer[Any]) -> str:
-    """mqadmin's line about a broker that refuses; it omits the reason."""
-    return f"[{answer.name}] error.\n"
+        """mqadmin's line about a broker that refuses omits the reason."""
+        bodies = self.bodies()
+        return "".join(self.line(name, bodies[name]) if name in bodies else f"[{name}] error.\n" for name in self.found)

@@ -56,7 +56,7 @@ def test_in_another_context_nothing_is_left_of_what_was_said_of_servers(
     for name in ("dev", "live"):
         ContextStore().add(name, {"namesrv_addr": f"{name}:1", "read_only": True})
     options = CommonOptions(
-        context="dev", namesrv_addr="f:6", access_key="k", secret_key="s", is_tls=True, unlock=True, timeout_s=3
+        context="dev", namesrv_addr="f:6", access_key="k", secret_key="s", tls=True, unlock=True, timeout_s=3
     )
     first = Call("tui", options, Format.TABLE)
     assert (first.namesrv_addr, first.locked_by) == ("f:6", None)

@@ -17,7 +17,6 @@ from rmqadmin.core.messages.sending import Sent
 from rmqadmin.core.mqadmin_text import java_map
 from rmqadmin.core.offsets.reset import QueueReset
 from rmqadmin.core.offsets.reset_plan import Resets
-from rmqadmin.core.servers.broker_answers import BrokerAnswer
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.topics.described import TopicStatus
 from rmqadmin.core.topics.topic_config import topic_config_text
@@ -110,8 +109,7 @@ def test_broker_status(case: str, with_addr: bool) -> None:
     info = {
         line[:32].strip() if line[32:34] == ": " else line.partition(": ")[0]: line.partition(": ")[2] for line in lines
     }
-    answer = BrokerAnswer("127.0.0.1:10911", dict(reversed(info.items())))
-    shown = BrokerStatus([answer], with_addr=with_addr)
+    shown = BrokerStatus({"127.0.0.1:10911": dict(reversed(info.items()))}, with_addr=with_addr)
     assert shown.mqadmin_text() == text
 
 

@@ -76,7 +76,7 @@ def test_no_command_of_the_palette_can_change_anything() -> None:
 
 
 def test_a_command_reaches_the_same_servers_without_keys_in_its_line() -> None:
-    options = CommonOptions(namesrv_addr="a:1", access_key="id", secret_key="key", is_tls=True, timeout_s=2.5)
+    options = CommonOptions(namesrv_addr="a:1", access_key="id", secret_key="key", tls=True, timeout_s=2.5)
     words, environment = Call("tui", options, Format.TABLE).reach()
     assert words == ["-n", "a:1"]
     assert environment == {

@@ -11,21 +11,19 @@ from functools import cache
 import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_rows import is_damaged
+from rmqadmin.core.messages.message_rows import is_damaged, stored_values
 from rmqclient.message import Message
 from rmqclient.sending import check_body, message_properties
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import Int32, Int64
 from rmqproto.message import properties as props
-from rmqproto.message.record import host_text
 from rmqproto.message.sys_flag import COMPRESSIONS
 from rmqproto.names import DLQ_PREFIX
 
 
-class ExportedMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The field names are those of rows (``StoredMessageRow``). ``body`` is as it was sent; ``body_compression`` is set
-    if it is still compressed. ``properties_raw`` is set only if the properties are not UTF-8. Fields that another
+class StoredFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What files of all formats have of a message, with the names of rows (``StoredMessageRow``). Fields that another
     program's file lacks are None."""
 
     message_id: str = ""
@@ -43,6 +41,12 @@ class ExportedMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     sys_flag: Int32 = 0
     flag: Int32 = 0
     properties: dict[str, str] = {}
+
+
+class ExportedMessage(StoredFields, frozen=True):
+    """``body`` is as it was sent; ``body_compression`` is set if it is still compressed. ``properties_raw`` is set only
+    if the properties are not UTF-8."""
+
     properties_raw: bytes | None = None
     body: bytes = b""
     body_compression: str | None = None
@@ -60,27 +64,8 @@ class ExportedMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 def exported(message: FoundMessage) -> ExportedMessage:
     """The exported form of an ``unpacked`` message."""
-    stored = message.stored
-    return ExportedMessage(
-        message_id=message.message_id,
-        offset_message_id=stored.message_id,
-        topic=stored.topic,
-        broker_name=message.broker_name,
-        queue_id=stored.queue_id,
-        queue_offset=stored.queue_offset,
-        log_offset=stored.log_offset,
-        born_ms=stored.born_timestamp_ms,
-        stored_ms=stored.store_timestamp_ms,
-        born_host=host_text(stored.born_host),
-        store_host=host_text(stored.store_host),
-        reconsume_times=stored.reconsume_times,
-        sys_flag=stored.sys_flag,
-        flag=stored.flag,
-        properties=message.properties,
-        properties_raw=stored.properties_raw if is_damaged(message) else None,
-        body=stored.body,
-        body_compression=message.packed,
-    )
+    raw = message.stored.properties_raw if is_damaged(message) else None
+    return ExportedMessage(**stored_values(message), properties_raw=raw, body=message.stored.body)
 
 
 @cache

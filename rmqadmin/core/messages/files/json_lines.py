@@ -10,14 +10,13 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from rmqadmin.core.messages.files.exported_message import ExportedMessage
+from rmqadmin.core.messages.files.exported_message import ExportedMessage, StoredFields
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
 from rmqadmin.core.names import unknown_name
 from rmqadmin.core.results import line_of
 from rmqadmin.core.user_files import without_mark
 from rmqproto.errors import ProtocolError
-from rmqproto.java.java_numbers import Int32, Int64
 from rmqproto.message import properties as props
 
 LINE_SIZE_MAX_BYTES = 128 << 20
@@ -27,7 +26,7 @@ LINE_SIZE_MAX_BYTES = 128 << 20
 LINE_HINT = 'A line is an object, for example {"body": "text", "tags": "paid", "keys": ["ORDER-1"]}.'
 
 
-class JsonLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JsonLine(StoredFields, frozen=True):
     """One line. ``tags`` and ``keys`` override the properties TAGS and KEYS unless they are null. The last fields are
     those in which rows of other commands differ; nothing is done with them."""
 
@@ -36,22 +35,7 @@ class JsonLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     body_compression: str | None = None
     tags: str | None = None
     keys: str | list[str] | None = None
-    properties: dict[str, str] = {}
     properties_base64: str | None = None
-    flag: Int32 = 0
-    born_ms: Int64 | None = None
-    topic: str = ""
-    broker_name: str | None = None
-    queue_id: Int32 | None = None
-    queue_offset: Int64 | None = None
-    log_offset: Int64 | None = None
-    stored_ms: Int64 | None = None
-    born_host: str | None = None
-    store_host: str | None = None
-    reconsume_times: Int32 = 0
-    sys_flag: Int32 = 0
-    message_id: str = ""
-    offset_message_id: str = ""
     command: Any = msgspec.field(default=None, name="_command")
     version: Any = msgspec.field(default=None, name="_version")
     body_size_bytes: Any = None
@@ -65,10 +49,7 @@ class JsonLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rejected: Any = None
 
 
-_OWN = {"body", "body_base64", "tags", "keys", "properties", "properties_base64"}
-_SAME = tuple(
-    name for name in JsonLine.__struct_fields__ if name in ExportedMessage.__struct_fields__ and name not in _OWN
-)
+_SAME = {*StoredFields.__struct_fields__, "body_compression"} - {"properties"}
 WRITTEN_BY_HAND = ("body", "body_base64", "tags", "keys", "properties", "flag", "born_ms", "topic")
 """The fields that a person writes."""
 _decoder = msgspec.json.Decoder(JsonLine)

@@ -16,7 +16,7 @@ def test_no_option_is_declared_twice() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "Annotated":
                 text = ast.unparse(node)
-                if "typer.Option(" in text:
+                if "option(" in text:
                     places[text].append(f"{path.relative_to(root)}:{node.lineno}")
     assert len(places) > 50
     assert {text: where for text, where in places.items() if len(where) > 1} == {}

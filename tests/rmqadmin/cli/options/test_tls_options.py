@@ -119,7 +119,7 @@ def test_the_name_checked_is_the_advertised_one(
 
 
 def test_a_server_that_speaks_no_tls_is_named(server: Server, authority: Authority) -> None:
-    options = CommonOptions(namesrv_addr=server.namesrv_addr, is_tls=True, tls_ca=str(authority.cert))
+    options = CommonOptions(namesrv_addr=server.namesrv_addr, tls=True, tls_ca=str(authority.cert))
     with (
         Call("topicList", options, Format.TABLE).new_client(AdminClient, read_only=True) as admin,
         pytest.raises(ConnectError, match="no TLS with"),
@@ -153,7 +153,7 @@ def test_dead_letters_are_redriven(
 
 def test_a_connection_is_kept_between_requests(secured: Server, authority: Authority, own: Signed) -> None:
     """Data that the server sends unasked after a handshake used to be taken for a late answer."""
-    options = CommonOptions(is_tls=True, tls_ca=str(authority.cert), tls_cert=str(own.cert), tls_key=str(own.key))
+    options = CommonOptions(tls=True, tls_ca=str(authority.cert), tls_cert=str(own.cert), tls_key=str(own.key))
     context = options.settings().tls()
     assert context is not None
     with BlockingClient(tls=context) as client:
@@ -167,12 +167,12 @@ def test_a_connection_is_kept_between_requests(secured: Server, authority: Autho
         (CommonOptions(tls_ca="ca.pem"), "need --tls"),
         (CommonOptions(tls_insecure=True), "need --tls"),
         (
-            CommonOptions(is_tls=True, tls_ca="ca.pem", tls_insecure=True),
+            CommonOptions(tls=True, tls_ca="ca.pem", tls_insecure=True),
             "a CA certificate and insecure exclude each other",
         ),
-        (CommonOptions(is_tls=True, tls_key="key.pem"), "a key needs its certificate"),
-        (CommonOptions(is_tls=True, tls_ca="/no/such/ca.pem"), "No such file"),
-        (CommonOptions(is_tls=True, tls_ca=__file__), "PEM"),
+        (CommonOptions(tls=True, tls_key="key.pem"), "a key needs its certificate"),
+        (CommonOptions(tls=True, tls_ca="/no/such/ca.pem"), "No such file"),
+        (CommonOptions(tls=True, tls_ca=__file__), "PEM"),
     ]
 )
 def test_options_that_say_nothing_together_are_refused(options: CommonOptions, words: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rmqadmin.cli import registry
 from rmqadmin.cli.output import diagnostics
-from rmqadmin.commands.about import Explanations
+from rmqadmin.commands.about import Explanations, explained
 from rmqadmin.core.error_table import EXPLANATIONS
 from rmqadmin.core.exit_codes import EXIT_MEANINGS, ExitCode
 from rmqproto import errors
@@ -218,7 +218,7 @@ def test_explain_finds_a_code_by_number_and_by_name(run: Rmqadmin) -> None:
 def test_explain_shows_a_person_whole_sentences_of_one_code(width: int) -> None:
     """At 80 columns a table used to cut off both the meaning of a code and the advice."""
     for code, known in EXPLANATIONS.items():
-        text = "".join(Explanations([code]).cards(width, None) or ())
+        text = "".join(Explanations([explained(code)]).cards(width, None) or ())
         assert max(map(len, text.splitlines())) <= width
         assert f"{known.meaning} hint: {known.hint}" in " ".join(text.split())
 

@@ -226,7 +226,7 @@ def test_what_another_terminal_chooses_does_not_move_a_shell(
 def test_options_of_the_shell_hold_for_lines_that_say_nothing_else(
     two: None, server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with opened(CommonOptions(namesrv_addr="127.0.0.1:1", unlock=True, is_tls=True)) as commands:
+    with opened(CommonOptions(namesrv_addr="127.0.0.1:1", unlock=True, tls=True)) as commands:
         run = runner(commands, capfd)
         session = commands.before.session
         assert session is not None

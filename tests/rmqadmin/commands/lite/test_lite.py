@@ -2,7 +2,6 @@
 
 from rmqadmin.commands.group.lite_groups import LiteClientInfos, LiteLags, LiteOffsets
 from rmqadmin.commands.group.lite_topics import LiteTopicInfos, ParentTopicInfos
-from rmqadmin.core.servers.broker_answers import BrokerAnswer
 from rmqproto.bodies.lite import (
     ClientGroup,
     LiteClientInfo,
@@ -18,16 +17,16 @@ from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.replayed import Replayed
 
 NOW_MS = 1_700_000_000_000
-REFUSED = BrokerAnswer[LiteGroupInfo]("broker-b", None, RefusedError(26, "Group [g] not exist."))
+REFUSED = RefusedError(26, "Group [g] not exist.")
 
 
-def group(**fields: object) -> BrokerAnswer[LiteGroupInfo]:
-    return BrokerAnswer("broker-a", LiteGroupInfo(group="g", parent_topic="T", **fields))  # type: ignore[arg-type]
+def group(**fields: object) -> LiteGroupInfo:
+    return LiteGroupInfo(group="g", parent_topic="T", **fields)  # type: ignore[arg-type]
 
 
 def test_the_clients_of_a_lite_topic_are_named_with_their_groups() -> None:
     info = LiteTopicInfo(lite_topic="a", parent_topic="T", subscriber=[ClientGroup(client_id="c1", group="g")])
-    result = LiteTopicInfos([BrokerAnswer("broker-a", info)], "T", "a", show_client_id=True)
+    result = LiteTopicInfos({"broker-a": info}, "T", "a", show_client_id=True)
     assert result.rows()[0].subscribers == ["c1@g"]
     assert result.mqadmin_text().endswith(" 1                  \n[c1@g]\n")
 
@@ -35,7 +34,7 @@ def test_the_clients_of_a_lite_topic_are_named_with_their_groups() -> None:
 def test_a_topic_that_no_group_reads_has_null_where_mqadmin_prints_it() -> None:
     """The broker leaves the groups out in that case. The text used to be []."""
     without, of_one = ParentTopicInfo(topic="T"), ParentTopicInfo(topic="T", groups=["g"])
-    result = ParentTopicInfos([BrokerAnswer("a", without), BrokerAnswer("b", of_one)], "T")
+    result = ParentTopicInfos({"a": without, "b": of_one}, "T")
     assert [row.groups for row in result.rows()] == [[], ["g"]]
     assert [line.split()[-1] for line in result.mqadmin_text().splitlines()[2:4]] == ["null", "[g]"]
 
@@ -50,7 +49,7 @@ def test_an_unknown_client_has_no_count_and_a_known_one_its_light_queues() -> No
         last_access_time=NOW_MS,
         lite_topic_set=["%LMQ%$T$a"],
     )
-    result = LiteClientInfos([BrokerAnswer("a", unknown), BrokerAnswer("b", known)], "", show_detail=True)
+    result = LiteClientInfos({"a": unknown, "b": known}, "", show_detail=True)
     assert [row.lite_topic_count for row in result.rows()] == [None, 1]
     assert [row.last_access_ms for row in result.rows()] == [None, NOW_MS]
     assert "Lite Topics: [%LMQ%$T$a]\n\n" in result.mqadmin_text()
@@ -65,10 +64,10 @@ def test_lags_are_merged_and_the_worst_comes_first() -> None:
         total_lag_count=6,
         earliest_unconsumed_timestamp=NOW_MS - 60_000,
     )
-    result = LiteLags([info, REFUSED], "[g] [T]", NOW_MS)
+    result = LiteLags({"broker-a": info, "broker-b": REFUSED}, "[g] [T]", NOW_MS)
     assert [(row.lite_topic, row.lag_count) for row in result.rows()] == [("b", 5), ("a", 1)]
     assert (result.summary().lag_count, result.summary().earliest_unconsumed_ms) == (6, NOW_MS - 60_000)
-    assert result.problem() == f"1 of 2 brokers: {REFUSED.error}"
+    assert result.problem() == f"1 of 2 brokers: {REFUSED}"
     text = result.mqadmin_text()
     assert f"[broker-b] error.\nTotal Lag Count: 6\nMin Unconsumed Timestamp: {NOW_MS - 60_000} (60 s ago)\n" in text
     assert text.index("1      b ") < text.index("2      a ") < text.index("lag time") < text.rindex("1      a ")
@@ -76,11 +75,12 @@ def test_lags_are_merged_and_the_worst_comes_first() -> None:
 
 def test_the_offsets_in_one_lite_topic() -> None:
     offsets = ConsumeOffset(broker_offset=7, consumer_offset=4, last_timestamp=0)
-    result = LiteOffsets([group(lite_topic_offset_wrapper=offsets, total_lag_count=3), group()], "[g] [T]", NOW_MS)
+    known = group(lite_topic_offset_wrapper=offsets, total_lag_count=3)
+    result = LiteOffsets({"broker-a": known, "broker-b": group()}, "[g] [T]", NOW_MS)
     assert [(row.broker_offset, row.lag_count) for row in result.rows()] == [(7, 3), (None, None)]
     first, second = result.mqadmin_text().splitlines()[2:4]
     assert first.split() == ["broker-a", "7", "4", "3", "-"]
-    assert second.split() == ["broker-a", "-", "-", "-", "-"]
+    assert second.split() == ["broker-b", "-", "-", "-", "-"]
 
 
 def test_a_dispatch_is_asked_of_the_named_broker_alone(rmqadmin: Rmqadmin) -> None:
