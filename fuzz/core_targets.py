@@ -170,13 +170,17 @@ def core_calls(data: bytes) -> None:
 
 
 def core_received(data: bytes) -> None:
-    """Records that are packed as answers of gRPC: by protobuf, the same."""
-    handles = [b"handle"] * (data[0] if data else 0)
-    packed = pack_received(data[1:], b"topic", handles, PLAIN_ROLES, 3, MD5)
+    """Records that are packed as answers of gRPC: by protobuf, the same. With a filter, only if all have its tags."""
+    handles, tags = [b"handle"] * (data[0] if data else 0), frozenset({"A", "1", "kk"})
+    packed, filtered = (
+        pack_received(data[1:], b"topic", handles, PLAIN_ROLES, wanted, 3, MD5) for wanted in (None, tags)
+    )
     if packed is None:
+        assert filtered is None
         return
-    at = 0
-    for record in decode_records_untrusted(data[1:]):
+    at, records = 0, decode_records_untrusted(data[1:])
+    assert filtered == (packed if all(each.properties.get(props.TAGS) in tags for each in records) else None)
+    for record in records:
         answer, size = CLASSES["ReceiveMessageResponse"](), int.from_bytes(packed[at + 1 : at + 5], "big")
         put_message(answer.message, record, "topic", f"handle {record.log_offset}")
         assert record.reconsume_times < 3

@@ -301,6 +301,6 @@ PyMODINIT_FUNC PyInit__core(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module && (add_frame_cutter(module) || add_plain_pulls(module) || add_round_buffer(module) ||
                    add_plain_sends(module) || add_header_decoder(module) || prepare_turn() ||
-                   PyModule_AddIntConstant(module, "CONTRACT", 3))) Py_CLEAR(module);
+                   PyModule_AddIntConstant(module, "CONTRACT", 4))) Py_CLEAR(module);
     return module;
 }

@@ -54,6 +54,16 @@ static int take_property(Popped *popped, Text name, Text value, long role) {
     return 1;
 }
 
+// Whether the message has one of these tags, which may be None for any; -1 with an exception.
+static int has_tag_of(const Popped *popped, PyObject *tags) {
+    if (Py_IsNone(tags)) return 1;
+    Text tag = popped->texts[TAG];
+    PyObject *text = tag.size ? PyUnicode_FromStringAndSize(tag.bytes, tag.size) : NULL;
+    int found = text ? PySet_Contains(tags, text) : tag.size ? -1 : 0;
+    Py_XDECREF(text);
+    return found;
+}
+
 static int take_born_time(Popped *popped) {
     Text text = popped->texts[BORN_TIME];
     popped->born_ms = text.bytes ? 0 : i64_at(popped->at + 40);
@@ -65,13 +75,15 @@ static int take_born_time(Popped *popped) {
     return popped->born_ms > 0;
 }
 
+typedef struct { Text records, topic; PyObject *handles, *roles, *tags, *md5; unsigned int attempts_max; } Given;
+
 // 1 if it is plain; 0 if not, -1 with an exception.
-static int read_popped(Popped *popped, PyObject *roles, uint32_t attempts_max) {
+static int read_popped(Popped *popped, const Given *given) {
     const Record *record = &popped->record;
     uint32_t reconsume_times = u32_at(popped->at + 72);
     popped->attempt = reconsume_times + 1;
     if (record->magic != MAGIC_V1 || record->sys_flag & (COMPRESSED | BORN_HOST_V6 | STORE_HOST_V6) ||
-        record->properties.size != record->properties_size || reconsume_times >= attempts_max || record->store_ms <= 0 ||
+        record->properties.size != record->properties_size || reconsume_times >= given->attempts_max || record->store_ms <= 0 ||
         record->queue_id < 0 || record->queue_offset < 0 || record->log_offset < 0) return 0;
     for (const char *at = record->properties.bytes, *end = at + record->properties.size; at < end;) {
         const char *stop = memchr(at, 2, (size_t)(end - at));
@@ -79,12 +91,12 @@ static int read_popped(Popped *popped, PyObject *roles, uint32_t attempts_max) {
         const char *mid = memchr(at, 1, (size_t)(stop - at));
         if (!mid) return 0;
         Text name = {at, mid - at}, value = {mid + 1, stop - mid - 1};
-        long role = role_of(name, roles);
+        long role = role_of(name, given->roles);
         if (role < 0 && PyErr_Occurred()) return -1;
         if (!take_property(popped, name, value, role)) return 0;
         at = stop + 1;
     }
-    return popped->texts[UNIQUE_KEY].size && take_born_time(popped);
+    return popped->texts[UNIQUE_KEY].size && take_born_time(popped) ? has_tag_of(popped, given->tags) : 0;
 }
 
 // --- writing
@@ -220,8 +232,6 @@ static int digest_of(Text body, PyObject *md5, uint8_t *digest) {
     return is_one ? 0 : -1;
 }
 
-typedef struct { Text records, topic; PyObject *handles, *roles, *md5; unsigned int attempts_max; } Given;
-
 // 1 if all are written, 0 if one is not plain, -1 with an exception.
 static int pack(const Given *given, const Text *records, Py_ssize_t count, Back *back) {
     for (Py_ssize_t number = count - 1; number >= 0; number--) {
@@ -230,7 +240,7 @@ static int pack(const Given *given, const Text *records, Py_ssize_t count, Back 
         uint8_t digest[MD5_SIZE];
         if (!PyBytes_Check(handle)) return PyErr_SetString(PyExc_TypeError, "handles are bytes"), -1;
         read_record(popped.at, records[number].size, &popped.record);
-        int done = read_popped(&popped, given->roles, given->attempts_max);
+        int done = read_popped(&popped, given);
         if (done <= 0) return done;
         if (digest_of(popped.record.body, given->md5, digest)) return -1;
         put_answer_of(back, &popped, given->topic, text_of(handle), digest);
@@ -241,8 +251,9 @@ static int pack(const Given *given, const Text *records, Py_ssize_t count, Back 
 PyObject *pack_received(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *data, *topic;
     Given given;
-    if (!PyArg_ParseTuple(args, "SSO!O!IO", &data, &topic, &PyList_Type, &given.handles, &PyDict_Type, &given.roles,
-                          &given.attempts_max, &given.md5)) return NULL;
+    if (!PyArg_ParseTuple(args, "SSO!O!OIO", &data, &topic, &PyList_Type, &given.handles, &PyDict_Type, &given.roles,
+                          &given.tags, &given.attempts_max, &given.md5)) return NULL;
+    if (!Py_IsNone(given.tags) && !PyFrozenSet_Check(given.tags)) return PyErr_Format(PyExc_TypeError, "tags are a frozenset");
     given.records = text_of(data);
     given.topic = text_of(topic);
     Text records[RECORDS_MAX];

@@ -22,7 +22,7 @@ IndexItem = tuple[int, int, int, bytes, bytes, int]
 """What ``pack_entries`` needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS,
 and the hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is one for every message sent."""
 
-CONTRACT = 3
+CONTRACT = 4
 """Of these two modules with the rest; it counts up when that changes. A native core of another contract was built from
 older sources, and is not used."""
 
@@ -382,6 +382,7 @@ def pack_received(
     topic: bytes,
     handles: list[bytes],
     roles: dict[bytes, int],
+    tags: frozenset[str] | None,
     attempts_max: int,
     md5: Callable[[bytes], Any],
     /,
@@ -389,7 +390,8 @@ def pack_received(
     """The records as ReceiveMessageResponses, each behind the head of its frame. ``handles`` are their receipt handles
     without the log offset; ``roles`` has the names of properties that are not the user's. None if one of them is not
     plain: if a property is ODD, not of printable ASCII, or comes twice; for a compressed body, an IPv6 host, a message
-    without a unique key, and one that was tried ``attempts_max`` times. Here always None."""
+    without a unique key, one with none of ``tags`` (None: any), and one that was tried ``attempts_max`` times. Here
+    always None."""
     return None
 
 

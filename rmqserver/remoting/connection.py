@@ -53,6 +53,10 @@ HTTP_ANSWER = (
 _FAREWELLS = {"TLS": TLS_ALERT, "HTTP": HTTP_ANSWER}
 """Answers that a peer of another protocol understands."""
 
+_NO_MORE = FrameCutter(lambda *frame: None, None, [])
+"""In place of the cutter of a closed connection, which knows the connection."""
+_NO_MORE.close()
+
 READING, STOPPED, CLOSED = State.READING, State.STOPPED, State.CLOSED
 """A member looked up by name costs four times as much as a global."""
 
@@ -379,6 +383,7 @@ class Connection:
         log.debug("event=closed service=%s peer=%s reason=%r", self.service.name, self.address, reason)
         self.unsent = bytearray()
         self.cutter.close()
+        self.cutter = _NO_MORE
         self.service.connection_closed(self)
         requests, self._requests = self._requests, {}
         for _deadline, on_answer in requests.values():

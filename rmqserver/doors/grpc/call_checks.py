@@ -85,6 +85,13 @@ def check_group(group: str) -> None:
         raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, "cannot use system consumer group")
 
 
+def checked_names(topic: Any, group: Any) -> tuple[str, str]:
+    """The names of these Resources. Raises CallRefused if clients may not use them."""
+    check_topic(topic.name)
+    check_group(group.name)
+    return topic.name, group.name
+
+
 def check_filter(wanted: Any) -> Filter:
     """What a client wants of a topic. Broken SQL92 shows where it is compiled."""
     kind, text = SQL92 if wanted.type == _SQL else TAG, wanted.expression

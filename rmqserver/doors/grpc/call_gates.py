@@ -63,9 +63,9 @@ class CallGates:
         counts = self._config.max_requests_in_flight_per_connection > 0
         return counts or bool(self._gates_at(PLACES)) or self._put_refusal() is not None
 
-    def let_pass(self, call: GrpcCall, name: str, request: Any, go_on: Callable[[], None]) -> None:
+    def let_pass(self, call: GrpcCall, request: Any, go_on: Callable[[], None]) -> None:
         """Goes on at once, later or never. Raises CallRefused or Refused."""
-        code = CODES.get(name)
+        code = CODES.get(call.kind.name)
         if code is None:
             go_on()
             return
@@ -77,15 +77,9 @@ class CallGates:
             raise CallRefused(Code.TOO_MANY_REQUESTS, f"{OVERLOAD}: {why}")
         gates = self._gates_at(PLACES)
         if gates:
-            self._ask(gates, call, Request(code, 0, _named(name, request)), go_on)
+            self._ask(gates, call, Request(code, 0, _named(request)), go_on)
         else:
             go_on()
-
-    def _put(self, go_on: Callable[[], None]) -> None:
-        refused = self._put_refusal()
-        if refused is not None:
-            raise refused
-        go_on()
 
     def _ask(self, gates: list[Gate], call: GrpcCall, asked: Request[Any], go_on: Callable[[], None]) -> None:
         user = {ACCESS_KEY: call.user} if call.user else {}
@@ -97,11 +91,17 @@ class CallGates:
                 return
         go_on()
 
+    def _put(self, go_on: Callable[[], None]) -> None:
+        refused = self._put_refusal()
+        if refused is not None:
+            raise refused
+        go_on()
 
-def _named(name: str, request: Any) -> _Named:
-    if name == "SendMessage":
+
+def _named(request: Any) -> _Named:
+    if hasattr(request, "messages"):
         topic = request.messages[0].topic.name if request.messages else None
-    elif name == "ReceiveMessage":
+    elif hasattr(request, "message_queue"):
         topic = request.message_queue.topic.name
     else:
         topic = request.topic.name if hasattr(request, "topic") else None

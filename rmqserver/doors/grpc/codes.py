@@ -57,10 +57,7 @@ class Code(IntEnum):
 class GrpcStatus(IntEnum):
     """``grpc-status``, where the call itself fails."""
 
-    OK = 0
-    UNKNOWN = 2
     INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
     RESOURCE_EXHAUSTED = 8
     UNIMPLEMENTED = 12
     INTERNAL = 13
@@ -90,6 +87,10 @@ class CallRefused(Exception):
         self.code = code
         self.text = text
 
+    @property
+    def status(self) -> Any:
+        return status(self.code, self.text)
+
 
 def refusal_of(refused: Refused) -> CallRefused:
     return CallRefused(_OF_RESPONSES.get(refused.code, Code.INTERNAL_SERVER_ERROR), refused.remark or "")
@@ -97,10 +98,7 @@ def refusal_of(refused: Refused) -> CallRefused:
 
 def status_of(outcome: Outcome) -> Any:
     """The status of a message that was put, or was not."""
-    if outcome.code == ResponseCode.SUCCESS:
-        return OK
-    refusal = refusal_of(Refused(outcome.code, outcome.remark))
-    return status(refusal.code, refusal.text)
+    return OK if outcome.code == ResponseCode.SUCCESS else refusal_of(Refused(outcome.code, outcome.remark)).status
 
 
 def status(code: int, text: str) -> Any:

@@ -69,18 +69,12 @@ Metadata = dict[bytes, bytes]
 
 
 class StreamAsked(NamedTuple):
-    """A request begins."""
+    """A request begins. ``data`` is its whole body, if that has come with it: the client sends no more on this
+    stream."""
 
     stream: int
     metadata: Metadata
-
-
-class StreamCalled(NamedTuple):
-    """A request begins, and has come whole: the client sends no more on this stream."""
-
-    stream: int
-    metadata: Metadata
-    data: bytes
+    data: bytes | None = None
 
 
 class StreamData(NamedTuple):
@@ -102,7 +96,7 @@ class StreamGone(NamedTuple):
     stream: int
 
 
-StreamEvent = StreamAsked | StreamCalled | StreamData | StreamEnded | StreamGone
+StreamEvent = StreamAsked | StreamData | StreamEnded | StreamGone
 
 
 class _Broken(Exception):
@@ -209,10 +203,11 @@ class Http2:
             if is_plain and count + 1 < self._frames_at_once and self._block is None:
                 call = take_call(data, at, self._last_stream)
                 if call is not None:
+                    stream, headers, body, at = call
                     count += 2
-                    asked_count += call[2] != b""
-                    at = call[3]
-                    self._take_call(*call)
+                    asked_count += body != b""
+                    self._give_back(len(body))
+                    self._take_request(stream, headers, body)
                     continue
             high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
             size = high << 8 | low
@@ -280,24 +275,13 @@ class Http2:
             self._take_block(stream, is_last, bytes(block))
 
     def _take_block(self, stream: int, is_last: bool, block: bytes) -> None:
-        self._take_request(stream, is_last, self._decoder.decode_untrusted(block))
+        self._take_request(stream, self._decoder.decode_untrusted(block), b"" if is_last else None)
 
-    def _take_call(self, stream: int, headers: Headers, data: bytes, _after: int) -> None:
-        metadata = _metadata_of(headers)
-        if len(self._streams) >= STREAMS_MAX or metadata is None:
-            self._take_request(stream, False, headers)
-            self._take_data(_END_STREAM, stream, data)
-            return
-        self._last_stream = stream
-        self._streams[stream] = found = _Stream(self._first_room)
-        found.has_peer_ended = True
-        self._give_back(len(data))
-        self._events.append(StreamCalled(stream, metadata, data))
-
-    def _take_request(self, stream: int, is_last: bool, headers: Headers) -> None:
+    def _take_request(self, stream: int, headers: Headers, data: bytes | None) -> None:
+        """``data`` is the whole body; None if it is still to come."""
         found = self._streams.get(stream)
         if found is not None:  # trailers
-            if found.has_peer_ended or not is_last:
+            if found.has_peer_ended or data is None:
                 self._break_stream(stream, _Error.STREAM_CLOSED if found.has_peer_ended else _Error.PROTOCOL_ERROR)
             else:
                 self._peer_ended(stream, found)
@@ -311,9 +295,8 @@ class Http2:
             self._tell_reset(stream, _Error.PROTOCOL_ERROR)
         else:
             self._streams[stream] = found = _Stream(self._first_room)
-            self._events.append(StreamAsked(stream, metadata))
-            if is_last:
-                self._peer_ended(stream, found)
+            found.has_peer_ended = data is not None
+            self._events.append(StreamAsked(stream, metadata, data))
 
     def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
         """Windows open again as soon as data has come: the caller limits how much it keeps."""

@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from google.protobuf.message import DecodeError
 
-from rmqserver.core.header_blocks import FRAME_SIZE_MAX_BYTES, encode_block
-from rmqserver.doors.grpc.codes import GrpcStatus
-from rmqserver.doors.grpc.http2 import (
-    Http2,
-    Metadata,
-    StreamAsked,
-    StreamCalled,
-    StreamData,
-    StreamEnded,
-    StreamGone,
-)
+from rmqserver.core.header_blocks import encode_block
+from rmqserver.doors.grpc.codes import CallRefused, GrpcStatus
+from rmqserver.doors.grpc.http2 import Http2, Metadata, StreamAsked, StreamData, StreamEnded, StreamGone
+from rmqserver.doors.grpc.messages import CLASSES
 
 if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
@@ -49,20 +42,32 @@ _TEXT_MAX = 1000
 """Characters of a status that are told: its header is to fit one frame."""
 
 
-class CallKind(Protocol):
-    """What a call of the service is: ``request`` is the class of its messages."""
-
-    request: Any
-    is_stream: bool
-    """Whether the client sends any number of messages, each handed over as it comes."""
-
-
 Guarded = Callable[["GrpcCall", Callable[[], None]], None]
 """Lets a call go on later, if its client still waits; what is raised becomes its answer."""
 
 
+class CallKind:
+    """A call of the service. ``take`` gets a message of the client, and answers now or later; ``refuse`` answers what
+    was refused. Of a stream, the client sends any number of messages, and each is taken as it comes."""
+
+    def __init__(
+        self, name: str, take: Callable[[GrpcCall, Any], None],
+        refuse: Callable[[GrpcCall, CallRefused], None] | None = None, *, is_stream: bool = False,
+    ):  # fmt: skip
+        self.name = name
+        self.is_stream = is_stream
+        self.request = CLASSES["TelemetryCommand" if is_stream else f"{name}Request"]
+        self._response = CLASSES["TelemetryCommand" if is_stream else f"{name}Response"]
+        self.take = take
+        self.refuse = refuse or self.refuse_at_once
+
+    def refuse_at_once(self, call: GrpcCall, refusal: CallRefused) -> None:
+        """With the status alone, even where the call's own refusals say more."""
+        call.answer(self._response(status=refusal.status))
+
+
 class PlainTakes(Protocol):
-    def take(self, link: Link, called: StreamCalled) -> bool:
+    def take(self, link: Link, asked: StreamAsked) -> bool:
         """Takes a call of gRPC, and answers it by ``Link.answer``; False, with nothing done, if it takes none."""
 
     def settle(self, link: Link) -> None:
@@ -77,7 +82,7 @@ class CallTable(Protocol):
         """What may take whole calls past ``take`` now, if anything may. To be asked again for each read."""
 
     def take(self, call: GrpcCall, message: Any) -> None:
-        """Takes a message of the client; answers now or later."""
+        """Takes a message of the client. What it raises is for ``refuse``."""
 
     def refuse(self, call: GrpcCall, error: Exception) -> None:
         """Answers a call whose taking has raised."""
@@ -104,7 +109,7 @@ class GrpcCall:
         self.is_answer_lost = False
         """Whether the client is to wait for an answer in vain."""
         self.on_lost: Callable[[], None] | None = None
-        """Called if the client goes away, or cancels, while a part of its answer waits to be sent."""
+        """Called if the client goes away, or cancels, without its whole answer. To be set before that is given."""
         self._stream = stream
         self._came_s = time.monotonic()
         self._begun = bytearray()
@@ -113,17 +118,16 @@ class GrpcCall:
         """Whether a message of the client was taken."""
 
     @property
+    def client_id(self) -> str:
+        return client_id_of(self.metadata)
+
+    @property
     def deadline_s(self) -> float | None:
         """``time.monotonic()``; None if the client waits for ever, or for more than a day."""
         wait_s = _wait_s(self.metadata.get(b"grpc-timeout"))
         return self._came_s + wait_s if wait_s is not None else None
 
     # --- what the client sends ---------------------------------------------------------------------------------------
-
-    def came_whole(self, data: bytes) -> None:
-        self.received(data)
-        if not self.closed and (self._begun or self.kind.is_stream or not self.is_taken):
-            self.client_is_done()
 
     def received(self, data: bytes) -> None:
         self._begun += data
@@ -163,26 +167,15 @@ class GrpcCall:
 
     # --- what it gets ------------------------------------------------------------------------------------------------
 
-    def send(self, *messages: Any) -> None:
-        """Sends messages. Does nothing once the call has ended."""
-        self._put(messages)
-        self.link.changed()
-
-    def _put(self, messages: Iterable[Any]) -> None:
-        if self.closed or self.is_answer_lost:
-            return
-        self._begin()
-        data = b""
-        for message in messages:
-            data += framed(message.SerializeToString())
-            if len(data) > FRAME_SIZE_MAX_BYTES:
-                self.link.http2.send(self._stream, data)
-                data = b""
-        if data:
-            self.link.http2.send(self._stream, data)
+    def send(self, message: Any) -> None:
+        """Sends a message of a stream. Does nothing once the call has ended."""
+        if not self.closed and not self.is_answer_lost:
+            self._begin()
+            self.link.http2.send(self._stream, framed(message))
+            self.link.changed()
 
     def finish(self) -> None:
-        """Ends the call well."""
+        """Ends a stream well."""
         if self.is_answer_lost:
             self.cancelled()
         elif not self.closed:
@@ -190,19 +183,21 @@ class GrpcCall:
             self.link.http2.end(self._stream, _DONE)
             self._end()
 
-    def answer(self, message: Any) -> None:
-        if self._has_begun or self.closed or self.is_answer_lost:
-            self._put((message,))
+    def answer(self, *messages: Any) -> None:
+        """Ends the call well, with these messages."""
+        if self._has_begun:
+            for message in messages:
+                self.send(message)
             self.finish()
-            return
-        self.answer_packed(framed(message.SerializeToString()))
+        else:
+            self.answer_packed(b"".join(map(framed, messages)))
 
     def answer_packed(self, data: bytes) -> None:
         """Answers with whole messages, each behind its head, if nothing was sent before."""
-        if self.closed or self.is_answer_lost:
-            self.finish()
-        else:
-            self.link.answer(self._stream, data)
+        if self.is_answer_lost:
+            self.cancelled()
+        elif not self.closed:
+            self.link.http2.answer(self._stream, _HEAD, data, _DONE)
             self._end()
 
     def fail(self, code: GrpcStatus, text: str) -> None:
@@ -285,15 +280,12 @@ class Link:
             for event in self.http2.received(data):
                 if self.connection.closed:
                     break
-                if isinstance(event, StreamCalled):
+                if isinstance(event, StreamAsked):
                     if plain is None or not _is_grpc(event.metadata) or not plain.take(self, event):
                         self._settle(plain)
                         self.take_call(event)
                     continue
                 self._settle(plain)
-                if isinstance(event, StreamAsked):
-                    self._asked(event.stream, event.metadata)
-                    continue
                 call = self._calls.get(event.stream)
                 if call is None:
                     if isinstance(event, StreamGone) and event.stream in self._unread:
@@ -318,25 +310,22 @@ class Link:
         if plain is not None:
             plain.settle(self)
 
-    def take_call(self, event: StreamCalled) -> None:
-        """Takes a whole call that is not plain."""
-        call = self._asked(event.stream, event.metadata)
-        if call is not None:
-            call.came_whole(event.data)
-
-    def _asked(self, stream: int, metadata: Metadata) -> GrpcCall | None:
-        """The call that begins; None if there is none."""
+    def take_call(self, asked: StreamAsked) -> None:
+        """Takes a call that begins, and is not plain."""
         if self._is_left:
-            return None
+            return
+        stream, metadata, data = asked
         if not _is_grpc(metadata):
             self.http2.begin(stream, _NO_GRPC, is_all=True)
-            return None
-        found = self.service.kind_of(metadata.get(b":path", b""))
-        if isinstance(found, str):
-            self.http2.begin(stream, _HEAD + _status_block(GrpcStatus.UNIMPLEMENTED, found), is_all=True)
-            return None
-        self._calls[stream] = call = GrpcCall(self, stream, found, metadata)
-        return call
+            return
+        kind = self.service.kind_of(metadata[b":path"])
+        if isinstance(kind, str):
+            self.http2.begin(stream, _HEAD + _status_block(GrpcStatus.UNIMPLEMENTED, kind), is_all=True)
+            return
+        self._calls[stream] = call = GrpcCall(self, stream, kind, metadata)
+        if data is not None:
+            call.received(data)
+            call.client_is_done()
 
     @property
     def call_count(self) -> int:
@@ -358,15 +347,15 @@ class Link:
 
     def ended(self, stream: int) -> None:
         call = self._calls.pop(stream)
-        if call.on_lost is not None:
-            self._unread[stream] = call.on_lost
+        lost, call.on_lost = call.on_lost, None  # it knows the call
+        if lost is not None:
+            self._unread[stream] = lost
             for left in [each for each in self._unread if not self.http2.is_waiting(each)][:-LEFT_MAX]:
                 del self._unread[left]
         self.changed()
 
     def answer(self, stream: int, data: bytes) -> None:
-        """Sends whole messages, each behind its head, and the end of a call of whose answer nothing was sent. Does
-        nothing if it was cancelled."""
+        """Sends whole messages, each behind its head, and the end of a plain call. Does nothing if it was cancelled."""
         self.http2.answer(stream, _HEAD, data, _DONE)
         self.changed()
 
@@ -383,10 +372,8 @@ class Link:
 
     def close(self) -> None:
         """The connection is gone, and with it every call."""
-        for call in list(self._calls.values()):
+        for call in self._calls.values():
             call.closed = True
-            if call.on_lost is not None:
-                call.on_lost()
         self._calls.clear()
         self.message_bytes = 0
         for stream, lost in self._unread.items():
@@ -396,9 +383,14 @@ class Link:
         self.http2.close()
 
 
-def framed(raw: bytes) -> bytes:
-    """A message's bytes behind their head."""
+def framed(message: Any) -> bytes:
+    """A message's bytes behind their head; they may be packed already."""
+    raw = message if isinstance(message, bytes) else message.SerializeToString()
     return _FRAME.pack(0, len(raw)) + raw
+
+
+def client_id_of(metadata: Metadata) -> str:
+    return metadata.get(b"x-mq-client-id", b"").decode("utf-8", "replace")
 
 
 def _is_grpc(metadata: Metadata) -> bool:

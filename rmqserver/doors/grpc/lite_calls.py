@@ -15,7 +15,7 @@ from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.names import lite_queue_name
 from rmqproto.pop import NORMAL, ORDER_REVIVE_QUEUE_ID, Handle
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
-from rmqserver.doors.grpc.call_checks import check_group, check_lite_topic, check_topic
+from rmqserver.doors.grpc.call_checks import check_lite_topic, checked_names
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code
 from rmqserver.doors.grpc.messages import CLASSES, ZERO_BASED_ENUMS
 from rmqserver.doors.grpc.receipts import Receipt
@@ -37,9 +37,7 @@ class LiteTopicCalls:
         self._clients = clients
 
     def sync(self, call: GrpcCall, request: Any) -> None:
-        topic, group = request.topic.name, request.group.name
-        check_topic(topic)
-        check_group(group)
+        topic, group = checked_names(request.topic, request.group)
         for name in request.lite_topic_set:
             check_lite_topic(name)
         bound = self._subscriptions.attribute(group, BIND_TOPIC)
@@ -49,14 +47,10 @@ class LiteTopicCalls:
         client = self._clients.known(call)
         action = _ACTIONS[request.action] if 0 <= request.action < len(_ACTIONS) else ""
         change = LiteSubscriptionChange(
-            action=action,
-            client_id=client.client_id,
-            group=group,
-            lite_topic_set=list(request.lite_topic_set),
+            action=action, client_id=client.client_id, group=group, lite_topic_set=list(request.lite_topic_set),
             offset_option=_option_of(request.offset_option) if request.HasField("offset_option") else None,
-            topic=topic,
-            version=request.version,
-        )
+            topic=topic, version=request.version,
+        )  # fmt: skip
         self._subscriptions.change(change, client.client_id, group, topic, client)
         call.answer(CLASSES["SyncLiteSubscriptionResponse"](status=OK))
 
@@ -66,11 +60,9 @@ def _option_of(option: Any) -> OffsetOption | None:
     return None if which is None else OffsetOption(type=_OFFSET_TYPES[which], value=getattr(option, which))
 
 
-def lite_receipts(
-    header: PopLiteHeader, popped: LitePopped, broker_name: str
-) -> list[tuple[StoredMessage, Receipt, str]]:
-    """The popped messages with receipt and lite topic. Each has the queue offset of its light queue, and is counted by
-    the broker, not in its record."""
+def lite_receipts(header: PopLiteHeader, popped: LitePopped, broker_name: str) -> list[tuple[StoredMessage, Receipt]]:
+    """The popped messages with their receipts. Each has the queue offset of its light queue, and is counted by the
+    broker, not in its record."""
     found = []
     records = decode_records_untrusted(b"".join(popped.records))
     for record, count in zip(records, popped.counts, strict=True):
@@ -83,5 +75,5 @@ def lite_receipts(
             0, popped.now_ms, header.invisible_time, ORDER_REVIVE_QUEUE_ID, NORMAL, broker_name, LIGHT_QUEUE_ID, offset
         )
         seen = msgspec.structs.replace(record, reconsume_times=count, queue_offset=offset)
-        found.append((seen, Receipt(handle, record.log_offset), lite_topic))
+        found.append((seen, Receipt(header.consumer_group, header.topic, handle, record.log_offset, lite_topic)))
     return found

@@ -4,7 +4,7 @@ What is not certainly so is left to that, with nothing done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rmqproto.message import properties as props
@@ -15,21 +15,22 @@ from rmqserver.broker.sending.properties import ASKING_NAMES
 from rmqserver.core import cut_ack, cut_send
 from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, check_group, check_topic
 from rmqserver.doors.grpc.codes import OK, status_of
-from rmqserver.doors.grpc.link import framed
+from rmqserver.doors.grpc.link import client_id_of, framed
 from rmqserver.doors.grpc.messages import CLASSES, SERVICE
-from rmqserver.doors.grpc.presence import id_in
 from rmqserver.doors.grpc.route_calls import expected_type
+from rmqserver.doors.grpc.security import to_consume, to_send
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.sending.pending import Outcome, PendingPut
-    from rmqserver.doors.grpc.http2 import StreamCalled
+    from rmqserver.doors.grpc.http2 import StreamAsked
     from rmqserver.doors.grpc.link import Link
+    from rmqserver.doors.grpc.security import Guard, Need
     from rmqserver.doors.grpc.settle_calls import SettleCalls
 
 _Pop = tuple[str, str, str]
 """Group, topic, and what the receipt handles of a pop's messages begin with."""
-_Acked = tuple["StreamCalled", bytes, bytes, int]
+_Acked = tuple["StreamAsked", bytes, bytes, int]
 """The call, message id, receipt handle, queue offset."""
 
 RESERVED = frozenset(
@@ -50,20 +51,26 @@ class PlainCalls:
     """``take`` is given the calls of one read, and ``settle`` ends what it has begun: acknowledgements of one pop are
     put together."""
 
-    def __init__(self, broker: Broker, settling: SettleCalls):
+    def __init__(self, broker: Broker, settling: SettleCalls, guard: Guard | None):
+        self._guard = guard
         self._sends = broker.sends
         self._pending = broker.pending
         self._clock_ms = broker.clock_ms
         self._settling = settling
-        self._takes: dict[bytes, Callable[[Link, StreamCalled], bool]] = {
+        self._takes: dict[bytes, Callable[[Link, StreamAsked, bytes], bool]] = {
             f"/{SERVICE}/SendMessage".encode(): self._send, f"/{SERVICE}/AckMessage".encode(): self._ack,
         }  # fmt: skip
         self._acked: dict[_Pop, list[_Acked]] = {}
 
-    def take(self, link: Link, called: StreamCalled) -> bool:
+    def take(self, link: Link, asked: StreamAsked) -> bool:
         """Takes a call, and answers it later or now; False, with nothing done, if it is not plain."""
-        take = self._takes.get(called.metadata[b":path"])
-        return take is not None and bool(id_in(called.metadata).strip()) and take(link, called)
+        take = self._takes.get(asked.metadata[b":path"])
+        if take is None or asked.data is None or not client_id_of(asked.metadata).strip():
+            return False
+        return take(link, asked, asked.data)
+
+    def _may(self, link: Link, asked: StreamAsked, needs: Iterable[Need]) -> bool:
+        return self._guard is None or self._guard.admits(asked.metadata, link.connection.real_address, needs)
 
     def settle(self, link: Link) -> None:
         """Puts and answers the acknowledgements that were taken."""
@@ -71,30 +78,31 @@ class PlainCalls:
             return
         acked, self._acked = self._acked, {}
         for (group, topic, before), of_pop in acked.items():
+            offsets = [offset for _, _, _, offset in of_pop]
             try:
                 check_topic(topic)
                 check_group(group)
-                offsets = [offset for _, _, _, offset in of_pop]
                 are_done = self._settling.ack_together(link.connection, group, topic, before, offsets)
             except Exception:  # the general way says why
                 are_done = False
-            for called, message_id, receipt, _ in of_pop:
+            for asked, message_id, receipt, _ in of_pop:
                 if are_done:
-                    link.answer(called.stream, framed(acked_answer(message_id, receipt)))
+                    link.answer(asked.stream, framed(acked_answer(message_id, receipt)))
                 else:
-                    link.take_call(called)
+                    link.take_call(asked)
 
     # --- sends -------------------------------------------------------------------------------------------------------
 
-    def _send(self, link: Link, called: StreamCalled) -> bool:
-        cut = cut_send(called.data, RESERVED, link.connection.address)
+    def _send(self, link: Link, asked: StreamAsked, data: bytes) -> bool:
+        cut = cut_send(data, RESERVED, link.connection.address)
         if cut is None:
             return False
         topic, sys_flag, born_ms, body, properties, keys = cut
         target = self._sends.known_targets.get(topic)
         if target is None or not target.is_plain or not target.config.perm & PERM_WRITE:
             return False
-        if expected_type(target.config) not in (Type.NORMAL, Type.MIXED):
+        is_right_type = expected_type(target.config) in (Type.NORMAL, Type.MIXED)
+        if not is_right_type or not self._may(link, asked, [to_send(topic)]):
             return False
         try:
             check_topic(topic)
@@ -105,17 +113,19 @@ class PlainCalls:
         except Exception:  # the general way says why
             return False
         waiting = self._pending.when_safe if self._sends.knows_safe else self._pending.when_written
-        waiting.append((_answer_send, link, called.stream, keys[0], appended.queue_offset))
+        waiting.append((_answer_send, link, asked.stream, keys[0], appended.queue_offset))
         return True
 
     # --- acknowledgements --------------------------------------------------------------------------------------------
 
-    def _ack(self, link: Link, called: StreamCalled) -> bool:
-        cut = cut_ack(called.data)
+    def _ack(self, link: Link, asked: StreamAsked, data: bytes) -> bool:
+        cut = cut_ack(data)
         if cut is None:
             return False
         group, topic, message_id, receipt, before, offset = cut
-        self._acked.setdefault((group, topic, before), []).append((called, message_id, receipt, offset))
+        if not self._may(link, asked, to_consume(group, topic)):
+            return False
+        self._acked.setdefault((group, topic, before), []).append((asked, message_id, receipt, offset))
         return True
 
 
@@ -124,8 +134,7 @@ def _answer_send(outcome: Outcome, put: PendingPut) -> None:
     if outcome is STORED:
         link.answer(stream, framed(sent_answer(message_id, queue_offset)))
     else:
-        answer = CLASSES["SendMessageResponse"](status=status_of(outcome))
-        link.answer(stream, framed(answer.SerializeToString()))
+        link.answer(stream, framed(CLASSES["SendMessageResponse"](status=status_of(outcome))))
 
 
 def sent_answer(message_id: bytes, queue_offset: int) -> bytes:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.clients.membership import Membership
     from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.config.broker_config import BrokerConfig
-    from rmqserver.doors.grpc.http2 import Metadata
     from rmqserver.doors.grpc.link import GrpcCall
     from rmqserver.operation import OnPeerAnswer
 
@@ -86,7 +85,7 @@ class GrpcPeer:
     """A client of this door: a peer of operations from its settings to its farewell, whatever its connections do."""
 
     def __init__(self, clients: GrpcPeers, call: GrpcCall):
-        self.client_id, self.user = id_of(call), call.user
+        self.client_id, self.user = call.client_id, call.user
         self.closed = False
         self.settings_bytes = 0
         self.settings: Any = None
@@ -94,11 +93,12 @@ class GrpcPeer:
         """Those that it consumes in, beside the one of its settings."""
         self._clients = clients
         self._began_ms = time.time_ns() // 1_000_000
-        self._telemetry: GrpcCall | None = None
         self._questions: dict[str, tuple[float, int, OnPeerAnswer]] = {}
         self.came_by(call)
 
     def came_by(self, call: GrpcCall) -> None:
+        """Uses this telemetry stream for what the broker asks, in place of an earlier one."""
+        self._telemetry: GrpcCall | None = call
         self.address, self.born_host = call.address, call.born_host
         self.local_addr, self.local_host = call.local_addr, call.local_host
         language = call.metadata.get(b"x-mq-language", b"").decode("latin-1")
@@ -106,10 +106,6 @@ class GrpcPeer:
         text = call.metadata.get(b"x-mq-client-version", b"").decode("latin-1")
         self.version = _VERSIONS.get("V" + text.replace(".", "_"), _VERSIONS["V5_5_0"])
         self.seen_s = time.monotonic()
-
-    def listen(self, call: GrpcCall) -> None:
-        """Uses this telemetry stream for what the broker asks, in place of an earlier one."""
-        self._telemetry = call
 
     # --- as a peer of operations -------------------------------------------------------------------------------------
 
@@ -120,25 +116,18 @@ class GrpcPeer:
     def notify(self, code: int, header: Header, body: bytes = b"") -> None:
         """Passes on the check of a transaction, and which lite topic another client took over; other notices are for
         clients that share queues among themselves."""
-        if isinstance(header, UnsubscribeLiteHeader):
-            command = _COMMAND(status=OK)  # Node's client wants one with a command that it does not know
-            command.notify_unsubscribe_lite_command.lite_topic = header.lite_topic or ""
-            self._tell(command)
-            return
-        if code != RequestCode.CHECK_TRANSACTION_STATE or not isinstance(header, CheckTransactionHeader):
-            return
         command = _COMMAND()
         asked = command.recover_orphaned_transaction_command
-        try:
-            record = decode_record_untrusted(body)
-            put_message(asked.message, record, record.topic, None)
-        except ProtocolError:
+        if isinstance(header, UnsubscribeLiteHeader):
+            command.notify_unsubscribe_lite_command.lite_topic = header.lite_topic or ""
+            command.status.CopyFrom(OK)  # Node's client wants one with a command that it does not know
+        elif isinstance(header, CheckTransactionHeader) and _put_record(asked.message, body):
+            system = asked.message.system_properties
+            system.delivery_attempt = 1
+            place = header.commit_log_offset, header.tran_state_table_offset
+            asked.transaction_id = transaction_id(*place, system.message_id)
+        else:
             return
-        system = asked.message.system_properties
-        system.delivery_attempt = 1
-        asked.transaction_id = transaction_id(
-            header.commit_log_offset, header.tran_state_table_offset, system.message_id
-        )
         self._tell(command)
 
     def ask(self, code: int, header: Header, body: bytes, on_answer: OnPeerAnswer, timeout_s: float) -> None:
@@ -149,13 +138,8 @@ class GrpcPeer:
             return on_answer(self._running_info(None))
         if code == RequestCode.GET_CONSUMER_RUNNING_INFO:
             command.print_thread_stack_trace_command.nonce = nonce
-        elif code == RequestCode.CONSUME_MESSAGE_DIRECTLY and body:
-            try:
-                record = decode_record_untrusted(body)
-                command.verify_message_command.nonce = nonce
-                put_message(command.verify_message_command.message, record, record.topic, None)
-            except ProtocolError:
-                return on_answer(None)
+        elif code == RequestCode.CONSUME_MESSAGE_DIRECTLY and _put_record(command.verify_message_command.message, body):
+            command.verify_message_command.nonce = nonce
         else:
             return on_answer(None)
         if len(self._questions) >= QUESTIONS_MAX or not self._tell(command):
@@ -163,9 +147,10 @@ class GrpcPeer:
         self._questions[nonce] = time.monotonic() + timeout_s, code, on_answer
         return None
 
-    def answered(self, nonce: str, told: Any, command: Any) -> None:
-        """Takes the client's answer to a question; another client's, or a late one, is none."""
-        found = self._questions.pop(nonce, None)
+    def answered(self, told: Any, command: Any) -> None:
+        """Takes what the client tells by a command in answer to a question; another client's, or a late one, is
+        none."""
+        found = self._questions.pop(told.nonce, None)
         if found is not None:
             is_stack = found[1] == RequestCode.GET_CONSUMER_RUNNING_INFO
             found[2](self._running_info(told.thread_stack_trace) if is_stack else _consumed(command))
@@ -179,7 +164,10 @@ class GrpcPeer:
         )  # fmt: skip
         return _Answer(ResponseCode.SUCCESS, None, fastjson.dumps(info))
 
-    def expire_questions(self, now_s: float) -> None:
+    def expire(self, now_s: float) -> None:
+        """Ends questions that are not answered in time, and lets a stream go that has ended, with its connection."""
+        if not self.is_listening:
+            self._telemetry = None
         late = [nonce for nonce, (until_s, _, _) in self._questions.items() if until_s <= now_s]
         for nonce in late:
             self._questions.pop(nonce)[2](None)
@@ -222,7 +210,7 @@ class GrpcPeers:
 
     def find(self, call: GrpcCall) -> GrpcPeer | None:
         """The client of a call, if it has sent settings."""
-        return self._by_key.get((call.user, id_of(call)))
+        return self._by_key.get((call.user, call.client_id))
 
     def gone(self, client: GrpcPeer) -> None:
         key = client.user, client.client_id
@@ -237,9 +225,9 @@ class GrpcPeers:
             client.close("the broker ends")
 
     def expire(self, now_s: float) -> None:
-        """Ends questions that nobody answers, and clients that say nothing. To be called every few seconds."""
+        """Ends what is late of each client, and clients that say nothing. To be called every few seconds."""
         for client in list(self._by_key.values()):
-            client.expire_questions(now_s)
+            client.expire(now_s)
             if now_s - client.seen_s > self._config.channel_expired_timeout_ms / 1000:
                 client.close("its heartbeats have stopped")
 
@@ -256,11 +244,8 @@ class GrpcPeers:
             self._take_settings(call, command.settings)
             return
         client = self.find(call)
-        if client is None or kind is None:
-            return
-        told = getattr(command, kind)
-        if kind in ("thread_stack_trace", "verify_message_result", "verify_message_command"):
-            client.answered(told.nonce, told, command)
+        if client is not None and kind in ("thread_stack_trace", "verify_message_result", "verify_message_command"):
+            client.answered(getattr(command, kind), command)
 
     def refuse(self, call: GrpcCall, refusal: CallRefused) -> None:
         """A refused command ends the stream with a status of gRPC."""
@@ -280,7 +265,6 @@ class GrpcPeers:
             self._check_consumer(settings)
         client = self._with_room_for(call, settings.ByteSize())
         client.came_by(call)
-        client.listen(call)
         before, client.settings = client.settings, settings
         self._register(client)
         self._unregister_dropped(client, before)
@@ -295,7 +279,7 @@ class GrpcPeers:
         if client is None:
             if len(self._by_key) >= CLIENTS_MAX:
                 raise TooManyClients(f"{CLIENTS_MAX} clients take part, and no more are taken")
-            client = self._by_key[call.user, id_of(call)] = GrpcPeer(self, call)
+            client = self._by_key[call.user, call.client_id] = GrpcPeer(self, call)
         client.settings_bytes = settings_bytes
         self._settings_bytes += more_bytes
         return client
@@ -313,6 +297,10 @@ class GrpcPeers:
                 check_filter(entry.expression)
             except CallRefused as refusal:
                 raise CallRefused(refusal.code, "expression format is not correct") from None
+        self._check_known(group)
+
+    def _check_known(self, group: str) -> None:
+        """It is made, if that is allowed."""
         if self._groups.find(group) is None:
             raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, f"group not found: {group}")
 
@@ -349,8 +337,7 @@ class GrpcPeers:
         client.seen_s = time.monotonic()
         if client.settings.WhichOneof("pub_sub") == "subscription" and request.client_type != PRODUCER:
             check_group(request.group.name)
-            if self._groups.find(request.group.name) is None:
-                raise CallRefused(Code.ILLEGAL_CONSUMER_GROUP, f"group not found: {request.group.name}")
+            self._check_known(request.group.name)
             client.groups.add(request.group.name)
         self._register(client)
         call.answer(CLASSES["HeartbeatResponse"](status=OK))
@@ -370,12 +357,10 @@ class GrpcPeers:
         """Settings replace those before, which may name other topics or another group."""
         if before is None:
             return
-        for producer_group in _producer_groups(before) - _producer_groups(client.settings):
-            header = UnregisterClientHeader(client_id=client.client_id, producer_group=producer_group)
-            self._membership.unregister(header, client)
+        for group in _producer_groups(before) - _producer_groups(client.settings):
+            self._membership.unregister(UnregisterClientHeader(producer_group=group), client)
         for group in _consumer_groups(before) - _consumer_groups(client.settings) - client.groups:
-            header = UnregisterClientHeader(client_id=client.client_id, consumer_group=group)
-            self._membership.unregister(header, client)
+            self._membership.unregister(UnregisterClientHeader(consumer_group=group), client)
 
     def _register(self, client: GrpcPeer) -> None:
         settings = client.settings
@@ -431,12 +416,14 @@ def _consumer_groups(settings: Any) -> set[str]:
     return {settings.subscription.group.name} if settings.WhichOneof("pub_sub") == "subscription" else set()
 
 
-def id_of(call: GrpcCall) -> str:
-    return id_in(call.metadata)
-
-
-def id_in(metadata: Metadata) -> str:
-    return metadata.get(b"x-mq-client-id", b"").decode("utf-8", "replace")
+def _put_record(message: Any, raw: bytes) -> bool:
+    """Puts a stored message into an empty one. False if it cannot be read."""
+    try:
+        record = decode_record_untrusted(raw)
+        put_message(message, record, record.topic, None)
+    except ProtocolError:
+        return False
+    return True
 
 
 def _consumed(command: Any) -> _Answer:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rmqproto.errors import ProtocolError
-from rmqproto.pop import Handle, parse_handle_untrusted
+from rmqproto.pop import Handle, parse_handle_untrusted, real_topic
 from rmqserver.doors.grpc.codes import CallRefused, Code
 
 if TYPE_CHECKING:
@@ -32,9 +32,15 @@ _WORDS_MIN = 8
 
 
 class Receipt(NamedTuple):
+    """A message that a group has received, until its invisible time is over. ``topic`` is the one that was asked
+    for."""
+
+    group: str
+    topic: str
     handle: Handle
-    log_offset: int | None
-    """None if the client's handle has none."""
+    log_offset: int | None = None
+    """None if the client's handle has none, or if nobody has looked."""
+    lite_topic: str = ""
 
     def __str__(self) -> str:
         return f"{self.handle} {self.log_offset}"
@@ -43,26 +49,28 @@ class Receipt(NamedTuple):
     def ends_ms(self) -> int:
         return self.handle.pop_time_ms + self.handle.invisible_time_ms
 
+    @property
+    def real_topic(self) -> str:
+        """The topic that the message was popped from."""
+        return real_topic(self.topic, self.group, self.handle.kind)
 
-def parse_receipt_untrusted(text: str) -> Receipt:
+    @property
+    def message(self) -> tuple[object, ...]:
+        """Which message it is of, however often its time was changed."""
+        handle = self.handle
+        return self.group, handle.kind, handle.queue_id, handle.queue_offset, self.topic, self.lite_topic
+
+
+def parse_receipt_untrusted(group: str, topic: str, text: str, lite_topic: str = "") -> Receipt:
     """Raises CallRefused for what is no receipt: with the only code after which push consumers do not ask again."""
     words, last = text.split(" "), ""
     if len(words) > _WORDS_MIN:
         text, last = " ".join(words[:_WORDS_MIN]), words[-1]
+    log_offset = int(last) if last.isascii() and last.isdecimal() and len(last) <= 19 else None
     try:
-        handle = parse_handle_untrusted(text)
-        return Receipt(handle, int(last) if last.isascii() and last.isdecimal() and len(last) <= 19 else None)
+        return Receipt(group, topic, parse_handle_untrusted(text), log_offset, lite_topic)
     except ProtocolError:
         raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is invalid") from None
-
-
-class _Key(NamedTuple):
-    group: str
-    kind: str
-    queue_id: int
-    queue_offset: int
-    topic: str
-    lite_topic: str
 
 
 class HeldReceipt(msgspec.Struct):
@@ -74,56 +82,50 @@ class HeldReceipt(msgspec.Struct):
     renewed_count: int = 0
 
 
-Change = Callable[[str, str, Receipt, int, "Peer", str], Receipt]
-"""Makes a message of (group, topic) invisible for so many ms, for a peer and perhaps of a lite topic, and returns the
-receipt that counts from then on. Raises an operation's refusal."""
+Change = Callable[[Receipt, int, "Peer"], Receipt]
+"""Makes a message invisible for so many ms, for a peer, and returns the receipt that counts from then on. Raises an
+operation's refusal."""
 
 
 class Renewals:
-    """What push consumers hold. ``change`` changes the invisible time of a message."""
+    """What push consumers hold, by message. ``change`` changes the invisible time of one."""
 
     def __init__(self, change: Change, clock_ms: Callable[[], int]):
-        self._held: dict[_Key, HeldReceipt] = {}
+        self._held: dict[tuple[object, ...], HeldReceipt] = {}
         self._change = change
         self._clock_ms = clock_ms
 
-    def hold(self, group: str, topic: str, receipt: Receipt, client: Peer, lite_topic: str = "") -> None:
-        self._held[_key(group, topic, receipt, lite_topic)] = HeldReceipt(client, receipt, self._clock_ms())
+    def hold(self, receipt: Receipt, client: Peer) -> None:
+        self._held[receipt.message] = HeldReceipt(client, receipt, self._clock_ms())
 
-    def current(self, group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> Receipt:
+    def current(self, receipt: Receipt) -> Receipt:
         """The receipt that counts: the client never learns of renewals."""
         if not self._held:
             return receipt
-        held = self._held.get(_key(group, topic, receipt, lite_topic))
-        return held.receipt if held is not None and held.receipt.ends_ms > receipt.ends_ms else receipt
+        held = self._held.get(receipt.message)
+        if held is None or held.receipt.ends_ms <= receipt.ends_ms:
+            return receipt
+        return held.receipt._replace(log_offset=receipt.log_offset)
 
     @property
     def are_any(self) -> bool:
         return bool(self._held)
 
-    def settled(self, group: str, topic: str, receipt: Receipt, lite_topic: str = "") -> None:
+    def settled(self, receipt: Receipt) -> None:
         if self._held:
-            self._held.pop(_key(group, topic, receipt, lite_topic), None)
-
-    def held_by(self, client: Peer) -> int:
-        return sum(held.client is client for held in self._held.values())
+            self._held.pop(receipt.message, None)
 
     def renew(self) -> None:
         """Prolongs what ends soon, and gives back what was prolonged for too long. To be called every few seconds."""
         now_ms = self._clock_ms()
-        for key, held in list(self._held.items()):
+        for held in list(self._held.values()):
             if held.receipt.ends_ms - now_ms > RENEW_AHEAD_MS:
                 continue
             if held.client.closed or now_ms - held.since_ms > RENEWALS_MAX_MS:
-                self._give_back(key, held)
+                self._give_back(held)
                 continue
-            minutes = _MINUTES[min(held.renewed_count, len(_MINUTES) - 1)]
-            try:
-                held.receipt = self._prolonged(key, held, minutes * 60_000)
-                held.renewed_count += 1
-            except Exception as error:
-                log.warning("event=not-renewed group=%s topic=%s reason=%r", key.group, key.topic, str(error))
-                del self._held[key]
+            self._prolong(held, 60_000 * _MINUTES[min(held.renewed_count, len(_MINUTES) - 1)])
+            held.renewed_count += 1
 
     def forget(self) -> None:
         """Nothing is renewed any more."""
@@ -131,20 +133,18 @@ class Renewals:
 
     def client_gone(self, client: Peer) -> None:
         """Makes what the client holds visible again in a moment."""
-        for key, held in [each for each in self._held.items() if each[1].client is client]:
-            self._give_back(key, held)
+        for held in [each for each in self._held.values() if each.client is client]:
+            self._give_back(held)
 
-    def _prolonged(self, key: _Key, held: HeldReceipt, by_ms: int) -> Receipt:
-        return self._change(key.group, key.topic, held.receipt, by_ms, held.client, key.lite_topic)
+    def _give_back(self, held: HeldReceipt) -> None:
+        self._prolong(held, GIVEN_BACK_MS)
+        self.settled(held.receipt)
 
-    def _give_back(self, key: _Key, held: HeldReceipt) -> None:
-        del self._held[key]
+    def _prolong(self, held: HeldReceipt, by_ms: int) -> None:
+        """If that fails, the message comes again at the end of its time."""
         try:
-            self._prolonged(key, held, GIVEN_BACK_MS)
+            held.receipt = self._change(held.receipt, by_ms, held.client)
         except Exception as error:
-            log.warning("event=not-given-back group=%s topic=%s reason=%r", key.group, key.topic, str(error))
-
-
-def _key(group: str, topic: str, receipt: Receipt, lite_topic: str) -> _Key:
-    handle = receipt.handle
-    return _Key(group, handle.kind, handle.queue_id, handle.queue_offset, topic, lite_topic)
+            receipt = held.receipt
+            log.warning("event=not-renewed group=%s topic=%s reason=%r", receipt.group, receipt.topic, str(error))
+            self.settled(receipt)

@@ -20,14 +20,7 @@ from rmqproto.perm import PERM_READ
 from rmqproto.pop import Handle, Source
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
 from rmqserver.core import pack_received
-from rmqserver.doors.grpc.call_checks import (
-    INVISIBLE_MIN_MS,
-    check_filter,
-    check_group,
-    check_invisible_ms,
-    check_topic,
-    ms_of,
-)
+from rmqserver.doors.grpc.call_checks import INVISIBLE_MIN_MS, check_filter, check_invisible_ms, checked_names, ms_of
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code, status
 from rmqserver.doors.grpc.link import framed
 from rmqserver.doors.grpc.lite_calls import lite_receipts
@@ -52,10 +45,9 @@ REQUEST_TIMEOUT_DEFAULT_MS = 3000
 FROM_LAST = 1
 """initMode of pops: a new group gets what comes from now on."""
 _RECEIVED = CLASSES["ReceiveMessageResponse"]
-_FOUND = framed(_RECEIVED(status=OK).SerializeToString())
 
-Found = list[tuple[StoredMessage, Receipt, str]]
-"""Popped messages with their receipts and lite topics; the last is empty for all others."""
+Found = list[tuple[StoredMessage, Receipt]]
+"""Popped messages with their receipts."""
 
 
 class ReceiveCalls:
@@ -71,10 +63,8 @@ class ReceiveCalls:
         self._guarded = guarded
 
     def receive(self, call: GrpcCall, request: Any) -> None:
-        topic, group = request.message_queue.topic.name, request.group.name
         poll_ms = self._poll_ms(call, request)
-        check_topic(topic)
-        check_group(group)
+        topic, group = checked_names(request.message_queue.topic, request.group)
         invisible_ms = RENEWED_MS if request.auto_renew else ms_of(request.invisible_duration)
         if not request.auto_renew:
             check_invisible_ms(invisible_ms, INVISIBLE_MIN_MS)
@@ -121,14 +111,30 @@ class ReceiveCalls:
 
     def _popped(self, call: GrpcCall, request: Any, header: PopHeader, code: ResponseCode, popped: Popped) -> None:
         tags = parse_tags(header.exp) if header.exp_type == TAG else EVERYTHING
-        if tags is EVERYTHING and popped.offsets and not popped.order_counts and not request.auto_renew:
-            packed = self._packed(request, header, popped)
-            if packed is not None and not call.closed and not call.has_client_left():
-                popped.chunks = []  # it is kept until the answer has left
-                call.on_lost = partial(self._give_back_popped, call, request.group.name, header, popped)
-                call.answer_packed(_FOUND + packed + framed(self._last().SerializeToString()))
-                return
-        self._deliver(call, request, code, [(*each, "") for each in self._receipts(header, popped)], tags)
+        packed = self._packed(header, popped, tags)
+        if packed is None:
+            self._deliver(call, request, code, self._found(header, popped), tags)
+        elif call.closed or call.has_client_left():
+            self._give_back(call, self._receipts(header, popped))
+        else:
+            if request.auto_renew:
+                self._hold(call, self._receipts(header, popped))
+            popped.chunks = []  # the rest is kept until the answer has left
+            call.on_lost = lambda: self._give_back(call, self._receipts(header, popped))
+            self._answer(call, OK, packed)
+
+    def _packed(self, header: PopHeader, popped: Popped, tags: TagFilter) -> bytes | None:
+        """The popped messages as they are sent; None if one of them is not plain."""
+        if not popped.offsets or popped.order_counts or header.topic.startswith(DLQ_PREFIX):
+            return None
+        handles: list[bytes] = []
+        for source, offsets in popped.offsets.items():
+            before = str(self._handle(header, popped, source, 0)).removesuffix("0").encode()
+            handles += [b"%b%d" % (before, offset) for offset in offsets]
+        return pack_received(
+            b"".join(popped.chunks), header.topic.encode(), handles, PLAIN_ROLES, tags.tags,
+            self._clients.attempts_max(header.consumer_group), MD5,
+        )  # fmt: skip
 
     def _lite_popped(
         self, call: GrpcCall, request: Any, header: PopLiteHeader, code: ResponseCode, popped: LitePopped
@@ -138,84 +144,73 @@ class ReceiveCalls:
     def _deliver(
         self, call: GrpcCall, request: Any, code: ResponseCode, found: Found, tags: TagFilter = EVERYTHING
     ) -> None:
-        group, topic = request.group.name, request.message_queue.topic.name
         if call.closed or (found and call.has_client_left()):  # the next poll is to get them soon
-            self._give_back(call, group, topic, [each[1:] for each in found])
+            self._give_back(call, [receipt for _, receipt in found])
             return
         if code == ResponseCode.POLLING_FULL:
             self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "polling full"))
             return
-        answers, delivered, attempts_max = [], [], self._clients.attempts_max(group)
-        client = self._clients.find(call) if request.auto_renew else None
-        for record, receipt, lite_topic in found:
+        answers, delivered, attempts_max = [], [], self._clients.attempts_max(request.group.name)
+        for record, receipt in found:
             answer = _RECEIVED()
             try:
                 properties = record.properties
                 if not tags.matches(properties.get(props.TAGS)):  # another tag with the same hash
-                    self._settling.later(partial(self._settling.ack_quietly, call, group, topic, receipt, lite_topic))
+                    self._settling.later(partial(self._settling.ack_quietly, call, receipt))
                     continue
                 if record.reconsume_times >= attempts_max:
-                    self._settling.later(partial(self._settling.bury, call, group, topic, receipt, lite_topic))
+                    self._settling.later(partial(self._settling.bury, call, receipt))
                     continue
-                put_message(answer.message, record, topic, str(receipt), properties)
+                put_message(answer.message, record, receipt.topic, str(receipt), properties)
             except ProtocolError:  # a damaged message must not cost those beside it
                 continue
             answers.append(answer)
-            delivered.append((receipt, lite_topic))
-            if client is not None:
-                self._settling.renewals.hold(group, topic, receipt, client, lite_topic)
-        call.on_lost = partial(self._give_back, call, group, topic, delivered)
+            delivered.append(receipt)
+        if request.auto_renew:
+            self._hold(call, delivered)
+        call.on_lost = partial(self._give_back, call, delivered)
         nothing = "no match message" if found else "no new message"
         told = OK if answers else status(Code.MESSAGE_NOT_FOUND, nothing)
-        call.send(_RECEIVED(status=told), *answers)
-        self._end(call)
+        self._answer(call, told, b"".join(map(framed, answers)))
 
-    def _packed(self, request: Any, header: PopHeader, popped: Popped) -> bytes | None:
-        """The popped messages as they are sent; None if one of them is not plain."""
-        if header.topic.startswith(DLQ_PREFIX):
-            return None
-        handles: list[bytes] = []
-        for source, offsets in popped.offsets.items():
-            before = str(self._handle(header, popped, source, 0)).removesuffix("0").encode()
-            handles += [b"%b%d" % (before, offset) for offset in offsets]
-        attempts_max = self._clients.attempts_max(request.group.name)
-        return pack_received(b"".join(popped.chunks), header.topic.encode(), handles, PLAIN_ROLES, attempts_max, MD5)
+    def _hold(self, call: GrpcCall, receipts: list[Receipt]) -> None:
+        """Renews what the client of the call has received, if it has told its settings."""
+        client = self._clients.find(call)
+        if client is not None:
+            for receipt in receipts:
+                self._settling.renewals.hold(receipt, client)
 
-    def _give_back(self, call: GrpcCall, group: str, topic: str, found: list[tuple[Receipt, str]]) -> None:
-        for receipt, lite_topic in found:
-            self._settling.later(partial(self._settling.give_back, group, topic, receipt, call, lite_topic))
-
-    def _give_back_popped(self, call: GrpcCall, group: str, header: PopHeader, popped: Popped) -> None:
-        found = [(Receipt(handle, None), "") for handle in self._handles(header, popped)]
-        self._give_back(call, group, header.topic, found)
+    def _give_back(self, call: GrpcCall, receipts: list[Receipt]) -> None:
+        for receipt in receipts:
+            self._settling.later(partial(self._settling.give_back, receipt, call))
 
     def refuse(self, call: GrpcCall, refusal: CallRefused) -> None:
-        call.send(_RECEIVED(status=status(refusal.code, refusal.text)))
-        self._end(call)
+        self._answer(call, refusal.status)
 
-    def _end(self, call: GrpcCall) -> None:
-        call.answer(self._last())
-
-    def _last(self) -> Any:
+    def _answer(self, call: GrpcCall, told: Any, messages: bytes = b"") -> None:
         last = _RECEIVED()
         set_ms(last.delivery_timestamp, self._clock_ms())
-        return last
+        call.answer_packed(framed(_RECEIVED(status=told)) + messages + framed(last))
 
-    def _receipts(self, header: PopHeader, popped: Popped) -> list[tuple[StoredMessage, Receipt]]:
-        """The popped messages with their receipts. A message that is consumed in order is counted by the broker, and
-        in its record if it was tried elsewhere before."""
+    # --- receipts ----------------------------------------------------------------------------------------------------
+
+    def _found(self, header: PopHeader, popped: Popped) -> Found:
+        """A message that is consumed in order is counted by the broker, and in its record if it was tried elsewhere
+        before."""
         records = decode_records_untrusted(b"".join(popped.chunks))
         counts = {source: by_offset for source, by_offset, _ in popped.order_counts}
         found = []
-        for record, handle in zip(records, self._handles(header, popped), strict=True):
+        for record, receipt in zip(records, self._receipts(header, popped), strict=True):
+            handle = receipt.handle
             if times := counts.get((handle.kind, handle.queue_id), {}).get(handle.queue_offset):
                 record = msgspec.structs.replace(record, reconsume_times=times)
-            found.append((record, Receipt(handle, record.log_offset)))
+            found.append((record, receipt._replace(log_offset=record.log_offset)))
         return found
 
-    def _handles(self, header: PopHeader, popped: Popped) -> list[Handle]:
+    def _receipts(self, header: PopHeader, popped: Popped) -> list[Receipt]:
+        """Without log offsets."""
         return [
-            self._handle(header, popped, source, offset)
+            Receipt(header.consumer_group, header.topic, self._handle(header, popped, source, offset))
             for source, offsets in popped.offsets.items()
             for offset in offsets
         ]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqproto.perm import PERM_READ, PERM_WRITE
 from rmqproto.topic_message_type import MESSAGE_TYPE
 from rmqproto.topic_message_type import TopicMessageType as Type
-from rmqserver.doors.grpc.call_checks import check_group, check_topic
+from rmqserver.doors.grpc.call_checks import check_topic, checked_names
 from rmqserver.doors.grpc.codes import OK, CallRefused, Code
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.to_master import may_pass_on
@@ -74,8 +74,7 @@ class RouteCalls:
 
     def assign(self, call: GrpcCall, request: Any) -> None:
         """A push consumer polls all queues of a broker at once; in order, each by itself."""
-        check_topic(request.topic.name)
-        check_group(request.group.name)
+        checked_names(request.topic, request.group)
         self._find(call, request, self._answer_assign)
 
     def _answer_assign(self, call: GrpcCall, request: Any, found: list[_Queues]) -> None:

@@ -4,7 +4,7 @@ as for the remoting protocol. Clients sign the value of ``x-mq-date-time`` alone
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.access.resources import Action, Resource, ResourceType, group_resource
@@ -15,6 +15,7 @@ from rmqserver.doors.grpc.messages import value
 if TYPE_CHECKING:
     from rmqserver.auth.auth_settings import AuthSettings
     from rmqserver.auth.auth_table import AuthTable
+    from rmqserver.doors.grpc.http2 import Metadata
     from rmqserver.doors.grpc.link import GrpcCall
 
 _CREDENTIAL, _SIGNATURE = "Credential", "Signature"
@@ -25,7 +26,7 @@ Need = tuple[Resource, tuple[Action, ...]]
 
 
 class Guard:
-    """``check`` before each call."""
+    """``check`` before each call, or ``admits`` before a plain one."""
 
     def __init__(self, settings: AuthSettings, table: AuthTable):
         self._settings = settings
@@ -33,18 +34,29 @@ class Guard:
 
     def check(self, call: GrpcCall, name: str, request: Any) -> None:
         """Notes whose call it is. Raises CallRefused if its sender is not proven, or may not."""
-        user = self._user(call)
-        call.user = user.name
-        if not self._settings.is_authorizing or user.is_super:
-            return
-        source = call.real_address.rpartition(":")[0]
-        for resource, actions in _needs(name, request):
-            refusal = judge(user, self._table.acl_of(user.name), resource, actions, source).refusal
-            if refusal:
-                raise CallRefused(Code.UNAUTHORIZED, refusal)
+        call.user = self._check(call.metadata, call.real_address, _needs(name, request))
 
-    def _user(self, call: GrpcCall) -> User:
-        text = call.metadata.get(b"authorization", b"").decode("latin-1")
+    def admits(self, metadata: Metadata, real_address: str, needs: Iterable[Need]) -> bool:
+        """Whether the call may pass. If not, ``check`` says why."""
+        try:
+            self._check(metadata, real_address, needs)
+        except CallRefused:
+            return False
+        return True
+
+    def _check(self, metadata: Metadata, real_address: str, needs: Iterable[Need]) -> str:
+        """The user's name."""
+        user = self._user(metadata)
+        if self._settings.is_authorizing and not user.is_super:
+            acl, source = self._table.acl_of(user.name), real_address.rpartition(":")[0]
+            for resource, actions in needs:
+                refusal = judge(user, acl, resource, actions, source).refusal
+                if refusal:
+                    raise CallRefused(Code.UNAUTHORIZED, refusal)
+        return user.name
+
+    def _user(self, metadata: Metadata) -> User:
+        text = metadata.get(b"authorization", b"").decode("latin-1")
         scheme, _, rest = text.partition(" ")
         if scheme and not rest:
             raise _refused("authentication header is incorrect.")
@@ -52,7 +64,7 @@ class Guard:
         name = said.get(_CREDENTIAL, "").partition("/")[0]
         if not name:
             raise _refused("username cannot be null.")
-        when = call.metadata.get(b"x-mq-date-time")
+        when = metadata.get(b"x-mq-date-time")
         if when is None:
             raise _refused("datetime is null.")
         user = self._table.user(name)
@@ -75,30 +87,34 @@ def _needs(name: str, request: Any) -> Iterator[Need]:
         yield _topic(request.topic.name), _ANY_USE
     elif name == "SendMessage":
         for topic in dict.fromkeys(message.topic.name for message in request.messages):
-            yield _topic(topic), (Action.PUB,)
+            yield to_send(topic)
     elif name in ("EndTransaction", "RecallMessage"):
-        yield _topic(request.topic.name), (Action.PUB,)
+        yield to_send(request.topic.name)
     elif name == "Telemetry":
-        yield from _of_settings(request.settings)
+        for topic in request.settings.publishing.topics:
+            yield to_send(topic.name)
+        if request.settings.WhichOneof("pub_sub") == "subscription":
+            wanted = request.settings.subscription
+            yield from to_consume(wanted.group.name, *(entry.topic.name for entry in wanted.subscriptions))
     elif name in ("Heartbeat", "NotifyClientTermination"):
         takes_part = name != "Heartbeat" or request.client_type != PRODUCER
         if takes_part and request.group.name:
-            yield group_resource(request.group.name), (Action.SUB,)
+            yield from to_consume(request.group.name)
     else:
         topic = request.message_queue.topic if name == "ReceiveMessage" else request.topic
-        yield group_resource(request.group.name), (Action.SUB,)
-        yield _topic(topic.name), (Action.SUB,)
+        yield from to_consume(request.group.name, topic.name)
+
+
+def to_send(topic: str) -> Need:
+    return _topic(topic), (Action.PUB,)
+
+
+def to_consume(group: str, *topics: str) -> Iterator[Need]:
+    yield group_resource(group), (Action.SUB,)
+    for topic in topics:
+        yield _topic(topic), (Action.SUB,)
 
 
 def _topic(name: str) -> Resource:
     """By its own name, also a retry topic: as a proxy judges, unlike a broker."""
     return Resource(ResourceType.TOPIC, name)
-
-
-def _of_settings(settings: Any) -> Iterator[Need]:
-    for topic in settings.publishing.topics:
-        yield _topic(topic.name), (Action.PUB,)
-    if settings.WhichOneof("pub_sub") == "subscription":
-        yield group_resource(settings.subscription.group.name), (Action.SUB,)
-        for entry in settings.subscription.subscriptions:
-            yield _topic(entry.topic.name), (Action.SUB,)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from rmqproto.bodies.routes import TopicConfig
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.sending.pending import OnDone, Outcome
-    from rmqserver.broker.sending.put import SendOutcome
-    from rmqserver.broker.sending.send import OnSent
+    from rmqserver.broker.sending.send import OnSent, SendOutcome
     from rmqserver.doors.grpc.link import GrpcCall, Guarded
 
 log = logging.getLogger(__name__)
@@ -85,21 +84,16 @@ class SendCalls:
         queue_id, sys_flag = _queue_of(properties, config), sys_flag_of(system, kind)
         born_ms = int(properties.get(props.BORN_TIMESTAMP, 0)) or self._clock_ms()
         packed = props.joined(properties)
-        is_retry = topic.startswith(RETRY_PREFIX)  # only there a client has a say
-        header = SendHeader(
-            producer_group=topic,
-            topic=topic,
-            queue_id=queue_id,
-            sys_flag=sys_flag,
-            born_timestamp=born_ms,
-            properties=packed.decode(),
-            reconsume_times=max(system.delivery_attempt, 0) if is_retry else 0,
-        )
-        sent = self._sends.put_plain(header, asked.body, packed, call)
+        sent = self._sends.put_plain(topic, queue_id, sys_flag, born_ms, asked.body, packed, call)
         if sent is not None:
             self._sends.when_stored(properties, on_sent(sent))
-        else:
-            self._sends.put(header, asked.body, 0, call, on_sent)
+            return
+        is_retry = topic.startswith(RETRY_PREFIX)  # only there a client has a say
+        header = SendHeader(
+            producer_group=topic, topic=topic, queue_id=queue_id, sys_flag=sys_flag, born_timestamp=born_ms,
+            properties=packed.decode(), reconsume_times=max(system.delivery_attempt, 0) if is_retry else 0,
+        )  # fmt: skip
+        self._sends.put(header, asked.body, 0, call, on_sent)
 
     # --- how transactions end ----------------------------------------------------------------------------------------
 
@@ -181,8 +175,7 @@ class SentTogether:
                 if refused is None:
                     log.error("event=send-failed peer=%s", self._call.address, exc_info=error)
                     refused = Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-                refusal = refusal_of(refused)
-                self._done(at, status(refusal.code, refusal.text))
+                self._done(at, refusal_of(refused).status)
 
     def _on_sent(self, at: int, sent: SendOutcome) -> OnDone:
         message_id, queue_offset = self._asked[at].message.system_properties.message_id, sent.appended.queue_offset

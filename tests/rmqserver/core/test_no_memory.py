@@ -270,10 +270,19 @@ def test_calls() -> None:
 
 def test_received_messages() -> None:
     record = stored([("UNIQ_KEY", "id"), ("TAGS", "t"), ("colour", "blue")])
-    handles, roles, md5 = [b"h"], {b"UNIQ_KEY": core.Role.UNIQUE_KEY, b"TAGS": core.Role.TAG}, Md5()
-    assert core.pack_received(record, b"T", handles, roles, 9, md5) is not None
+    handles, tags, md5 = [b"h"], frozenset({"t"}), Md5()
+    roles = {b"UNIQ_KEY": core.Role.UNIQUE_KEY, b"TAGS": core.Role.TAG}
+    assert core.pack_received(record, b"T", handles, roles, tags, 9, md5) is not None
     same_or_none(
-        core.pack_received, record, b"T", handles, roles, 9, md5, seen=[record, handles, roles, md5, md5.digested]
+        core.pack_received,
+        record,
+        b"T",
+        handles,
+        roles,
+        tags,
+        9,
+        md5,
+        seen=[record, handles, roles, tags, md5, md5.digested],
     )
 
 

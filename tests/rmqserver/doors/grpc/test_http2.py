@@ -21,7 +21,6 @@ from rmqserver.doors.grpc.http2 import (
     STREAMS_MAX,
     Http2,
     StreamAsked,
-    StreamCalled,
     StreamData,
     StreamEnded,
     StreamEvent,
@@ -65,7 +64,7 @@ def test_a_request_that_comes_whole_is_told_at_once(peer: Peer) -> None:
     for stream in (1, 3):
         peer.h2.send_headers(stream, ASKED)
         peer.h2.send_data(stream, b"abc", end_stream=True)
-    assert peer.pass_on() == [StreamCalled(1, METADATA, b"abc"), StreamCalled(3, METADATA, b"abc")]
+    assert peer.pass_on() == [StreamAsked(1, METADATA, b"abc"), StreamAsked(3, METADATA, b"abc")]
 
 
 def test_a_request_that_is_cancelled_with_the_same_bytes_is_not_begun(peer: Peer) -> None:
@@ -73,7 +72,7 @@ def test_a_request_that_is_cancelled_with_the_same_bytes_is_not_begun(peer: Peer
     peer.h2.send_data(1, b"abc", end_stream=True)
     peer.h2.reset_stream(1)
     peer.h2.send_headers(3, ASKED, end_stream=True)
-    assert peer.pass_on() == [StreamGone(1), StreamAsked(3, METADATA), StreamEnded(3)]
+    assert peer.pass_on() == [StreamGone(1), StreamAsked(3, METADATA, b"")]
 
 
 def test_a_window_that_opens_for_a_cancelled_stream_takes_nothing(peer: Peer) -> None:
@@ -245,7 +244,7 @@ def test_a_broken_rule_of_a_stream_ends_that_stream_alone(http2: Http2, said: by
     events = list(http2.received(said))
     assert events in ([StreamGone(1)], [])
     assert (RST_STREAM, 0, stream, u32(code)) in frames_of(http2.to_send())
-    assert list(http2.received(request(7))) == [StreamAsked(7, METADATA), StreamEnded(7)]
+    assert list(http2.received(request(7))) == [StreamAsked(7, METADATA, b"")]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +265,7 @@ def test_what_may_be_said_is_taken(http2: Http2) -> None:
     )  # fmt: skip
     in_pieces = [event for byte in b"".join(said) for event in http2.received(bytes([byte]))]
     assert in_pieces == [
-        StreamData(1, b"abc"), StreamAsked(3, METADATA), StreamEnded(3), StreamAsked(5, METADATA), StreamEnded(5),
+        StreamData(1, b"abc"), StreamAsked(3, METADATA, b""), StreamAsked(5, METADATA, b""),
         StreamEnded(1),
     ]  # fmt: skip
     assert [kind for kind, _, _, _ in frames_of(http2.to_send())] == [SETTINGS]
@@ -321,7 +320,7 @@ def test_a_turn_takes_so_many_frames_and_leaves_the_others_for_the_next(http2: H
         assert http2.has_more
         assert len(frames_of(http2.to_send())) == FRAMES_AT_ONCE_MIN
         events = list(http2.received(b""))
-    assert events == [StreamAsked(3, METADATA), StreamEnded(3)]
+    assert events == [StreamAsked(3, METADATA, b"")]
     assert not http2.has_more
 
 

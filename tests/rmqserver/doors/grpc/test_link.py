@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -18,8 +22,9 @@ import pytest
 from rmqserver.core.header_blocks import encode_block
 from rmqserver.doors.grpc.codes import Code, GrpcStatus
 from rmqserver.doors.grpc.http2 import FRAMES_AT_ONCE_MIN
-from rmqserver.doors.grpc.link import MESSAGE_SIZE_MAX_BYTES, Link
+from rmqserver.doors.grpc.link import LEFT_MAX, MESSAGE_SIZE_MAX_BYTES, CallKind, GrpcCall, Link
 from rmqserver.doors.grpc.messages import CLASSES
+from rmqserver.remoting.connection import Connection
 from tests.rmqserver.doors.grpc.calls import receive, receive_request, send
 from tests.support.grpc_client import GrpcClient, GrpcError
 from tests.support.servers import Server
@@ -27,6 +32,7 @@ from tests.support.servers import Server
 TopicAndGroup = Callable[..., tuple[str, str]]
 Connect = Callable[..., GrpcClient]
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+GRPC = (b"content-type", b"application/grpc")
 
 
 def whole_call(stream: int, headers: list[tuple[bytes, bytes]]) -> bytes:
@@ -131,8 +137,7 @@ def test_a_plain_call_does_not_outlive_the_role() -> None:
     service.plain_calls.return_value.take.return_value = True
     link = Link(connection, service)
     headers = [
-        (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/x"), (b":authority", b"a"),
-        (b"content-type", b"application/grpc"),
+        (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/x"), (b":authority", b"a"), GRPC,
     ]  # fmt: skip
     link.feed_untrusted(PREFACE + struct.pack(">IBI", 4, 0, 0))
     link.feed_untrusted(whole_call(1, headers))
@@ -146,6 +151,57 @@ def test_a_plain_call_does_not_outlive_the_role() -> None:
     connection.put_out.reset_mock()
     link.answer(1, b"late")
     connection.put_out.assert_not_called()
+
+
+class Kept:
+    """What a call holds until its answer has left."""
+
+
+def answers_routes(kept: list[weakref.ref[Kept]]) -> CallKind:
+    def take(call: GrpcCall, message: Any) -> None:
+        held = Kept()
+        kept.append(weakref.ref(held))
+        call.on_lost = partial(print, call, held)
+        call.answer(CLASSES["QueryRouteResponse"]())
+
+    return CallKind("QueryRoute", take)
+
+
+@pytest.fixture
+def without_gc() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_a_client_that_has_gone_leaves_nothing_for_the_garbage_collector(without_gc: None) -> None:
+    kept: list[weakref.ref[Kept]] = []
+    kind = answers_routes(kept)
+    service: Any = SimpleNamespace(
+        name="broker", plain_calls=lambda: None, kind_of=lambda path: kind, take=kind.take, takers=[],
+        handle_untrusted=print, connection_closed=lambda connection: None,
+        limits=SimpleNamespace(max_received_bytes_per_connection=0, max_unread_bytes_per_connection=1 << 20),
+    )  # fmt: skip
+    names = ("mark_dirty", "state_changed", "held_changed", "unsent_changed", "drop")
+    loop: Any = SimpleNamespace(**dict.fromkeys(names, lambda *told: None))
+    headers = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/x"), GRPC]
+    calls = [whole_call(2 * number + 1, headers) for number in range(LEFT_MAX + 2)]
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):  # fmt: skip
+        connection = Connection(accepted, loop, service, 1)
+        link = Link(connection, service)
+        connection.go_through(link, PREFACE + struct.pack(">IBI", 4, 0, 0))
+        for call in calls:
+            link.feed_untrusted(call)
+        alive = [each() is not None for each in kept]
+        assert alive == [False, False] + [True] * LEFT_MAX, "a cancel may still cross the last answers"
+        connection.close("its client is gone")
+        gone = weakref.ref(link)
+        del link, connection
+    assert gone() is None
+    assert {each() for each in kept} == {None}
 
 
 def test_pings_whose_answers_nobody_reads_come_to_an_end(typed_server: Server, client: GrpcClient) -> None:

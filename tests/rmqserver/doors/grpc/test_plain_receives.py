@@ -67,7 +67,7 @@ USUAL = [("UNIQ_KEY", "01AB"), ("PGROUP", "T"), ("TAGS", "A"), ("KEYS", "k1 k2")
 
 def test_usual_messages_are_packed() -> None:
     record = stored(USUAL)
-    assert pack_received(record * 32, b"T", [b"1 2 3"] * 32, PLAIN_ROLES, 16, MD5) is not None
+    assert pack_received(record * 32, b"T", [b"1 2 3"] * 32, PLAIN_ROLES, frozenset({"A", "B"}), 16, MD5) is not None
     core_received(b"\2" + 2 * record)
 
 
@@ -82,7 +82,15 @@ def test_usual_messages_are_packed() -> None:
     ],
 )  # fmt: skip
 def test_what_is_unusual_is_left(record: bytes) -> None:
-    assert pack_received(stored(USUAL) + record, b"T", [b"1 2 3"] * 2, PLAIN_ROLES, 3, MD5) is None
+    assert pack_received(stored(USUAL) + record, b"T", [b"1 2 3"] * 2, PLAIN_ROLES, None, 3, MD5) is None
+
+
+@pytest.mark.parametrize("other", [[("TAGS", "C")], []])
+def test_a_message_without_a_wanted_tag_is_left(other: list[tuple[str, str]]) -> None:
+    records = stored(USUAL) + stored([("UNIQ_KEY", "01"), *other])
+    for tags, is_packed in ((None, True), (frozenset({"A", "B"}), False), (frozenset({"A", "C"}), bool(other))):
+        packed = pack_received(records, b"T", [b"1 2 3"] * 2, PLAIN_ROLES, tags, 3, MD5)
+        assert (packed is not None) == is_packed
 
 
 def test_plain_messages_come_as_others_do(client: GrpcClient, topic_and_group: Callable[..., tuple[str, str]]) -> None:

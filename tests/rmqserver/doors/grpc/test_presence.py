@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -211,12 +212,29 @@ def peers(gone: list[GrpcPeer]) -> GrpcPeers:
     return GrpcPeers(config, members, members, gone.append)
 
 
-def _says(peers: GrpcPeers, client_id: str, command: Any) -> None:
-    call: Any = SimpleNamespace(
-        metadata={b"x-mq-client-id": client_id.encode()}, address="127.0.0.1:1", born_host=b"", local_addr="",
+class Call(SimpleNamespace):
+    """It can be asked whether anybody knows it."""
+
+
+def _says(peers: GrpcPeers, client_id: str, command: Any) -> Any:
+    call = Call(
+        client_id=client_id, metadata={}, address="127.0.0.1:1", born_host=b"", local_addr="",
         local_host=b"", user="", closed=False, send=lambda message: None, finish=lambda: None,
     )  # fmt: skip
     peers.telemetry(call, command)
+    return call
+
+
+def test_a_stream_that_has_ended_is_let_go_though_its_client_may_come_again(peers: GrpcPeers) -> None:
+    """It knows its connection, which has ended, too."""
+    call = _says(peers, "one", producer_settings())
+    peers.expire(time.monotonic())
+    assert peers.known(call).is_listening
+    call.closed = True
+    peers.expire(time.monotonic())
+    gone = weakref.ref(call)
+    del call
+    assert gone() is None
 
 
 def test_a_client_without_topics_is_forgotten_once_it_is_silent(peers: GrpcPeers, gone: list[GrpcPeer]) -> None:

@@ -13,7 +13,15 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.wire.credentials import Credentials
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import value
-from tests.rmqserver.doors.grpc.calls import consumer_settings, producer_settings, receive_request, send, tell_settings
+from tests.rmqserver.doors.grpc.calls import (
+    ack,
+    consumer_settings,
+    producer_settings,
+    receive,
+    receive_request,
+    send,
+    tell_settings,
+)
 from tests.support import servers
 from tests.support.grpc_client import GrpcClient
 from tests.support.servers import Server
@@ -96,7 +104,8 @@ def test_a_super_user_passes(connect: Callable[..., GrpcClient]) -> None:
 
 def test_policies_say_who_sends_and_who_receives(connect: Callable[..., GrpcClient], tmp_path: Path) -> None:
     client = connect(x_mq_date_time=WHEN, authorization=signed("pub", "pub-password"))
-    assert send(client, "T", b"x").status.code == Code.OK
+    for _ in range(2):  # the first of a topic is never plain
+        assert send(client, "T", b"x").status.code == Code.OK
     (told,) = client.stream("ReceiveMessage", receive_request("T", "G"))
     words = "User:pub has no permission to access Group:G from 127.0.0.1, no matched policies."
     assert (told.status.code, told.status.message) == (Code.UNAUTHORIZED, words)
@@ -111,6 +120,26 @@ def test_policies_say_who_sends_and_who_receives(connect: Callable[..., GrpcClie
     ]
     told = [client.call("Heartbeat", beat).status.code for beat in beats]
     assert told == [Code.OK, Code.UNAUTHORIZED], "a producer is in no group"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (signed("other", "other-password"), "User:other has no permission to access Topic:T "),
+        (signed("pub", "other-password"), "check signature failed."),
+        ("", "username cannot be null."),
+    ],
+)
+def test_a_plain_call_is_refused_in_the_same_words(connect: Callable[..., GrpcClient], said: str, words: str) -> None:
+    may, other = (connect(x_mq_date_time=WHEN, authorization=each) for each in (signed("root", "root-password"), said))
+    for _ in range(2):
+        send(may, "T", b"x")
+    assert send(other, "T", b"y").status.message.startswith(words)
+    messages = receive(may, "T", "G2")
+    assert {each.body for each in messages} == {b"x"}
+    refused = ack(other, "T", "G2", messages[0])
+    assert (refused.status.code, len(refused.entries)) == (Code.UNAUTHORIZED, 0)
+    assert ack(may, "T", "G2", messages[0]).status.code == Code.OK
 
 
 def test_a_source_is_where_the_connection_comes_from(guarded: Server) -> None:

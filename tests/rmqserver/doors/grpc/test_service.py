@@ -10,6 +10,14 @@ import trio.testing
 from rmqserver.doors.grpc.grpc_service import RENEW_EVERY_S, GrpcService
 
 
+def test_a_broker_that_asks_who_calls_takes_plain_calls_too() -> None:
+    broker: Any = MagicMock(slave=None)
+    broker.auth_settings.asks = True
+    broker.config.max_requests_in_flight_per_connection = 0
+    broker.replicas.put_refusal.return_value = None
+    assert GrpcService(broker, lambda places: []).plain_calls() is not None
+
+
 @pytest.mark.trio
 async def test_a_mistake_in_a_renewal_does_not_end_the_broker(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,7 @@ from rmqserver.doors.grpc.settle_calls import SettleCalls
 from tests.rmqserver.doors.grpc.calls import receive, send
 from tests.support.grpc_client import GrpcClient
 
-RECEIPT = parse_receipt_untrusted("0 1 60000 0 0 broker-a 0 0 4711")
+RECEIPT = parse_receipt_untrusted("G", "T", "0 1 60000 0 0 broker-a 0 0 4711")
 
 
 class Broker:
@@ -61,14 +61,14 @@ def settling(broker: Broker) -> SettleCalls:
 
 def test_a_message_is_buried_though_its_poll_has_ended(broker: Broker, settling: SettleCalls) -> None:
     poll: Any = SimpleNamespace(closed=True)
-    settling.bury(poll, "G", "T", RECEIPT, "")
+    settling.bury(poll, RECEIPT)
     assert broker.put_to == ["G"]
 
 
 def test_what_fails_behind_the_answer_does_not_end_the_loop(broker: Broker, settling: SettleCalls) -> None:
     broker.fails = True
     poll: Any = SimpleNamespace(closed=True)
-    settling.later(lambda: settling.bury(poll, "G", "T", RECEIPT, ""))
+    settling.later(lambda: settling.bury(poll, RECEIPT))
     (posted,) = broker.posted
     posted()
     assert not broker.put_to
