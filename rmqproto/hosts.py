@@ -67,6 +67,8 @@ def is_host(text: str) -> bool:
     """Whether the host can be looked up. The lookup uses the codec "idna", which has errors of its own."""
     if SEPARATOR.search(text):
         return False
+    if not text.isprintable():  # the codec leaves out what is invisible: pasted text would become another host
+        return False
     if text.isascii():  # without the codec, whose tables take 25 ms to load
         return all(0 < len(label) <= _LABEL_MAX_CHARS for label in text.removesuffix(".").split("."))
     try:

@@ -154,7 +154,7 @@ class Invocation(msgspec.Struct):
 
     def filled(self, options: CommonOptions) -> CommonOptions:
         """The options of the command, filled in with those given before it."""
-        if not options.context:
+        if options.context is None:
             options = msgspec.structs.replace(options, context=self.context_option)
         return options if self.session is None else self.session.filled(options)
 

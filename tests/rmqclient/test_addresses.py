@@ -36,6 +36,14 @@ def test_a_host_may_be_a_name() -> None:
     assert split_address("bücher.example:10911") == ("bücher.example", 10911)
 
 
+@pytest.mark.parametrize("character", ["\u200b", "\ufeff", "\u00ad", "\u2060", "\u00a0", "\0"])
+def test_a_host_holds_nothing_invisible(character: str) -> None:
+    """The codec for names leaves some of it out, and another host would be reached."""
+    for text in (f"{character}live:9876", f"li{character}ve:9876", f"live{character}:9876"):
+        with pytest.raises(UsageError):
+            split_address(text)
+
+
 @pytest.mark.parametrize("text", ["a:1,b:2", "a:1 b:2", "a b:1"])
 def test_addresses_that_are_joined_otherwise_are_told_how(text: str) -> None:
     """They were looked up as the name of one host."""

@@ -88,6 +88,8 @@ _WORD_OF_OPTION = {
 }
 """What mqadmin's options name, as the arguments of our own commands are called."""
 _NAMES = frozenset({Value.TOPIC, Value.GROUP, Value.CLUSTER, Value.BROKER_NAME, Value.BROKER_ADDR})
+_MAY_BE_EMPTY = frozenset({Value.TEXT, Value.SECRET})
+"""Any other value says which server, thing, place or time is meant."""
 RANGE_OPTIONS = frozenset({"--since", "--until"})
 """Our names for the two ends of a range of times, wherever a command takes one. Beside an option of mqadmin's they are
 names of ours, which make no prefix of its own ambiguous."""
@@ -132,6 +134,7 @@ class RegistryCommand(TyperCommand):
         if "--help" not in found.seen:
             self._check_misread(found)
             self._check_repeated(found)
+            self._check_empty(found.options)
         found.options = self._trimmed(found.options)
         self._check_meant_format(found.options)
         self._check_numbers(found.options)
@@ -147,13 +150,32 @@ class RegistryCommand(TyperCommand):
                 words = []
             elif not any(param.param_type_name == "argument" for param in self.params):
                 self._refuse_words(words, found.seen)
-        return super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
+        left: list[str] = super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
+        self._check_empty_words(ctx)
+        return left
 
     def _check_misread(self, found: Normalised) -> None:
         """UsageError for a word that was meant as an option. A command of mqadmin's that only reads goes on without it,
         as without any other word."""
         if not self.entry.is_mqadmin or self.entry.effect in CHANGING:
             check_misread(found.before_end, are_texts=self.takes_texts)
+
+    def _check_empty(self, options: Sequence[str]) -> None:
+        """UsageError for an option without a value, as ``-c "$CLUSTER"`` where a script has no such variable: something
+        else would be meant than was typed."""
+        kinds = {param.opts[-1]: self.values.get(param.name) for param in self.params}
+        for name, equals, value in (option.partition("=") for option in options):
+            if equals and not value.strip() and kinds.get(name, Value.TEXT) not in _MAY_BE_EMPTY:
+                raise _empty(name)
+
+    def _check_empty_words(self, ctx: Any) -> None:
+        """The same for words."""
+        for param in self.params:
+            value = ctx.params.get(param.name)
+            words = value if isinstance(value, list | tuple) else [value]
+            is_word = param.param_type_name == "argument" and self.values[param.name] not in _MAY_BE_EMPTY
+            if is_word and any(isinstance(word, str) and not word.strip() for word in words):
+                raise _empty(param.make_metavar(ctx).strip("[]."))
 
     def _check_repeated(self, found: Normalised) -> None:
         """mqadmin takes the first of several values, without a word. UsageError if the command changes something."""
@@ -314,6 +336,10 @@ class RegistryCommand(TyperCommand):
             if len(missing) == len(words) == 1:
                 hint = f"Is it {missing[0].partition('/')[0]} {words[0]}? {hint}"
             raise UsageError(f"Missing required option{plural}: {', '.join(missing)}", hint=hint)
+
+
+def _empty(name: str) -> UsageError:
+    return UsageError(f"{name} has no value: nothing was done", hint="Is a variable of a script not set?")
 
 
 def ask_for_all(ctx: Any, args: Sequence[str]) -> list[str]:

@@ -134,8 +134,14 @@ def reset_offset_by_time(
     timestamp_ms = parse_mqadmin_time(timestamp, call.now_ms(), least=END_OF_QUEUES)
     what = f"to {understood(timestamp_ms)}" if timestamp_ms >= 0 else "to the end of every queue"
     goal = Goal(timestamp_ms=timestamp_ms)
+    said = [broker is not None, queue is not None and queue >= 0]
+    one_queue = all(said)
+    if not one_queue and (any(said) or offset is not None):  # mqadmin moves all queues
+        raise UsageError(
+            "-b and -q choose one queue together, and -o needs both: nothing was done",
+            hint="`resetOffset --queue [BROKER:]QUEUE` takes one without the other.",
+        )
     route = call.admin.topic_route(cluster or topic)
-    one_queue = broker is not None and queue is not None and queue >= 0
     if one_queue and offset is not None:
         goal, what = Goal(queue_offset=offset, is_exact=True), f"to queue offset {offset}"
     else:
@@ -144,7 +150,9 @@ def reset_offset_by_time(
     say_if_unknown(call.admin, group, planned, call.notice)
     times = f"timestamp(string)[{timestamp}], timestamp(long)[{timestamp_ms}]"
     head = f"start reset consumer offset by specified, group[{group}], topic[{topic}], "
-    if broker is not None and queue is not None and queue >= 0:
+    if one_queue:
+        assert broker is not None
+        assert queue is not None
         planned = only_queue(planned, broker, queue)
         head += f"queueId[{queue}], broker[{broker}], {times}"
     else:

@@ -11,7 +11,7 @@ from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqadmin.core.topics.topic_changes import delete_everywhere, loss
-from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 
 
@@ -73,8 +73,6 @@ def delete_topic(
       rmqadmin deleteTopic -c DefaultCluster -t OldTopic --dry-run
       rmqadmin deleteTopic -c DefaultCluster -t OldTopic --if-exists --yes
     """
-    if not topic:
-        raise UsageError("The specified topic is blank.")
     cluster_name = cluster_name or targets.only_cluster(call.admin.cluster_info(), "-c")
     steps = delete_everywhere(call.admin, topic, cluster_name)
     if not steps:

@@ -7,16 +7,24 @@ another context, or in none, that names one of its name servers by a flag or the
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Sequence
-from threading import RLock
+from contextlib import suppress
+from threading import RLock, Thread
 from typing import TYPE_CHECKING
 
 from rmqadmin.core.contexts.defaults import addresses_of
-from rmqproto.errors import RocketMQError
+from rmqclient.addresses import split_address
+from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.core.contexts.context import Context
     from rmqadmin.core.contexts.settings import EffectiveSettings
+
+
+FOUND_WITHIN_S = 1.0
+"""How long a change waits for the numbers of the name servers of contexts that forbid changes."""
 
 
 class ChangeRefusedError(Exception):
@@ -43,7 +51,8 @@ def guards(
     errors of invalid context files, which then guard nothing.
 
     The call's own context alone decides about its own servers, even if other contexts share them: a user may have one
-    context for looking and one for changes. About other servers, every context that has one of them decides.
+    context for looking and one for changes. About other servers, every context that has one of them decides, whether
+    the two write the same name for it or not.
     """
     called = set(addresses_of(settings.setting("namesrv_addr").value))
     meant = called if namesrv_addr is None else set(addresses_of(namesrv_addr))
@@ -52,11 +61,41 @@ def guards(
     foreign = meant - {addr for context in found for addr in _addresses(context)}
     if not foreign:
         return found
-    return [*found, *(other for other in settings.store.load_all(tell) if foreign & _addresses(other))]
+    others = settings.store.load_all(tell)
+    unlike = [
+        one for one in others if (one.settings.read_only or one.settings.protected) and not foreign & _addresses(one)
+    ]
+    same = [one for one, is_same in zip(unlike, _lead_there(unlike, foreign), strict=True) if is_same]
+    return [*found, *(one for one in others if foreign & _addresses(one) or one in same)]
 
 
 def _addresses(context: Context) -> set[str]:
     return set(addresses_of(context.settings.namesrv_addr or ""))
+
+
+def _lead_there(contexts: Sequence[Context], addrs: set[str]) -> list[bool]:
+    """Whether one of each context's name servers is one of ``addrs`` under another name. Names that are not found
+    within ``FOUND_WITHIN_S`` count as others."""
+    found: dict[str, set[tuple[str, int]]] = {}
+
+    def look_up(addr: str) -> None:
+        with suppress(OSError, UsageError):
+            infos = socket.getaddrinfo(*split_address(addr), type=socket.SOCK_STREAM)
+            found[addr] = {(str(info[4][0]), int(info[4][1])) for info in infos}
+
+    asked = [*addrs, *(addr for one in contexts for addr in _addresses(one))] if contexts else []
+    threads = [Thread(target=look_up, args=(addr,), daemon=True) for addr in dict.fromkeys(asked)]
+    for thread in threads:
+        thread.start()
+    until_s = time.monotonic() + FOUND_WITHIN_S
+    for thread in threads:
+        thread.join(max(0.0, until_s - time.monotonic()))
+    places = _places(addrs, found)
+    return [not places.isdisjoint(_places(_addresses(one), found)) for one in contexts]
+
+
+def _places(addrs: set[str], found: dict[str, set[tuple[str, int]]]) -> set[tuple[str, int]]:
+    return {place for addr in addrs for place in found.get(addr, ())}
 
 
 class ChangePermission:

@@ -163,6 +163,8 @@ class EffectiveSettings:
         store: ContextStore | None = None,
     ):
         """``flags``: the settings from the command line, by key; None if not given."""
+        if context_flag is not None and not context_flag.strip():  # ``--context "$CONTEXT"`` without such a variable
+            raise UsageError("--context has no value", hint=f"The name of a context, or {NO_CONTEXT}.")
         self._flags = flags
         self._context_flag = context_flag
         self._environment = environment

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 
+from rmqadmin.core.contexts import permission
 from rmqadmin.core.contexts.context import Context
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.permission import (
@@ -117,6 +119,20 @@ def test_the_rules_of_a_context_hold_for_its_servers_however_they_are_reached(st
     assert guarding(EffectiveSettings({"namesrv_addr": "tunnel:1"}, environment={})) == ["dev"]  # another route
     assert guarding(EffectiveSettings({}, environment={}), "live1:9876") == ["live"]  # a target elsewhere
     assert guarding(EffectiveSettings({}, environment={}), "dev:9876") == ["dev"]
+
+
+def test_the_rules_hold_for_a_server_under_its_other_names(
+    store: ContextStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add("live", {"namesrv_addr": "localhost:9876", "protected": True})
+    store.add("near", {"namesrv_addr": "localhost:9877", "protected": True})
+    for name in ("127.0.0.1:9876", "127.1:9876", "127.0.0.1:09876"):
+        assert guarding(EffectiveSettings({"namesrv_addr": name}, environment={})) == ["live"]
+    over = Event()
+    monkeypatch.setattr(permission, "FOUND_WITHIN_S", 0.1)
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [over.wait()][:0])  # a name service that is gone
+    assert guarding(EffectiveSettings({"namesrv_addr": "other:9876"}, environment={})) == []
+    over.set()
 
 
 def test_of_two_contexts_of_the_same_servers_the_chosen_one_decides(store: ContextStore) -> None:
