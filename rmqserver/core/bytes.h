@@ -56,6 +56,37 @@ static inline char *put_number(char *to, int64_t number) {
     return put_text(to, (Text){at, digits + NUMBER_SIZE_MAX - at});
 }
 
+static inline char *put_hex(char *to, uint8_t byte) {
+    *to++ = "0123456789ABCDEF"[byte >> 4];
+    *to++ = "0123456789ABCDEF"[byte & 15];
+    return to;
+}
+
+// Reads a number as everybody writes it: no sign, no leading zero, 18 digits at most. Returns its end; NULL for any other.
+static inline const char *read_digits(const char *at, const char *end, int64_t *number) {
+    const char *start = at;
+    for (*number = 0; at < end && *at >= '0' && *at <= '9'; at++) {
+        if (at - start == 18) return NULL;
+        *number = 10 * *number + (*at - '0');
+    }
+    return at == start || (*start == '0' && at - start > 1) ? NULL : at;
+}
+
+// Whether the text has characters, and all lie between these two; ASCII that is no control character is ' ' to '~'.
+static inline int is_within(Text text, char low, char high) {
+    for (ptrdiff_t at = 0; at < text.size; at++)
+        if (text.bytes[at] < low || text.bytes[at] > high) return 0;
+    return text.size > 0;
+}
+
+static inline int is_alphanumeric(Text text) {
+    for (ptrdiff_t at = 0; at < text.size; at++) {
+        char c = text.bytes[at], small = (char)(c | 0x20);
+        if (!(c >= '0' && c <= '9') && !(small >= 'a' && small <= 'z')) return 0;
+    }
+    return text.size > 0;
+}
+
 static inline int is_same(Text one, Text other) {
     return one.size == other.size && !memcmp(one.bytes, other.bytes, (size_t)one.size);
 }
@@ -97,6 +128,9 @@ typedef struct {
 
 // Reads the record at the start of ``room`` bytes. 0 if its lengths do not fit it.
 int read_record(const char *at, ptrdiff_t room, Record *record);
+
+// Cuts the next property off a text: 1, 0 at its end, -1 if it is none. The last one may lack its separator.
+int next_property(Text *rest, Text *name, Text *value);
 
 // The last of several values counts; an empty value counts as none. Each name ends with the separator, 0x01.
 void find_values(Text properties, const Text *names, ptrdiff_t count, Text *values);

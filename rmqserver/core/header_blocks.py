@@ -61,28 +61,22 @@ _WHOLE_HEADERS, _LAST_DATA = (1, 4), (0, 1)
 """Type and flags: HEADERS with END_HEADERS, DATA with END_STREAM."""
 _STREAM = 0x7FFF_FFFF
 
-_PEEK_BITS = 8
 _EOS = 256
 
 
-def _huffman_codes() -> tuple[list[tuple[int, int]], dict[tuple[int, int], int]]:
-    """By the next bits, the symbol that they begin with and the length of its code, 0 if it is longer; and the symbols
-    of longer ones by size and code."""
-    short, long = [(0, 0)] * (1 << _PEEK_BITS), dict[tuple[int, int], int]()
+def _huffman_codes() -> dict[tuple[int, int], int]:
+    """The symbols by the size and the bits of their codes."""
+    found: dict[tuple[int, int], int] = {}
     code = size_before = 0
     for size, symbol in sorted((size, symbol) for symbol, size in enumerate(CODE_SIZES)):
         code <<= size - size_before
-        rest = _PEEK_BITS - size
-        if rest < 0:
-            long[size, code] = symbol
-        else:
-            short[code << rest : (code + 1) << rest] = [(symbol, size)] * (1 << rest)
+        found[size, code] = symbol
         code, size_before = code + 1, size
-    return short, long
+    return found
 
 
-_SHORT, _LONG = _huffman_codes()
-_LONG_SIZES = sorted({size for size, _ in _LONG})
+_SYMBOLS = _huffman_codes()
+_SIZES_OF_CODES = sorted({*CODE_SIZES})
 
 
 def encode_block(headers: Headers) -> bytes:
@@ -211,29 +205,20 @@ def _text(block: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """The text of Huffman codes."""
+    """The text of Huffman codes, which ends with up to seven bits of padding."""
     found = bytearray()
-    bits, left = int.from_bytes(packed, "big") << _PEEK_BITS, 8 * len(packed)
-    bits |= (1 << _PEEK_BITS) - 1  # padding goes on for ever
-    while left > 0:
-        symbol, size = _SHORT[bits >> left & 0xFF]
-        if not size:
-            symbol, size = _long_code(bits, left)
-        if size > left:
+    bits, left = int.from_bytes(packed, "big"), 8 * len(packed)
+    while left:
+        for size in _SIZES_OF_CODES:
+            symbol = _SYMBOLS.get((size, bits >> left - size & (1 << size) - 1)) if size <= left else None
+            if symbol is not None:
+                break
+        else:
             break
+        if symbol == _EOS:
+            raise ProtocolError("a header is no Huffman code")
         found.append(symbol)
         left -= size
-    if left >= 8 or ~(bits >> _PEEK_BITS) & (1 << left) - 1:
+    if left >= 8 or ~bits & (1 << left) - 1:
         raise ProtocolError("a header ends amid a Huffman code")
     return bytes(found)
-
-
-def _long_code(bits: int, left: int) -> tuple[int, int]:
-    """A symbol and the length of its code, which may be longer than what is left."""
-    for size in _LONG_SIZES:
-        symbol = _LONG.get((size, bits >> (left + _PEEK_BITS - size) & (1 << size) - 1)) if size <= left else _EOS
-        if symbol is not None:
-            break
-    if size <= left and symbol in (None, _EOS):
-        raise ProtocolError("a header is no Huffman code")
-    return symbol or 0, size

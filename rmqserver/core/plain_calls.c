@@ -13,7 +13,6 @@
 #define COMPRESSED 1  // of a sysFlag
 #define RECEIPT_WORDS 9
 #define OFFSET_WORD 7
-#define OFFSET_DIGITS_MAX 18
 #define SECONDS_MAX (1LL << 34)
 
 typedef struct { const uint8_t *at, *end; } Walk;  // over the fields of a message
@@ -48,24 +47,12 @@ static int take_field(Walk *walk, Field *field) {
     return 1;
 }
 
-// Whether all of it is ASCII that can be seen.
-static int is_visible(Text text) {
-    for (ptrdiff_t at = 0; at < text.size; at++)
-        if (text.bytes[at] < 0x21 || text.bytes[at] > 0x7E) return 0;
-    return 1;
-}
-
-static int is_alphanumeric(Text text) {
-    for (ptrdiff_t at = 0; at < text.size; at++) {
-        char byte = text.bytes[at], letter = (char)(byte | 0x20);
-        if (!(byte >= '0' && byte <= '9') && !(letter >= 'a' && letter <= 'z')) return 0;
-    }
-    return text.size > 0;
-}
+// Whether a field is ASCII that can be seen.
+static int is_visible(const Field *field) { return field->has_text && is_within(field->text, '!', '~'); }
 
 // A field's text, which must be visible, and come once. 0 if not.
 static int set_text(Text *text, const Field *field) {
-    if (!field->has_text || text->bytes || !field->text.size || !is_visible(field->text)) return 0;
+    if (text->bytes || !is_visible(field)) return 0;
     *text = field->text;
     return 1;
 }
@@ -132,7 +119,7 @@ static int is_digest(Text given) {  // nobody looks at it
     Field field;
     for (Walk walk = walk_over(given); walk.at < walk.end;)
         if (!take_field(&walk, &field) || (field.number == 1 ? field.has_text : field.number == 2 ?
-            !field.has_text || !is_visible(field.text) : 1)) return 0;
+            !is_visible(&field) : 1)) return 0;
     return 1;
 }
 
@@ -144,7 +131,7 @@ static int take_system(Sent *sent) {
         int fits = 0;
         switch (field.number) {
             case 1: fits = set_text(&sent->tag, &field) && !memchr(sent->tag.bytes, '|', (size_t)sent->tag.size); break;
-            case 2: fits = field.has_text && field.text.size && is_visible(field.text); break;
+            case 2: fits = is_visible(&field); break;
             case 3: fits = set_text(&sent->message_id, &field); break;
             case 4: fits = field.has_text && is_digest(field.text); break;
             case 5: fits = !field.has_text && field.value < 128; sent->is_packed = field.value == ENCODING_GZIP; break;
@@ -265,14 +252,8 @@ static int cut_receipt(Text receipt, Text *before, int64_t *offset) {
     }
     if (count != RECEIPT_WORDS) return 0;
     *before = (Text){begin, words[OFFSET_WORD] - 1 - begin};
-    *offset = 0;
-    const char *at = words[OFFSET_WORD], *stop = words[OFFSET_WORD + 1] - 1;
-    if (at == stop || stop - at > OFFSET_DIGITS_MAX) return 0;
-    for (; at < stop; at++) {
-        if (*at < '0' || *at > '9') return 0;
-        *offset = 10 * *offset + *at - '0';
-    }
-    return 1;
+    const char *stop = words[OFFSET_WORD + 1] - 1;
+    return read_digits(words[OFFSET_WORD], stop, offset) == stop;
 }
 
 PyObject *cut_ack(PyObject *Py_UNUSED(module), PyObject *data) {

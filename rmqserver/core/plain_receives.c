@@ -31,14 +31,8 @@ static long role_of(Text name, PyObject *roles) {
     return role ? PyLong_AsLong(role) : PyErr_Occurred() ? -1 : USER;
 }
 
-static int is_plain(Text text) {  // ASCII without control characters
-    for (ptrdiff_t at = 0; at < text.size; at++)
-        if (text.bytes[at] < 0x20 || text.bytes[at] > 0x7E) return 0;
-    return text.size > 0;
-}
-
 static int take_property(Popped *popped, Text name, Text value, long role) {
-    if (role < 0 || role > DROPPED || !is_plain(name) || !is_plain(value)) return 0;
+    if (role < 0 || role > DROPPED || !is_within(name, ' ', '~') || !is_within(value, ' ', '~')) return 0;
     if (role == DROPPED) return 1;
     if (role != USER) {
         if (popped->texts[role].bytes) return 0;
@@ -66,12 +60,9 @@ static int has_tag_of(const Popped *popped, PyObject *tags) {
 
 static int take_born_time(Popped *popped) {
     Text text = popped->texts[BORN_TIME];
-    popped->born_ms = text.bytes ? 0 : i64_at(popped->at + 40);
+    popped->born_ms = i64_at(popped->at + 40);
     if (text.size > TIME_DIGITS_MAX) return 0;
-    for (ptrdiff_t at = 0; at < text.size; at++) {
-        if (text.bytes[at] < '0' || text.bytes[at] > '9') return 0;
-        popped->born_ms = 10 * popped->born_ms + text.bytes[at] - '0';
-    }
+    if (text.bytes && read_digits(text.bytes, text.bytes + text.size, &popped->born_ms) != text.bytes + text.size) return 0;
     return popped->born_ms > 0;
 }
 
@@ -85,16 +76,12 @@ static int read_popped(Popped *popped, const Given *given) {
     if (record->magic != MAGIC_V1 || record->sys_flag & (COMPRESSED | BORN_HOST_V6 | STORE_HOST_V6) ||
         record->properties.size != record->properties_size || reconsume_times >= given->attempts_max || record->store_ms <= 0 ||
         record->queue_id < 0 || record->queue_offset < 0 || record->log_offset < 0) return 0;
-    for (const char *at = record->properties.bytes, *end = at + record->properties.size; at < end;) {
-        const char *stop = memchr(at, 2, (size_t)(end - at));
-        if (!stop) stop = end;
-        const char *mid = memchr(at, 1, (size_t)(stop - at));
-        if (!mid) return 0;
-        Text name = {at, mid - at}, value = {mid + 1, stop - mid - 1};
+    Text rest = record->properties, name, value;
+    for (int more; (more = next_property(&rest, &name, &value));) {
+        if (more < 0) return 0;
         long role = role_of(name, given->roles);
         if (role < 0 && PyErr_Occurred()) return -1;
         if (!take_property(popped, name, value, role)) return 0;
-        at = stop + 1;
     }
     return popped->texts[UNIQUE_KEY].size && take_born_time(popped) ? has_tag_of(popped, given->tags) : 0;
 }
@@ -154,9 +141,9 @@ static void put_host(Back *back, uint32_t number, const char *host) {
 }
 
 static void put_digest(Back *back, const uint8_t *md5) {
-    char hex[2 * MD5_SIZE];
+    char hex[2 * MD5_SIZE], *to = hex;
     const char *end = back->at;
-    for (int at = 0; at < 2 * MD5_SIZE; at++) hex[at] = "0123456789ABCDEF"[md5[at / 2] >> (at & 1 ? 0 : 4) & 15];
+    for (int at = 0; at < MD5_SIZE; at++) to = put_hex(to, md5[at]);
     put_field(back, 2, (Text){hex, sizeof hex});
     put_value_of(back, 1, 2);  // MD5
     put_head(back, 4, end);

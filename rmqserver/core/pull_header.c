@@ -1,8 +1,6 @@
 // The JSON header of a pull: what is the same in each pull of a kind, and the numbers and the signature, which are not.
 #include "bytes.h"
 
-#define DIGITS_MAX 18
-
 enum { OPAQUE, QUEUE_OFFSET, COMMIT_OFFSET, SUSPEND_MILLIS, SIGNATURE, NAMES };
 #define NAMED(text) {text, sizeof(text) - 1}
 static const Text names[NAMES] = {
@@ -15,16 +13,6 @@ static int which_name(Text text) {
     int which = 0;
     while (which < NAMES && !is_same(text, names[which])) which++;
     return which;
-}
-
-// Reads a number as everybody writes it: no sign, no leading zero. NULL for any other.
-static const char *read_number(const char *at, const char *end, int64_t *number) {
-    const char *start = at;
-    int64_t value = 0;
-    for (; at < end && *at >= '0' && *at <= '9' && at - start <= DIGITS_MAX; at++) value = 10 * value + (*at - '0');
-    if (at == start || at - start > DIGITS_MAX || (*start == '0' && at - start > 1)) return NULL;
-    *number = value;
-    return at;
 }
 
 ptrdiff_t cut_pull(Text header, char *key, Pull *pull) {
@@ -57,7 +45,7 @@ ptrdiff_t cut_pull(Text header, char *key, Pull *pull) {
             at = last + 1;
             continue;
         }
-        at = read_number(at + is_quoted, end, &numbers[which]);
+        at = read_digits(at + is_quoted, end, &numbers[which]);
         if (!at || at == end) return 0;
         if (is_quoted ? *at != '"' : *at != ',' && *at != '}') return 0;
         at += is_quoted;

@@ -40,6 +40,18 @@ int read_record(const char *at, ptrdiff_t room, Record *record) {
     return 1;
 }
 
+int next_property(Text *rest, Text *name, Text *value) {
+    if (!rest->size) return 0;
+    const char *at = rest->bytes, *end = at + rest->size, *stop = memchr(at, 2, (size_t)rest->size);
+    *rest = stop ? (Text){stop + 1, end - stop - 1} : (Text){end, 0};
+    if (!stop) stop = end;
+    const char *mid = memchr(at, 1, (size_t)(stop - at));
+    if (!mid) return -1;
+    *name = (Text){at, mid - at};
+    *value = (Text){mid + 1, stop - mid - 1};
+    return 1;
+}
+
 void find_values(Text properties, const Text *names, ptrdiff_t count, Text *values) {
     for (ptrdiff_t number = 0; number < count; number++) values[number] = (Text){NULL, 0};
     for (const char *at = properties.bytes, *end = at + properties.size; at < end;) {

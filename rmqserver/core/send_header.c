@@ -96,13 +96,10 @@ static int take_text(Scan *scan, Scalar *value) {
 
 static int take_integer(Scan *scan, int64_t *number) {
     int is_negative = scan->at < scan->end && *scan->at == '-';
-    const char *first = scan->at + is_negative, *at = first;
-    uint64_t value = 0;
-    for (; at < scan->end && *at >= '0' && *at <= '9' && at - first < 19; at++) value = 10 * value + (uint64_t)(*at - '0');
-    if (at == first || (*first == '0' && (at - first > 1 || is_negative))) return 0;
-    if (value > INT64_MAX) return 0;
-    if (at < scan->end && ((*at >= '0' && *at <= '9') || *at == '.' || *at == 'e' || *at == 'E')) return 0;
-    *number = is_negative ? -(int64_t)value : (int64_t)value;
+    const char *first = scan->at + is_negative, *at = read_digits(first, scan->end, number);
+    if (!at || (is_negative && *first == '0')) return 0;
+    if (at < scan->end && (*at == '.' || *at == 'e' || *at == 'E')) return 0;
+    if (is_negative) *number = -*number;
     scan->at = at;
     return 1;
 }
@@ -300,24 +297,15 @@ char *put_unescaped(char *to, Text text) {
     return to;
 }
 
-static int is_unique_key(Text value) {
-    for (ptrdiff_t at = 0; at < value.size; at++) {
-        char c = value.bytes[at], small = (char)(c | 0x20);
-        if (!((c >= '0' && c <= '9') || (small >= 'a' && small <= 'z'))) return 0;
-    }
-    return value.size <= UNIQUE_KEY_MAX;
-}
-
 // 0 if the message asks for more than to be stored.
 static int look_at_properties(Send *send, const SendRules *rules) {
-    int has_wait = 0;
+    int has_wait = 0, more;
+    Text rest = send->properties, name, value;
     send->waits_until_safe = 1;
-    for (const char *at = send->properties.bytes, *end = at + send->properties.size; at < end;) {
-        const char *stop = memchr(at, 2, (size_t)(end - at)), *between = stop ? memchr(at, 1, (size_t)(stop - at)) : NULL;
-        if (!between || between == at || stop - between == 1) return 0;
-        Text name = {at, between - at}, value = {between + 1, stop - between - 1};
+    while ((more = next_property(&rest, &name, &value))) {
+        if (more < 0 || !name.size || !value.size) return 0;
         if (is_same(name, (Text){"UNIQ_KEY", 8})) {
-            if (!is_unique_key(value)) return 0;
+            if (!is_alphanumeric(value) || value.size > UNIQUE_KEY_MAX) return 0;
             send->unique_key = value;
         } else if (is_same(name, (Text){"WAIT", 4})) {
             if (has_wait++) return 0;
@@ -326,7 +314,6 @@ static int look_at_properties(Send *send, const SendRules *rules) {
             for (ptrdiff_t number = 0; number < rules->mark_count; number++)
                 if (is_same(name, rules->marks[number])) return 0;
         }
-        at = stop + 1;
     }
     return 1;
 }
@@ -371,13 +358,6 @@ int read_send(const Frame *frame, const SendRules *rules, char *room, Send *send
 }
 
 // --- its answer --------------------------------------------------------------------------------------------------------
-
-static char *put_hex(char *to, uint8_t byte) {
-    static const char digits[] = "0123456789ABCDEF";
-    *to++ = digits[byte >> 4];
-    *to++ = digits[byte & 15];
-    return to;
-}
 
 ptrdiff_t answer_room(const Answer *answer, const Text *pieces) {
     ptrdiff_t size = 8 + 3 * NUMBER_SIZE_MAX + 5 * 4 + answer->unique_key.size;

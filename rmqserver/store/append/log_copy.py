@@ -10,15 +10,15 @@ from contextlib import contextmanager, suppress
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.names import SCHEDULE_TOPIC
-from rmqserver.core import IS_NATIVE, IndexItem, plain_records
+from rmqserver.core import IS_NATIVE, plain_records
 from rmqserver.store.append.appender import Appender
 from rmqserver.store.append.confirmation import OFFSET_MAX, Confirmation
 from rmqserver.store.append.copied_blocks import BLOCK_BYTES, CopiedBlocks
-from rmqserver.store.fate import FATE_MASK, INDEXED, QUEUED, fates
+from rmqserver.store.fate import INDEXED, QUEUED, fates
 from rmqserver.store.followers import Follower
-from rmqserver.store.index.index_file import index_item
+from rmqserver.store.index.index_file import entries_of
 from rmqserver.store.log.commit_log import CommitLog
-from rmqserver.store.log.scan import FoundRecord, read_records, records_untrusted
+from rmqserver.store.log.scan import read_records, records_untrusted
 from rmqserver.store.queues.consume_queues import ConsumeQueues
 from rmqserver.store.queues.feed import QueueFeed
 from rmqserver.store.queues.round import Mark, Round
@@ -210,28 +210,20 @@ class LogCopy:
             self._note_damage(log_offset, data, end)
             return False
         marks, newest = self._queue_feed.take(records), records[-1]
-        items = self._index_items(records) if self._indexed else []
+        entries = entries_of(records, self._queues.topics) if self._indexed else b""
         for reader in self._readers:
             reader.replay(records)
-        self._show(newest.log_offset + newest.size_bytes, newest.log_offset, newest.store_timestamp_ms, marks, items)
+        self._show(newest.log_offset + newest.size_bytes, newest.log_offset, newest.store_timestamp_ms, marks, entries)
         return True
 
     def dispatch_all(self) -> None:
         while self.dispatch_some():
             pass
 
-    def _show(self, end: int, last: int, store_ms: int, marks: list[Mark], entries: bytes | list[IndexItem]) -> None:
+    def _show(self, end: int, last: int, store_ms: int, marks: list[Mark], entries: bytes) -> None:
         self._dispatched_offset = end
         self._appender.last_store_timestamp_ms = store_ms
         self._confirmation.written(Round(end, last, marks, entries))
-
-    def _index_items(self, records: list[FoundRecord]) -> list[IndexItem]:
-        items = []
-        for found in records:
-            topic = self._queues.topics.get(found.topic)
-            if topic is not None and topic.fates[found.sys_flag & FATE_MASK] & self._indexed:
-                items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
-        return items
 
     def _note_damage(self, log_offset: int, data: bytes | memoryview, end: int) -> None:
         """Ignores a record of which a part is still to come."""

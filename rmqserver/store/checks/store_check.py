@@ -30,10 +30,9 @@ from rmqserver.store.checks.looks.wheel_check import WheelCheck
 from rmqserver.store.checks.survey import Queues, Survey
 from rmqserver.store.disk.disk import storage_error
 from rmqserver.store.disk.segments import FileCache
-from rmqserver.store.index.feed import entries_of
+from rmqserver.store.index.index_file import entries_of
 from rmqserver.store.message_store import now_ms
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE, UNIT
-from rmqserver.store.queues.consume_queues import Topic
 
 LOG_FILES_OPEN = 8
 
@@ -121,7 +120,7 @@ def _read_log(
     on_progress: Progress,
 ) -> int:  # fmt: skip
     """Returns how many bytes were read."""
-    start, end, topics = log.min_offset, log.end_offset, dict[str, Topic]()
+    start, end = log.min_offset, log.end_offset
     for each in walk(log, start):
         if isinstance(each, LogStretch):
             records.take_stretch(each)
@@ -135,7 +134,7 @@ def _read_log(
         if queues is not None:
             queues.take(portion)
         if index is not None:
-            index.take(entries_of(portion, topics))
+            index.take(entries_of(portion, {}))
         on_progress("reading the log", portion[-1].log_offset - start, end - start)
     if index is not None:
         index.finish()

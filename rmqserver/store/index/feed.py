@@ -4,17 +4,16 @@ the log, and then takes them from the rounds. So a killed broker serves again wi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
-from rmqserver.core import ENTRY, IndexItem, log_offsets_of, pack_entries, packed
+from rmqserver.core import ENTRY, IndexItem, log_offsets_of, packed
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, storage_error
-from rmqserver.store.fate import FATE_MASK, INDEXED
 from rmqserver.store.index.index import Index
-from rmqserver.store.index.index_file import index_item
+from rmqserver.store.index.index_file import entries_of
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.scan import FoundRecord, is_record, scan_portions
-from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
+from rmqserver.store.queues.consume_queues import ConsumeQueues
 from rmqserver.store.queues.round import Round, Sync
 from rmqserver.store.running_flags import INDEX_ERROR, RunningFlags
 
@@ -166,7 +165,7 @@ class IndexFeed:
         if portion:
             start = portion[-1].log_offset + portion[-1].size_bytes
         self._read_offset = start if portion and start < end else None
-        return entries_of(portion, dict(self._queues.topics))
+        return entries_of(portion, self._queues.topics)
 
     @property
     def wants_sync(self) -> bool:
@@ -196,19 +195,6 @@ class IndexFeed:
     def delete_below(self, log_offset: int) -> Iterator[None]:
         self._index.delete_below(log_offset)
         yield
-
-
-def entries_of(records: Iterable[FoundRecord], topics: dict[str, Topic]) -> bytes:
-    """The index entries of records. A topic that is not in ``topics`` is added: it was deleted, but its records stay
-    until they expire."""
-    items: list[IndexItem] = []
-    for found in records:
-        topic = topics.get(found.topic)
-        if topic is None:
-            topic = topics[found.topic] = Topic(found.topic)
-        if topic.fates[found.sys_flag & FATE_MASK] & INDEXED:
-            items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
-    return pack_entries(items)
 
 
 def _size_of(entries: bytes | list[IndexItem]) -> int:

@@ -4,12 +4,14 @@ made."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rmqproto.message.properties import message_keys
-from rmqserver.core import INDEX_UNIT, IndexItem
+from rmqserver.core import INDEX_UNIT, IndexItem, pack_entries
 from rmqserver.store.disk.disk import Disk, File
+from rmqserver.store.fate import FATE_MASK, INDEXED
+from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.queues.consume_queues import Topic
 
 # IndexHeader (5.5.0), 40 bytes, big-endian: begin time i64 | end time i64 | begin log offset i64 | end log offset i64
@@ -110,6 +112,20 @@ def index_item(topic: Topic, log_offset: int, store_timestamp_ms: int, propertie
     unique_key, keys, tags = message_keys(properties)
     _, tag_hash = topic.tag(tags)
     return topic.index_prefix_hash, log_offset, store_timestamp_ms, unique_key, keys, tag_hash
+
+
+def entries_of(records: Iterable[FoundRecord], known: Mapping[str, Topic]) -> bytes:
+    """The index entries of records. A topic that is not ``known`` was deleted, but its records stay until they
+    expire."""
+    items: list[IndexItem] = []
+    others: dict[str, Topic] = {}
+    for found in records:
+        topic = known.get(found.topic) or others.get(found.topic)
+        if topic is None:
+            topic = others[found.topic] = Topic(found.topic)
+        if topic.fates[found.sys_flag & FATE_MASK] & INDEXED:
+            items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
+    return pack_entries(items)
 
 
 _READ_BYTES = 4 << 20

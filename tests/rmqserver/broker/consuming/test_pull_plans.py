@@ -420,6 +420,7 @@ ODD = {
     "another object": PLAIN.replace(b'"topic"', b'"more":{"commitOffset":"0"},"topic"'),
     "a leading zero": PLAIN.replace(b'"queueOffset":"0"', b'"queueOffset":"00"'),
     "a sign": PLAIN.replace(b'"queueOffset":"0"', b'"queueOffset":"-0"'),
+    "nineteen digits": PLAIN.replace(b'"commitOffset":"0"', b'"commitOffset":"9999999999999999999"'),
     "large": PLAIN.replace(b'"flag"', b'"more":"%b","flag"' % (b"x" * 3000)),
 }
 
