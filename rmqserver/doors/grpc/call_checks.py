@@ -26,6 +26,7 @@ from rmqserver.doors.grpc.codes import CallRefused, Code
 from rmqserver.doors.grpc.messages import value
 
 BODY_SIZE_MAX_BYTES = 4 << 20
+BODY_TOO_LARGE = CallRefused(Code.MESSAGE_BODY_TOO_LARGE, f"message body cannot exceed the max {BODY_SIZE_MAX_BYTES}")
 USER_PROPERTIES_MAX = 128
 USER_PROPERTIES_SIZE_MAX_BYTES = 16_384
 MESSAGE_GROUP_SIZE_MAX_BYTES = 63
@@ -45,8 +46,7 @@ SYSTEM_PROPERTIES = props.MARKS_OF_USE - {
     props.MSG_TYPE, props.CORRELATION_ID, props.REPLY_TO_CLIENT, props.TTL, props.PUSH_REPLY_TIME, props.ARRIVE_TIME,
     props.BORN_TIMESTAMP, props.PRIORITY, props.LITE_TOPIC, props.DLQ_ORIGIN_TOPIC, props.DLQ_ORIGIN_MESSAGE_ID,
     "INSTANCE_ID", "EXTEND_UNIQ_INFO", "DUP_INFO", "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG",
-    "REDIRECT", "PROPERTY_FORWARD_QUEUE_ID", props.BORN_HOST, "__RMQ.TRANSIENT.TOPIC_SYS_FLAG",
-    "__RMQ.TRANSIENT.GROUP_SYS_FLAG",
+    props.BORN_HOST,
 }  # fmt: skip
 """Names that no user property may have (``MessageConst.STRING_HASH_SET``)."""
 
@@ -116,7 +116,7 @@ def check_message(asked: SentMessage, now_ms: int) -> None:
     if not size:
         raise CallRefused(Code.MESSAGE_BODY_EMPTY, "message body cannot be empty")
     if size > BODY_SIZE_MAX_BYTES:
-        raise CallRefused(Code.MESSAGE_BODY_TOO_LARGE, f"message body cannot exceed the max {BODY_SIZE_MAX_BYTES}")
+        raise BODY_TOO_LARGE
     _check_names(system)
     _check_user_properties(asked.user_properties, system)
     _check_times(system, now_ms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
+import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from urllib.parse import quote
 from google.protobuf.message import DecodeError
 
 from rmqserver.core.header_blocks import encode_block
+from rmqserver.doors.grpc.call_checks import BODY_TOO_LARGE
 from rmqserver.doors.grpc.codes import CallRefused, GrpcStatus
 from rmqserver.doors.grpc.http2 import Http2, Metadata, StreamAsked, StreamData, StreamEnded, StreamGone
 from rmqserver.doors.grpc.messages import CLASSES
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
 
 MESSAGE_SIZE_MAX_BYTES = 8 << 20
-"""A message of a client. The broker refuses bodies above 4 MiB by default, in words."""
+"""A message of a client, unpacked."""
 
 LEFT_MAX = 16
 """Answers that have left whole, and that a cancel may still cross."""
@@ -135,16 +137,15 @@ class GrpcCall:
         while not self.closed and len(self._begun) >= _FRAME.size:
             compressed, size = _FRAME.unpack_from(self._begun)
             if size > MESSAGE_SIZE_MAX_BYTES:
-                text = f"a message of {size} bytes is longer than {MESSAGE_SIZE_MAX_BYTES}"
-                return self.fail(GrpcStatus.RESOURCE_EXHAUSTED, text)
-            if compressed:
-                return self.fail(GrpcStatus.UNIMPLEMENTED, "compressed messages are not taken")
+                return self.link.service.refuse(self, BODY_TOO_LARGE)
+            if compressed and self.metadata.get(b"grpc-encoding") != b"gzip":
+                return self.fail(GrpcStatus.UNIMPLEMENTED, "messages may only be compressed by gzip")
             if len(self._begun) < _FRAME.size + size:
                 return None
             message = bytes(self._begun[_FRAME.size : _FRAME.size + size])
             del self._begun[: _FRAME.size + size]
             self.link.message_bytes -= _FRAME.size + size
-            self._take(message)
+            self._take(message, is_packed=bool(compressed))
         return None
 
     def client_is_done(self) -> None:
@@ -156,11 +157,12 @@ class GrpcCall:
         elif not self.is_taken:
             self.fail(GrpcStatus.INVALID_ARGUMENT, "the call has no message")
 
-    def _take(self, message: bytes) -> None:
+    def _take(self, message: bytes, *, is_packed: bool) -> None:
         self.is_taken = True
         try:
-            self.link.service.take(self, self.kind.request.FromString(message))
-        except DecodeError:
+            plain = _unpacked_untrusted(message) if is_packed else message
+            self.link.service.take(self, self.kind.request.FromString(plain))
+        except (DecodeError, zlib.error):
             self.fail(GrpcStatus.INVALID_ARGUMENT, f"these bytes are no {self.kind.request.DESCRIPTOR.name}")
         except Exception as error:
             self.link.service.refuse(self, error)
@@ -391,6 +393,17 @@ def framed(message: Any) -> bytes:
 
 def client_id_of(metadata: Metadata) -> str:
     return metadata.get(b"x-mq-client-id", b"").decode("utf-8", "replace")
+
+
+def _unpacked_untrusted(packed: bytes) -> bytes:
+    """Raises zlib.error, and CallRefused for what unpacks to very much."""
+    gzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    plain = gzip.decompress(packed, MESSAGE_SIZE_MAX_BYTES)
+    if gzip.unconsumed_tail:
+        raise BODY_TOO_LARGE
+    if not gzip.eof:
+        raise zlib.error("it is cut off")
+    return plain
 
 
 def _is_grpc(metadata: Metadata) -> bool:

@@ -1,8 +1,8 @@
 """Receipt handles: what a client says to acknowledge a message, and their renewal while a push consumer works on it
 (``ReceiptHandle``, ``DefaultReceiptHandleManager``, 5.5.0).
 
-A handle has the words of a POP ``extraInfo``, and then the message's commit log offset; after a change of the invisible
-time there is one more word, a zero, before that offset.
+A handle has the words of a POP ``extraInfo``, and then the message's commit log offset. Between them is a zero after a
+change of the invisible time, or the lite topic: Java's client of 5.2.0 does not tell that when it changes the time.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ RENEWALS_MAX_MS = 3 * 3_600_000
 GIVEN_BACK_MS = 1000
 _MINUTES = (1, 3, 5, 10, 30, 60)
 _WORDS_MIN = 8
+_LITE = "lite:"
 
 
 class Receipt(NamedTuple):
@@ -43,7 +44,8 @@ class Receipt(NamedTuple):
     lite_topic: str = ""
 
     def __str__(self) -> str:
-        return f"{self.handle} {self.log_offset}"
+        lite = f" {_LITE}{self.lite_topic}" if self.lite_topic else ""
+        return f"{self.handle}{lite}" + (f" {self.log_offset}" if self.log_offset is not None else "")
 
     @property
     def ends_ms(self) -> int:
@@ -66,6 +68,8 @@ def parse_receipt_untrusted(group: str, topic: str, text: str, lite_topic: str =
     words, last = text.split(" "), ""
     if len(words) > _WORDS_MIN:
         text, last = " ".join(words[:_WORDS_MIN]), words[-1]
+        if words[_WORDS_MIN].startswith(_LITE):
+            lite_topic = lite_topic or words[_WORDS_MIN].removeprefix(_LITE)
     log_offset = int(last) if last.isascii() and last.isdecimal() and len(last) <= 19 else None
     try:
         return Receipt(group, topic, parse_handle_untrusted(text), log_offset, lite_topic)

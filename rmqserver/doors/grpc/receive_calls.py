@@ -18,6 +18,7 @@ from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import Handle, Source
+from rmqserver.broker.consuming.holds import DEADLINE_SWEEP_S
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
 from rmqserver.core import pack_received
 from rmqserver.doors.grpc.call_checks import INVISIBLE_MIN_MS, check_filter, check_invisible_ms, checked_names, ms_of
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
 BATCH_MAX = 32
 ALL_QUEUES = -1
 POLL_MIN_MS, POLL_MAX_MS = 5000, 20_000
-DEADLINE_ROOM_MS = 300
-"""A poll ends this long before its client's deadline: an answer that meets it is lost, and its messages with it."""
+DEADLINE_ROOM_MS = int(DEADLINE_SWEEP_S * 1000) + 300
+"""A poll is to end this long before its client's deadline: an answer that meets it is lost, and a sweep may be late."""
+KNOWS_POLLING_TIME = b"5.0.3"
+"""The first version of clients that knows ILLEGAL_POLLING_TIME."""
 REQUEST_TIMEOUT_DEFAULT_MS = 3000
 FROM_LAST = 1
 """initMode of pops: a new group gets what comes from now on."""
@@ -104,7 +107,8 @@ class ReceiveCalls:
             return wanted_ms
         if left_ms < POLL_MIN_MS:
             text = "The deadline time remaining is not enough for polling, please check network condition"
-            raise CallRefused(Code.ILLEGAL_POLLING_TIME, text)
+            is_known = call.metadata.get(b"x-mq-client-version", b"") >= KNOWS_POLLING_TIME
+            raise CallRefused(Code.ILLEGAL_POLLING_TIME if is_known else Code.BAD_REQUEST, text)
         return left_ms - DEADLINE_ROOM_MS
 
     # --- what was popped ---------------------------------------------------------------------------------------------

@@ -140,7 +140,8 @@ class SettleCalls:
         check_invisible_ms(invisible_ms, 0)
         changed = self._change(self._said(group, topic, request), invisible_ms, call, suspend=request.suspend)
         self.renewals.settled(changed)
-        text = f"{changed.handle} 0 {changed.log_offset}" if changed.log_offset is not None else str(changed.handle)
+        is_plain = changed.log_offset is not None and not changed.lite_topic
+        text = f"{changed.handle} 0 {changed.log_offset}" if is_plain else str(changed)
         call.answer(CLASSES["ChangeInvisibleDurationResponse"](status=OK, receipt_handle=text))
 
     def give_back(self, receipt: Receipt, peer: Peer) -> None:

@@ -28,6 +28,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _IDENTITY, _GZIP = value("Encoding", "IDENTITY"), value("Encoding", "GZIP")
 _MD5 = value("DigestType", "MD5")
 _TRANSACTION = value("MessageType", "TRANSACTION")
+_DELAYS = {props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.DELAY}
+"""Dead letters have the last one, too."""
 
 
 def type_of(asked: SentMessage) -> Type:
@@ -47,7 +49,7 @@ def type_of(asked: SentMessage) -> Type:
 def _type_of_stored(properties: dict[str, str]) -> Type:
     if props.TRANSACTION_ID in properties or properties.get(props.TRAN_MSG) == "true":
         return Type.TRANSACTION
-    if props.TIMER_DELIVER_MS in properties or props.DELAY in properties:  # dead letters have the latter, too
+    if not _DELAYS.isdisjoint(properties):
         return Type.DELAY
     if props.SHARDING_KEY in properties:
         return Type.FIFO
@@ -149,7 +151,7 @@ PLAIN_ROLES: dict[bytes, int] = {
     name.encode(): role
     for names, role in (
         (SYSTEM_PROPERTIES, Role.DROPPED),
-        ((*_PUT_IF_THERE, props.TRANSACTION_ID, props.TRAN_MSG, props.DELAY), Role.ODD),
+        ((*_PUT_IF_THERE, props.TRANSACTION_ID, props.TRAN_MSG, *_DELAYS), Role.ODD),
         ((props.TAGS,), Role.TAG),
         ((props.KEYS,), Role.KEYS),
         ((props.UNIQUE_KEY,), Role.UNIQUE_KEY),

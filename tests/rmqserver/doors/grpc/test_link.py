@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import socket
 import ssl
 import struct
@@ -75,19 +76,42 @@ def test_a_message_without_end_is_refused(client: GrpcClient) -> None:
     call = client.open("SendMessage")
     client.h2.send_data(call.number, struct.pack(">BI", 0, MESSAGE_SIZE_MAX_BYTES + 1))
     client.flush()
-    with pytest.raises(GrpcError, match="is longer than") as failed:
-        next(call)
-    assert failed.value.status == GrpcStatus.RESOURCE_EXHAUSTED
+    assert next(call).status.code == Code.MESSAGE_BODY_TOO_LARGE
     assert _route(client) == Code.OK, "the connection goes on"
 
 
-def test_a_compressed_message_is_refused(client: GrpcClient) -> None:
-    call = client.open("SendMessage")
-    client.h2.send_data(call.number, struct.pack(">BI", 1, 3) + b"abc")
+def _call_compressed(client: GrpcClient, packed: bytes, encoding: str) -> Any:
+    call = client.open("QueryRoute", grpc_encoding=encoding)
+    client.h2.send_data(call.number, struct.pack(">BI", 1, len(packed)) + packed, end_stream=True)
     client.flush()
+    return next(call)
+
+
+def test_a_message_may_be_compressed_by_gzip(client: GrpcClient) -> None:
+    request = CLASSES["QueryRouteRequest"](topic={"name": "Golden_Normal"}).SerializeToString()
+    assert _call_compressed(client, gzip.compress(request), "gzip").status.code == Code.OK
+
+
+def test_what_unpacks_to_very_much_is_refused(client: GrpcClient) -> None:
+    packed = gzip.compress(bytes(MESSAGE_SIZE_MAX_BYTES + 1))
+    assert len(packed) < 1 << 14, "a frame"
+    assert _call_compressed(client, packed, "gzip").status.code == Code.MESSAGE_BODY_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("packed", "encoding", "status"),
+    [
+        pytest.param(b"abc", "gzip", GrpcStatus.INVALID_ARGUMENT, id="not gzip"),
+        pytest.param(gzip.compress(b"")[:-1], "gzip", GrpcStatus.INVALID_ARGUMENT, id="cut off"),
+        pytest.param(b"abc", "deflate", GrpcStatus.UNIMPLEMENTED, id="otherwise"),
+    ],
+)
+def test_a_message_that_cannot_be_unpacked_is_refused(
+    client: GrpcClient, packed: bytes, encoding: str, status: GrpcStatus
+) -> None:
     with pytest.raises(GrpcError) as failed:
-        next(call)
-    assert failed.value.status == GrpcStatus.UNIMPLEMENTED
+        _call_compressed(client, packed, encoding)
+    assert failed.value.status == status
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0", struct.pack(">BI", 0, 9) + b"half"])

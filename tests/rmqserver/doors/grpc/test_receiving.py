@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import struct
 import threading
+import time
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import h2.settings
 import pytest
@@ -11,8 +13,10 @@ from rmqclient.admin import AdminClient
 from rmqproto.codes import RequestCode
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.message.record import BatchItem, encode_batch
+from rmqserver.broker.consuming.holds import DEADLINE_SWEEP_S
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import CLASSES, value
+from rmqserver.doors.grpc.receive_calls import ReceiveCalls
 from tests.rmqserver.doors.grpc.calls import ack, be_consumer, receive, receive_request, send
 from tests.support.grpc_client import GrpcClient
 from tests.support.servers import Server
@@ -212,6 +216,44 @@ def test_lite_topics_are_received_by_who_subscribes(
     }  # fmt: skip
     acked = {"group": {"name": group}, "topic": {"name": topic}, "entries": [entry]}
     assert consumer.call("AckMessage", acked).status.code == Code.OK
+
+
+def test_a_message_of_a_lite_topic_may_be_changed_by_its_handle_alone(
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Callable[[str], str]
+) -> None:
+    """Java's client of 5.2.0 does not tell the lite topic when a listener fails."""
+    topic, group, lite = "Golden_Lite", "Golden_LiteGroup", fresh("lite")
+    consumer, _ = be_consumer(connect, fresh("consumer"), group, topic, kind="LITE_PUSH_CONSUMER")
+    names = {"topic": {"name": topic}, "group": {"name": group}}
+    assert consumer.call("SyncLiteSubscription", {**names, "lite_topic_set": [lite]}).status.code == Code.OK
+    send(client, topic, b"again", lite_topic=lite)
+    (got,) = receive(consumer, topic, group, auto_renew=True)
+    changed = consumer.call(
+        "ChangeInvisibleDuration", {**names, "receipt_handle": got.system_properties.receipt_handle}
+    )
+    assert changed.status.code == Code.OK
+    (again,) = receive(consumer, topic, group, auto_renew=True)
+    assert again.system_properties.delivery_attempt == 2
+    assert ack(consumer, topic, group, again).status.code == Code.OK
+
+
+def test_a_poll_ends_before_its_deadline_however_late_it_is_swept() -> None:
+    broker, left_s = Mock(), 6
+    broker.topics.get.return_value = broker.groups.get.return_value = None
+    broker.clock_ms.return_value = 1_000_000
+    call = Mock(deadline_s=time.monotonic() + left_s)
+    ReceiveCalls(broker, Mock(), Mock(), Mock()).receive(call, receive_request("T", "G", wait_s=20))
+    (header, *_) = broker.pops.pop.call_args.args
+    assert header.poll_time + DEADLINE_SWEEP_S * 1000 < left_s * 1000
+
+
+@pytest.mark.parametrize(("version", "code"), [("5.0.2", Code.BAD_REQUEST), ("5.0.3", Code.ILLEGAL_POLLING_TIME)])
+def test_a_client_is_told_of_a_short_deadline_by_a_code_that_it_knows(
+    client: GrpcClient, topic_and_group: TopicAndGroup, version: str, code: Code
+) -> None:
+    topic, group = topic_and_group()
+    answers = client.stream("ReceiveMessage", receive_request(topic, group), deadline="4S", x_mq_client_version=version)
+    assert answers[0].status.code == code
 
 
 def test_many_polls_wait_on_one_connection(

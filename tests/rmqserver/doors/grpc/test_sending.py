@@ -154,7 +154,8 @@ def test_the_user_sets_what_the_proxy_lets_through(client: GrpcClient, topic_and
     topic, group = topic_and_group()
     given = {
         props.TRACE_CONTEXT: "t", props.TRANSACTION_ID: "i", props.TRANSACTION_CHECK_TIMES: "3",
-        props.CHECK_IMMUNITY_TIME_IN_SECONDS: "3", "имя": "日本", "a": "b=c",
+        props.CHECK_IMMUNITY_TIME_IN_SECONDS: "3", "имя": "日本", "a": "b=c", "REDIRECT": "/there",
+        "PROPERTY_FORWARD_QUEUE_ID": "1", "__RMQ.TRANSIENT.TOPIC_SYS_FLAG": "1",
     }  # fmt: skip
     keys = ["ключ", "a\u00a0b", "c\u3000d"]
     assert send(client, topic, b"x", user_properties=given, keys=keys).status.code == Code.OK

@@ -44,6 +44,12 @@ def test_any_time_can_be_told(name: str) -> None:
     assert message_of(_record(**{name: "9" * 18}), "T", None).body == b"body"
 
 
+@pytest.mark.parametrize("name", [props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS])
+def test_what_the_older_protocol_delays_is_a_delayed_message(name: str) -> None:
+    got = message_of(_record(**{name: "3"}), "T", None)
+    assert got.system_properties.message_type == value("MessageType", "DELAY")
+
+
 @pytest.mark.parametrize(("plain_bytes", "encoding"), [(1 << 20, "IDENTITY"), (40 << 20, "GZIP")])
 def test_a_body_that_unpacks_to_very_much_goes_out_as_it_is(plain_bytes: int, encoding: str) -> None:
     record = msgspec.structs.replace(_record(), body=zlib.compress(bytes(plain_bytes)), sys_flag=COMPRESSED)
