@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import NotFoundError, RefusedError
+from rmqproto.errors import NotConnectedError, NotFoundError, RefusedError
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.ledger.letters import BrokerSeen, Letter, Place, letter_of, mark_of
 from rmqreplay.plans.plan import Plan
@@ -73,15 +73,23 @@ class LiveLetters:
         address = broker.selected_addr() if broker is not None else None
         if address is None:
             return None
-        for stored in self._admin.pull_message(address, queue, queue_offset, max_count=1).messages:
-            if stored.queue_offset == queue_offset:
-                return letter_of(stored)
-        return None
+        try:
+            found = self._admin.pull_message(address, queue, queue_offset, max_count=1).messages
+        except RefusedError as error:  # a name server may still name what was deleted
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            return None
+        return next((letter_of(stored) for stored in found if stored.queue_offset == queue_offset), None)
 
     def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        """NotConnectedError if its broker is away: a name server then knows nothing of its topics."""
         broker = self._route(queue.topic).get(queue.broker_name)
         address = broker.selected_addr() if broker is not None else None
-        return (0, 0) if address is None else queue_bounds(self._admin.connections, address, queue)
+        if address is not None:
+            return queue_bounds(self._admin.connections, address, queue)
+        if queue.broker_name not in self._admin.cluster_info().broker_addr_table:
+            raise NotConnectedError(f"broker {queue.broker_name} of {queue.topic} is away")
+        return 0, 0
 
     def lacks_job(self, job: str, fences: list[Fence]) -> bool:
         return bool(fences) and all(self._lacks_above(job, fence) for fence in fences)

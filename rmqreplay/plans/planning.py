@@ -7,17 +7,17 @@ import os
 
 import msgspec
 
-from rmqproto.errors import NotFoundError
+from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.names import group_in_topic, retry_topic
 from rmqproto.wording import counted
-from rmqreplay.ledger.letter_source import letters_of
+from rmqreplay.ledger.letter_source import LiveLetters, letters_of
 from rmqreplay.ledger.sent_before import SentBefore, sent_before
 from rmqreplay.plans.plan import NothingSelectedError, Plan, save_plan, wave_count_for
 from rmqreplay.run.engine import Engine
 from rmqreplay.run.group_guard import TO_SAME, refuse_orderly_group
 from rmqreplay.run.wave_spec import TaskReport, WaveSpec
 from rmqreplay.sending.target import read_fences
-from rmqreplay.source.live import OpenCluster
+from rmqreplay.source.live import LiveCluster, OpenCluster
 from rmqreplay.source.offset_ranges import OffsetSet, queue_text, split_ranges
 
 
@@ -32,9 +32,10 @@ def check_source(plan: Plan, open_cluster: OpenCluster) -> None:
 def check_target(plan: Plan, open_cluster: OpenCluster) -> None:
     """Checks the target as far as possible before messages are read, in some milliseconds. NotFoundError for a topic
     that does not exist, StorageError for one that is not both writable and readable, UsageError for a group that
-    consumes orderly. The targets of ``--to same`` are only known after the messages have been read."""
-    if plan.target.kind not in ("topic", "group"):
+    consumes orderly, and for a topic that the messages come from."""
+    if plan.target.kind == "file":
         return
+    topics = _target_topics(plan)
     with open_cluster(plan.target_name_server) as cluster:
         if plan.target.kind == "group":
             refuse_orderly_group(cluster, plan.target.name)
@@ -44,7 +45,34 @@ def check_target(plan: Plan, open_cluster: OpenCluster) -> None:
                     " been connected",
                     hint=f"start one; or {TO_SAME}",
                 )
-        read_fences(cluster, [plan.target.name if plan.target.kind == "topic" else retry_topic(plan.target.name)])
+        read_fences(cluster, topics)
+        _refuse_itself(plan, topics, cluster, open_cluster)
+
+
+def _target_topics(plan: Plan) -> list[str]:
+    """The topics that are sent to, as far as they are known. With ``--to same``, messages of a group's topic say which
+    they are."""
+    target = plan.target
+    if target.topics or target.kind != "same":
+        return target.topics or [target.name if target.kind == "topic" else retry_topic(target.name)]
+    return sorted({each.queue.topic for each in plan.ranges if group_in_topic(each.queue.topic) is None})
+
+
+def _refuse_itself(plan: Plan, topics: list[str], target: LiveCluster, open_cluster: OpenCluster) -> None:
+    """UsageError for a topic to be sent to that has a message of the source where the source has it: it is the source,
+    under another address or archived, or a copy."""
+    ends = {each.queue: each.end for each in plan.ranges if each.queue.topic in topics}
+    if not ends:
+        return
+    there = LiveLetters(target.admin)
+    with letters_of(plan, open_cluster) as source:
+        for queue, end in ends.items():
+            letter = source.letter((queue, end - 1))
+            if letter is not None and letter == there.letter((queue, end - 1)):
+                raise UsageError(
+                    f"{queue.topic} would be replayed into itself: the target has {queue_text(queue)} up to {end}",
+                    hint="--to topic:NAME; or --until, to send only what the target has deleted",
+                )
 
 
 def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: int, sample: int = 0) -> Plan:

@@ -19,13 +19,13 @@ from rmqproto.wording import counted
 from rmqreplay.ledger.jobs import planned_job
 from rmqreplay.ledger.ledger import read_ledger
 from rmqreplay.ledger.letter_source import letters_of
-from rmqreplay.ledger.sent_before import changed_queue, sent_before
+from rmqreplay.ledger.sent_before import sent_before
 from rmqreplay.plans.plan import Plan
 from rmqreplay.plans.planning import check_target, plan_replay
 from rmqreplay.plans.request import ReplayRequest, check_ledger_root, default_ledger_root, freeze
 from rmqreplay.run.engine import Engine
 from rmqreplay.run.hooks import Hooks
-from rmqreplay.run.job import PlanConflict, ReplayResult, RunOptions, run_replay
+from rmqreplay.run.job import PlanConflict, ReplayResult, RunOptions, refuse_changed, run_replay
 from rmqreplay.run.local_engine import LocalEngine, spark_only
 
 PLANNED_HERE_MAX = 200_000
@@ -120,16 +120,10 @@ def carry_out(
 
 
 def _check_letters(plan: Plan, root: str, options: RunOptions) -> None:
-    """PlanConflict if the source has other messages than those that were planned: it is another cluster under the same
-    address, or was made anew. UsageError as for ``sent_before``; ``run_replay`` asks again, under a lock."""
-    with letters_of(plan, options.cluster) as source:
-        changed = changed_queue(plan, source)
-        if changed is not None:
-            raise PlanConflict(
-                f"{changed} has other messages than those that job {plan.job} was planned with",
-                hint="is it another cluster, or made anew? Plan again under another --job name",
-            )
-        if plan.skip_redriven and read_ledger(os.path.join(root, plan.job)).begin is None:
+    """Errors as of ``refuse_changed`` and ``sent_before``; ``run_replay`` asks again."""
+    refuse_changed(plan, options)
+    if plan.skip_redriven and read_ledger(os.path.join(root, plan.job)).begin is None:
+        with letters_of(plan, options.cluster) as source:
             sent_before(root, plan, source, strict=True)
 
 

@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
+
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
+from rmqproto.errors import ConnectError, NotFoundError, RequestTimeoutError, UsageError
 from rmqreplay.ledger.ledger import read_ledger
 from rmqreplay.plans.plan import NothingSelectedError, Plan, load_plan
 from rmqreplay.plans.request import ReplayRequest, default_ledger_root, difference
 from rmqreplay.run.entry import ReplayOutcome, Runner
+from rmqreplay.run.job import refuse_changed
 
 LOOK_EVERY_S = 30.0
 
@@ -45,6 +48,8 @@ def follow(
         try:
             if plans and (different := difference(plans[-1], request)) not in (None, "topic or group"):
                 raise UsageError(f"the jobs of {job} were planned with another {different}", hint="take another --job")
+            if plans:
+                _refuse_changed(plans, runner)
             if execute and plans and read_ledger(os.path.join(root, plans[-1].job)).end is None:
                 outcome = engine(None, runner, execute=True, resume=True, job=plans[-1].job)
             else:
@@ -58,9 +63,11 @@ def follow(
             on_round(None)
             sleep(LOOK_EVERY_S)
             continue
-        except (ConnectError, RequestTimeoutError):
+        except (ConnectError, RequestTimeoutError, NotFoundError) as error:
             if not has_sent:  # the address may be wrong
                 raise
+            # No name server names the topics of a broker that is away. A source's that is gone was told above.
+            runner.hooks.on_stage(f"waiting: {error}")
             sleep(LOOK_EVERY_S)
             continue
         if outcome.result is None or (outcome.result.audit is not None and not outcome.result.audit.is_good):
@@ -92,6 +99,13 @@ def _begun(root: str, series: str) -> list[Plan]:
             raise UsageError(f"{directory} has no plan any more", hint="restore it, or take another --job")
         plans.append(plan)
     return plans
+
+
+def _refuse_changed(plans: list[Plan], runner: Runner) -> None:
+    """PlanConflict if the source has other messages where the jobs have sent some: then "after the last" means nothing.
+    ConnectError if a broker is away."""
+    witnesses = {queue: witness for plan in plans for queue, witness in plan.witnesses.items()}
+    refuse_changed(msgspec.structs.replace(plans[-1], witnesses=witnesses), runner.run)
 
 
 def _ends(plans: list[Plan]) -> dict[MessageQueue, int]:

@@ -18,7 +18,7 @@ from rmqreplay.ledger.audit import AuditResult, audit
 from rmqreplay.ledger.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
 from rmqreplay.ledger.letter_source import letters_of
 from rmqreplay.ledger.lost_lines import has_lost_lines
-from rmqreplay.ledger.sent_before import root_lock, sent_before
+from rmqreplay.ledger.sent_before import changed_queue, root_lock, sent_before
 from rmqreplay.plans.plan import Plan
 from rmqreplay.run.canary import WAIT_S_DEFAULT, watch_canary
 from rmqreplay.run.engine import Engine
@@ -127,6 +127,24 @@ def run_replay(
     return result
 
 
+def refuse_changed(plan: Plan, options: RunOptions) -> None:
+    """PlanConflict if the source has other messages than those that were planned: it is another cluster under the same
+    address, or was made anew."""
+    with letters_of(plan, options.cluster) as source:
+        changed = changed_queue(plan, source)
+    if changed is not None:
+        raise PlanConflict(
+            f"{changed} has other messages than those that job {plan.job} was planned with",
+            hint="is it another cluster, or made anew? Plan again under another --job name",
+        )
+
+
+def _refuse_changed_meanwhile(plan: Plan, options: RunOptions) -> None:
+    """As ``refuse_changed``, of a cluster: files stay as they are."""
+    if plan.source.path is None:
+        refuse_changed(plan, options)
+
+
 def _begin(plan: Plan, ledger: Ledger, engine: Engine, options: RunOptions) -> None:
     begin = ledger.state.begin
     if begin is not None:
@@ -173,6 +191,7 @@ def _run_waves(
         while (wave := ledger.state.next_wave(plan.wave_count)) is not None:
             if wave == 1 and plan.canary_ends and CANARY_NOTE not in ledger.state.notes:
                 _judge_canary(plan, ledger, options, hooks)
+            _refuse_changed_meanwhile(plan, options)
             recovering = ledger.state.open_wave == wave
             if not recovering:
                 ledger.append(FenceLine(wave, old_fences or _fences(plan, options)))
@@ -277,6 +296,7 @@ def _run_file_waves(
     """Writes waves to files. A wave's directory is replaced as a whole, so that a broken attempt leaves nothing
     behind."""
     while (wave := ledger.state.next_wave(plan.wave_count)) is not None:
+        _refuse_changed_meanwhile(plan, options)
         ranges = plan.wave(wave)
         excluded = ledger.state.excluded().overlap(ranges)
         if ledger.state.open_wave != wave:

@@ -112,7 +112,8 @@ def replay_ids_since(
                 f"the target's retention has passed the fence at {fence.queue_offset} of {fence.topic}",
                 hint="what was sent cannot be found any more; raise the target's fileReservedTime",
             )
-        wanted = OffsetRange(queue, fence.queue_offset, last)
+        # A topic that was made anew, or a master that lost its end, is shorter, and has what was sent since below.
+        wanted = OffsetRange(queue, fence.queue_offset if fence.queue_offset <= last else first, last)
         for body in pull_range(OneBroker(client, address), wanted, PullRules()):
             if mark in body:
                 yield from _ids(body, job)

@@ -8,7 +8,10 @@ MESSAGE_SCHEMA = (
     "storeTimestamp timestamp, msgId string, tags string, keys string, properties map<string,string>"
 )
 
-_KEYS = f"SELECT *, explode(split(trim(keys), ' +')) AS key FROM {MESSAGES} WHERE trim(keys) != ''"
+_SPLIT = "array_distinct(split(trim(keys), ' +'))"
+"""The keys of a message: one that it names twice is no duplicate."""
+
+_KEYS = f"SELECT *, explode({_SPLIT}) AS key FROM {MESSAGES} WHERE trim(keys) != ''"
 
 HOURS = f"""
 SELECT topic, date_trunc('hour', storeTimestamp) AS hour, count(*) AS messages FROM {MESSAGES}
@@ -78,7 +81,7 @@ IDENTITIES = {"id": f"SELECT *, msgId AS identity FROM {MESSAGES}", "key": f"SEL
 
 _ORDERED = f"""
 SELECT *, explode(if(properties['__SHARDINGKEY'] IS NOT NULL, array(properties['__SHARDINGKEY']),
-  split(trim(keys), ' +'))) AS key FROM {MESSAGES}"""
+  {_SPLIT})) AS key FROM {MESSAGES}"""
 """Messages with the keys by which they should be in order: the sharding key if there is one."""
 
 _PLACE = "concat_ws(':', brokerName, queueId, queueOffset)"

@@ -68,6 +68,7 @@ def _report(
     reader = spark.read.format("rocketmq").options(**place, **times)
     if name in ("topics", "verify"):
         view, reader = queries.MESSAGES, reader.schema(queries.MESSAGE_SCHEMA)
+        reader = reader.option("startingOffsetsByTimestampStrategy", "latest")  # of a quiet queue there is nothing
         chosen = {"subscribe": topics}
         if not topics and "nameServer" in place:
             reader = reader.option("subscribePattern", ".*")

@@ -4,6 +4,7 @@ import os
 import time
 
 import pytest
+from msgspec.structs import replace
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
@@ -68,6 +69,8 @@ def test_a_second_attempt_finds_what_the_first_sent_and_the_audit_agrees(server:
         everything = OffsetSet.of_offsets([*done.stored, *done.found])
         assert audit(fences, cluster, "job", everything).is_good
         assert audit(read_fences(cluster, [topic]), cluster, "job", everything).missing == 100
+        beyond = [replace(fence, queue_offset=1000) for fence in fences]
+        assert audit(beyond, cluster, "job", everything).is_good, "a topic made anew has what was sent below its fences"
 
 
 @pytest.mark.slow

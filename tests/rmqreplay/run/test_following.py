@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.entry import ReplayOutcome, Runner, redrive
 from rmqreplay.run.following import follow
 from rmqreplay.run.hooks import Hooks, ReplayProgress
+from rmqreplay.run.job import PlanConflict
 from tests.rmqreplay.replay_lab import wait_for_route
-from tests.support.servers import Server
+from tests.support.servers import Server, broker, namesrv
 
 
 @dataclass
@@ -65,16 +67,19 @@ class Move:
         return Counter(int(message.body) for message in found)
 
 
+def made_move(admin: AdminClient, address: str, name_server: str, topic: str, target: str, ledgers: Path) -> Move:
+    for name, queues in ((topic, 2), (target, 1)):
+        config = TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=6)
+        admin.create_topic(address, config)
+        wait_for_route(admin, name)
+    request = ReplayRequest(name_server=name_server, topics=[topic], to=f"topic:{target}")
+    return Move(admin, address, request, Runner(ledger_root=str(ledgers)), topic, target)
+
+
 @pytest.fixture
 def move(server: Server, fresh: Callable[[str], str], tmp_path: Path) -> Iterator[Move]:
-    topic, target = fresh("MoveFrom"), fresh("MoveTo")
     with AdminClient(server.namesrv_addr) as admin:
-        for name, queues in ((topic, 2), (target, 1)):
-            config = TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=6)
-            admin.create_topic(server.broker_addr, config)
-            wait_for_route(admin, name)
-        request = ReplayRequest(name_server=server.namesrv_addr, topics=[topic], to=f"topic:{target}")
-        yield Move(admin, server.broker_addr, request, Runner(ledger_root=str(tmp_path)), topic, target)
+        yield made_move(admin, server.broker_addr, server.namesrv_addr, fresh("MoveFrom"), fresh("MoveTo"), tmp_path)
 
 
 def each_once(count: int) -> Counter[int]:
@@ -130,6 +135,42 @@ def test_a_broker_that_is_away_is_waited_for_once_something_was_sent(move: Move)
     away = iter([True])
     with pytest.raises(ConnectError):
         follow(engine, move.request, move.runner, execute=True, resume=False, job="move")
+
+
+def test_a_broker_that_has_ended_is_waited_for(tmp_path: Path) -> None:
+    """No name server knows its topics any more: that does not say that they are gone."""
+    with namesrv(tmp_path) as names, AdminClient(names.namesrv_addr) as admin, ExitStack() as running:
+        addr = names.namesrv_addr
+        first = running.enter_context(broker(tmp_path, addr, "broker-a"))
+        move = made_move(admin, first.broker_addr, addr, "From", "To", tmp_path / "ledgers")
+        told: list[str] = []
+        move.runner = replace(move.runner, hooks=Hooks(on_stage=told.append))
+
+        def start_again() -> None:
+            move.address = running.enter_context(broker(tmp_path, addr, "broker-a")).broker_addr
+            wait_for_route(admin, move.topic)
+            move.more(2)
+
+        move.more(2)
+        move.follow(lambda: None if first.stop() == 0 else pytest.fail("it ends"), start_again)
+        assert move.moved() == each_once(4)
+        assert "waiting: broker broker-a of From is away" in told
+
+
+def test_a_source_that_was_made_anew_is_told_and_nothing_is_sent(move: Move) -> None:
+    """It has more messages than were sent of the one before."""
+
+    def make_anew() -> None:
+        move.admin.delete_topic_in_broker(move.address, move.topic)
+        config = TopicConfig(topic_name=move.topic, read_queue_nums=2, write_queue_nums=2, perm=6)
+        move.admin.create_topic(move.address, config)
+        wait_for_route(move.admin, move.topic)
+        move.more(9)
+
+    move.more(4)
+    with pytest.raises(PlanConflict, match=r"has other messages than those that job move\.0 was planned with"):
+        follow(redrive, move.request, move.runner, execute=True, resume=False, job="move", sleep=lambda _: make_anew())
+    assert move.moved() == each_once(4)
 
 
 def test_only_the_first_job_is_confirmed_and_a_dry_run_sends_nothing(move: Move) -> None:

@@ -21,6 +21,8 @@ from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
 from rmqreplay.plans.plan import Selection, Transform, load_plan
 from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.entry import ReplayOutcome, Runner, redrive
+from rmqreplay.run.hooks import Hooks, ReplayProgress
+from rmqreplay.run.job import PlanConflict
 from rmqreplay.sending.delivery import Batch, Outgoing
 from rmqreplay.sending.sender import BatchSender, round_robin
 from rmqreplay.sending.target import read_fences
@@ -174,6 +176,56 @@ def test_a_target_that_is_not_there_is_said_by_the_dry_run(dead: DeadLetters, ru
     with pytest.raises(NotFoundError, match=r"Gone.* does not exist"):
         run(replace(dead.request, to="same"))
     assert dead.sent() == []
+
+
+def test_a_source_that_was_made_anew_amid_a_job_is_told(dead: DeadLetters, tmp_path: Path) -> None:
+    """The new topic has messages at all offsets of the plan."""
+
+    def make_anew(progress: ReplayProgress) -> None:
+        if progress.wave == 1 and progress.granted:
+            with AdminClient(dead.server.namesrv_addr) as admin:
+                admin.delete_topic_in_broker(dead.server.broker_addr, dead.dlq)
+            DeadLetters(dead.server, dead.group, dead.target)
+
+    runner = Runner(ledger_root=str(tmp_path), hooks=Hooks(on_progress=make_anew))
+    with pytest.raises(PlanConflict, match="has other messages than those that job two was planned with"):
+        redrive(replace(dead.request, wave_messages=4), runner, execute=True, job="two")
+    assert len(dead.sent()) == 4
+    with AdminClient(dead.server.namesrv_addr) as admin:
+        admin.delete_topic_in_broker(dead.server.broker_addr, dead.dlq)
+    with pytest.raises(PlanConflict, match="has other messages"):
+        redrive(None, runner, resume=True, job="two")
+
+
+def test_a_topic_is_not_replayed_into_itself_under_another_address(dead: DeadLetters, run) -> None:
+    with AdminClient(dead.server.namesrv_addr) as admin:
+        for number in range(4):
+            message = Message(dead.target, json.dumps({"number": number}).encode())
+            admin.send_message(dead.server.broker_addr, MessageQueue(dead.target, "broker-a", 0), message)
+    other_name = dead.server.namesrv_addr.replace("127.0.0.1", "localhost")
+    for to in ("same", f"topic:{dead.target}"):
+        request = ReplayRequest(
+            name_server=dead.server.namesrv_addr, topics=[dead.target], to=to, target_name_server=other_name
+        )
+        with pytest.raises(UsageError, match="would be replayed into itself: the target has"):
+            run(request, execute=True)
+    assert dead.sent() == [0, 1, 2, 3]
+
+
+def test_a_topic_that_the_other_cluster_lacks_is_told_before_a_message_is_read(
+    dead: DeadLetters, start_standalone, tmp_path: Path
+) -> None:
+    with AdminClient(dead.server.namesrv_addr) as admin:
+        admin.send_message(
+            dead.server.broker_addr, MessageQueue(dead.target, "broker-a", 0), Message(dead.target, b"x")
+        )
+    request = ReplayRequest(
+        name_server=dead.server.namesrv_addr, topics=[dead.target], to="same",
+        target_name_server=start_standalone().namesrv_addr,
+    )  # fmt: skip
+    runner = Runner(ledger_root=str(tmp_path), hooks=Hooks(on_read=lambda _: pytest.fail("messages are read")))
+    with pytest.raises(NotFoundError, match=f"the target topic {dead.target} does not exist"):
+        redrive(request, runner)
 
 
 def test_what_needs_spark_is_refused_by_name(dead: DeadLetters, run) -> None:

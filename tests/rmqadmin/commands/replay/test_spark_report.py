@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         fill(admin, running)
         make(admin, running, ORDERS, 2)
         make(admin, running, LOST)
-        for key, queue_id in (("a", 0), ("a", 1), ("b c", 1), ("b", 1)):
+        for key, queue_id in (("a", 0), ("a", 1), ("b c b", 1), ("b", 1)):
             send(admin, running, ORDERS, queue_id, key=key, TAGS="paid", UNIQ_KEY=f"ID{key}{queue_id}")
         send(admin, running, ORDERS, 0, UNIQ_KEY="IDa0")
         admin.create_group(running.broker_addr, SubscriptionGroupConfig(group_name="Other"))
@@ -87,6 +87,8 @@ def test_topics(rmqadmin: Rmqadmin, server: Server, tmp_path: Path) -> None:
     rows = pq.read_table(parquet).to_pylist()
     assert [(row["topic"], row["messages"]) for row in rows] == [(ORDERS, 5), (TOPIC, 5)]
     assert picture.read_bytes().startswith(b"\x89PNG")
+    quiet = rmqadmin("-o", "json", "spark-report", "topics", "--topic", ORDERS, "--from", f"@{first['newest_ms'] + 1}")
+    assert (quiet.status, quiet.items) == (0, []), "a queue without a message that late is no error"
 
 
 def test_a_topic_without_messages_is_no_row(rmqadmin: Rmqadmin, tmp_path: Path) -> None:
