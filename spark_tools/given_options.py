@@ -24,23 +24,17 @@ _OF_A_TABLE = "option."
 _PROPERTIES_OF_A_TABLE = frozenset({
     "collation", "comment", "external", "is_managed_location", "location", "owner", "provider",
 })  # fmt: skip
-"""What Spark passes besides: the properties that it reserves for itself."""
+"""What Spark passes besides: the properties that it reserves for itself. People may give a table more."""
 
 
 def plain_options(passed: Mapping[str, str]) -> dict[str, str]:
     """The options that Spark passes, each once, without what describes a table."""
+    if not is_of_table(passed) and not {name.lower() for name in passed} <= _PROPERTIES_OF_A_TABLE:
+        return dict(passed)
     twins = {
         name[len(_OF_A_TABLE) :]: value for name, value in passed.items() if name.lower().startswith(_OF_A_TABLE)
     }  # fmt: skip
-    if not twins and not {name.lower() for name in passed} <= _PROPERTIES_OF_A_TABLE:
-        return dict(passed)
-    plain = {
-        name: value
-        for name, value in passed.items()
-        if not name.lower().startswith(_OF_A_TABLE) and name.lower() not in _PROPERTIES_OF_A_TABLE
-    }
-    given = {name.lower() for name in plain}
-    return plain | {name: value for name, value in twins.items() if name.lower() not in given}
+    return twins | {name: value for name, value in passed.items() if name.lower() == "path"}  # which has no twin
 
 
 _COMMENT = "options of rocketmq: "
@@ -48,7 +42,7 @@ _COMMENT = "options of rocketmq: "
 
 def is_of_table(passed: Mapping[str, str]) -> bool:
     """Whether a table is being made of the options."""
-    return any(name.lower().startswith(_OF_A_TABLE) for name in passed)
+    return any(name.lower().startswith((_OF_A_TABLE, "provider")) for name in passed)
 
 
 def as_comment(given: Mapping[str, str]) -> str:
@@ -61,12 +55,22 @@ def as_comment(given: Mapping[str, str]) -> str:
     return _COMMENT + urlencode(given)
 
 
-def from_comments(comments: Iterable[str | None]) -> dict[str, str]:
-    """The options in the comments of a table's columns. UsageError if there are none."""
+def with_options_of_table(given: Mapping[str, str], comments: Iterable[str | None]) -> dict[str, str]:
+    """The options in the comments of a table's columns, and over them those of the query. UsageError if there are
+    none."""
     for comment in comments:
         if comment is not None and comment.startswith(_COMMENT):
-            return dict(parse_qsl(comment[len(_COMMENT) :], keep_blank_values=True))
-    raise UsageError("there are no options", hint="make a table without columns: they hold its options")
+            kept = {name.lower(): value for name, value in parse_qsl(comment[len(_COMMENT) :], keep_blank_values=True)}
+            return kept | {name.lower(): value for name, value in given.items()}
+    if not given:
+        raise UsageError("there are no options", hint="make a table without columns: they hold its options")
+    return dict(given)
+
+
+def local_path(location: str) -> str:
+    """The path of a location of this machine, which Spark gives as a URI; another one as it is."""
+    scheme, _, path = location.partition(":")
+    return "/" + path.lstrip("/") if scheme == "file" else location
 
 
 class GivenOptions:

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from rmqproto.errors import UsageError
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.store_view import StoreView
-from spark_tools.given_options import as_comment, from_comments, is_of_table, plain_options
+from spark_tools.given_options import as_comment, is_of_table, plain_options, with_options_of_table
 from spark_tools.hints import hints_in_text, tell
 from spark_tools.partitions import cluster_of, plan_live
 from spark_tools.planned_part import PlannedPart
@@ -97,9 +97,7 @@ class RocketMQDataSource(DataSource):
 
     def reader(self, schema: StructType) -> RocketMQReader | TableReader:
         with hints_in_text():
-            if not self._given:  # a table of the catalog
-                self._given = from_comments(each.metadata.get("comment") for each in schema.fields)
-            options = parse_read_options(self._given)
+            options = parse_read_options(self._given_with_table(schema))
             if options.table is not None:
                 from spark_tools.tables.table_reader import TableReader
 
@@ -111,7 +109,12 @@ class RocketMQDataSource(DataSource):
     def streamReader(self, schema: StructType) -> RocketMQStreamReader:
         from spark_tools.streaming.reader import RocketMQStreamReader
 
-        return RocketMQStreamReader(self._given, _typed_columns(schema))
+        return RocketMQStreamReader(self._given_with_table(schema), _typed_columns(schema))
+
+    def _given_with_table(self, schema: StructType) -> dict[str, str]:
+        """The options of a query, which may be of a table of the catalog."""
+        with hints_in_text():
+            return with_options_of_table(self._given, (each.metadata.get("comment") for each in schema.fields))
 
     def writer(self, schema: StructType, overwrite: bool) -> RocketMQWriter:
         from spark_tools.writing.writer import RocketMQWriter

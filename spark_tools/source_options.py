@@ -15,7 +15,7 @@ from rmqproto.wire.credentials import Credentials
 from rmqreplay.source.live import checked_sql92
 from rmqreplay.source.pulling import READER_GROUP
 from rmqreplay.source.queue_ranges import EARLIEST, LATEST, OffsetTable, WantedRanges, Where
-from spark_tools.given_options import GivenOptions, json_of
+from spark_tools.given_options import GivenOptions, json_of, local_path
 from spark_tools.streaming.limits import TriggerLimits
 
 SPLIT_SIZE_BYTES_DEFAULT = 256 << 20
@@ -237,7 +237,7 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         name_server is not None and not topics and pattern is None and assign is None and table is None
     ):
         raise UsageError("exactly one of the options subscribe, subscribePattern and assign is needed")
-    paths, broker_names = options.names("path"), options.names("brokerName")
+    paths, broker_names = [*map(local_path, options.names("path"))], options.names("brokerName")
     if len(broker_names) > len(paths):
         raise UsageError("brokerName names the brokers of the stores in path, in their order: it has more names")
     between = time_range(

@@ -19,6 +19,7 @@ from rmqproto.wording import counted
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.source.live import LiveCluster
 from rmqserver.store.sequences.sequence_table import KEPT_MS
+from spark_tools.given_options import local_path
 from spark_tools.writing.rows import writable_queues
 
 if TYPE_CHECKING:
@@ -158,10 +159,9 @@ def _file_system(location: str) -> tuple[FileSystem, str]:
     import pyarrow as pa
     from pyarrow.fs import FileSystem, LocalFileSystem
 
-    scheme, colon, path = location.partition(":")
-    if not colon or scheme == "file":
-        local = os.path.abspath("/" + path.lstrip("/") if colon else location)
-        return LocalFileSystem(), local
+    location = local_path(location)
+    if ":" not in location or location.startswith("/"):
+        return LocalFileSystem(), os.path.abspath(location)
     try:
         files, root = FileSystem.from_uri(location)
     except (pa.ArrowException, OSError) as error:

@@ -9,7 +9,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.queue_ranges import DataLossError, resolve
-from spark_tools.given_options import as_comment, from_comments, plain_options
+from spark_tools.given_options import as_comment, plain_options, with_options_of_table
 from spark_tools.source_options import ReadOptions, parse_loaded_options, parse_read_options, parse_stream_options
 from tests.support.quick import in_one_test
 
@@ -19,15 +19,20 @@ def test_a_table_s_options_come_twice_and_count_once():
         "nameserver": "h:1",
         "option.nameServer": "h:1",
         "subscribe": "T",
+        "option.subscribe": "T",
         "Option.endingOffsets": "latest",
         "owner": "me",
+        "team": "a property of the table",
     }
     plain = plain_options(passed)
-    assert plain == {"nameserver": "h:1", "subscribe": "T", "endingOffsets": "latest"}
+    assert plain == {"nameServer": "h:1", "subscribe": "T", "endingOffsets": "latest"}
     assert parse_read_options(plain).topics == ["T"]
     with pytest.raises(UsageError, match="no option subscrib"):
         parse_read_options(plain_options({"nameServer": "h:1", "option.subscrib": "T"}))
     assert plain_options({"owner": "me"}) == {}, "a table without options"
+    of_files = plain_options({"location": "file:/a b", "path": "file:/a b", "provider": "rocketmq", "team": "x"})
+    assert of_files == {"path": "file:/a b"}
+    assert parse_read_options(of_files).paths == ["/a b"], "Spark makes a URI of a table's path"
     assert plain_options({"owner": "me", "subscribe": "T"}) == {"owner": "me", "subscribe": "T"}, "of no table"
 
 
@@ -35,11 +40,14 @@ def test_a_table_keeps_its_options_in_a_comment():
     given = {"nameServer": "h:1", "subscribe": "%DLQ%a", "startingOffsets": """{"T":{"b'\\\\":{"0":1}}}"""}
     comment = as_comment(given)
     assert not set("'\\") & set(comment)
-    assert from_comments([None, "another", comment]) == given
+    kept = with_options_of_table({"StartingOffsets": "earliest"}, [None, "another", comment])
+    assert kept == {"nameserver": "h:1", "subscribe": "%DLQ%a", "startingoffsets": "earliest"}, "the query's own wins"
+    assert with_options_of_table({}, [comment]) == {name.lower(): value for name, value in given.items()}
+    assert with_options_of_table(given, [None, "another"]) == given, "of no table"
     with pytest.raises(UsageError, match="must not have a secretKey"):
         as_comment({"secretkey": "s"})
     with pytest.raises(UsageError, match="there are no options"):
-        from_comments(["another"])
+        with_options_of_table({}, ["another"])
 
 
 def test_an_unknown_option_names_the_nearest_one():

@@ -85,14 +85,14 @@ def test_rows_go_through_pandas(spark, store) -> None:
     assert 0 < counts.count() <= 15
 
 
-def test_a_table_is_read_up_to_its_end_at_each_query(spark, server: Server, fresh) -> None:
+def test_a_table_is_read_up_to_its_end_at_each_query(spark, server: Server, fresh, tmp_path) -> None:
     topic, name = fresh("TableTopic"), fresh("table_").replace("-", "_")
     queue = MessageQueue(topic, "broker-a", 0)
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, perm=6))
         wait_for_route(admin, topic)
         options = f"OPTIONS (nameServer '{server.namesrv_addr}', subscribe '{topic}')"
-        spark.sql(f"CREATE TABLE {name} USING rocketmq {options}")
+        spark.sql(f"CREATE TABLE {name} USING rocketmq {options} COMMENT 'all' TBLPROPERTIES ('team' = 'a')")
         try:
             spark.sql(f"CREATE VIEW {name}_view AS SELECT cast(body AS string) AS text FROM {name}")
             for number in range(3):
@@ -100,11 +100,28 @@ def test_a_table_is_read_up_to_its_end_at_each_query(spark, server: Server, fres
                 for each in (name, f"{name}_view"):
                     assert spark.sql(f"SELECT count(*) FROM {each}").first()[0] == number + 1
             assert {row.text for row in spark.table(f"{name}_view").collect()} == {"0", "1", "2"}
+            to_one = json.dumps({topic: {"broker-a": {"0": 1}}})
+            assert spark.read.option("endingOffsets", to_one).table(name).count() == 1, "the query's own options win"
+            stream = spark.readStream.option("startingOffsets", "earliest").table(name)
+            writing = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+            query = writing.trigger(availableNow=True).start()
+            assert query.awaitTermination(300)
+            assert sum(each["numInputRows"] for each in query.recentProgress) == 3
             with pytest.raises(Exception, match="INSERT INTO passes none of a table's options"):
                 spark.sql(f"INSERT INTO {name} (body) VALUES (cast('x' AS binary))")
         finally:
             spark.sql(f"DROP VIEW IF EXISTS {name}_view")
             spark.sql(f"DROP TABLE {name}")
+
+
+def test_a_table_may_be_of_store_files(spark, store, fresh) -> None:
+    name = fresh("files_").replace("-", "_")
+    spark.sql(f"CREATE TABLE {name} USING rocketmq OPTIONS (path '{store}', subscribe 'NormalTopic')")
+    try:
+        assert spark.table(name).count() == 15
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+    assert spark.read.format("rocketmq").option("subscribe", "NormalTopic").load(store).count() == 15
 
 
 def test_usage_errors_are_one_line_if_the_session_says_so(spark, store) -> None:
