@@ -1,8 +1,6 @@
 """Imports go one way (docs/architecture.md). Read from the sources and, where loading costs a user time, from the
 modules that a real process has loaded."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

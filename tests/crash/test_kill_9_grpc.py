@@ -1,7 +1,5 @@
 """kill -9 loses no message that was acknowledged to a client of gRPC."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

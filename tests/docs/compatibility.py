@@ -4,8 +4,6 @@ dispatch tables and the known differences of the golden plays. ``python -m tests
 The codes and their names come from recorded exchanges with a real 5.5.0.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from textwrap import fill

@@ -1,8 +1,6 @@
 """Deliberate differences between our broker's answers and Apache's, with the reasons. The manual's compatibility page
 is made from these tables. The plays of recorded exchanges hold the broker to the first."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """The programs of ``docs/client-web.md`` run as they stand there, under the servers of their frameworks."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Each program of ``examples/`` prints what ``docs/examples.md`` says."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

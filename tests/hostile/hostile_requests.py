@@ -1,8 +1,6 @@
 """Requests that no good client sends, made from the dispatch tables: every served code, with each of its fields hostile
 while the others are right, and with every kind of body."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A real Apache RocketMQ 5.5.0 whose broker runs inside Apache's proxy (local mode), for the clients of gRPC."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

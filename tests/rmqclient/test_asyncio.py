@@ -1,7 +1,5 @@
 """What asyncio's programs do to a client: tasks that are cancelled, time-outs, Ctrl+C."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Listeners that get lists: ``consume_message_batch_max_size``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import anyio

@@ -1,7 +1,5 @@
 """Which queue a message goes to, and what a producer does about slow brokers and kept promises."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Clients in plain threads, as Flask, Celery and scripts use them."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

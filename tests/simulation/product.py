@@ -2,8 +2,6 @@
 connections are the simulation's. The modules that the rest of the process imports stay unchanged, so a broker that runs
 in another thread is not affected, and a broken variant (``variants.py``) changes only its copy."""
 
-from __future__ import annotations
-
 import builtins
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """Brokers of ours that form a set under a controller."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A set of two brokers of ours under a scripted controller."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path

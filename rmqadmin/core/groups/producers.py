@@ -1,7 +1,5 @@
 """The producers of a broker, as rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 

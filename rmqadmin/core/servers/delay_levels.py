@@ -1,7 +1,5 @@
 """How far a broker is with its delayed messages, level by level, and with its timers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The programs of the clients' page run as they stand, but for the broker's address and the names."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

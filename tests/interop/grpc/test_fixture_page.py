@@ -1,7 +1,5 @@
 """The example of the fixture's page runs as it stands, with Apache's Python client."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -4,8 +4,6 @@ same scenes. Java opens TLS, which is its default, and Go as well; Python and No
 Each is built into the cache on first use: Java 5.2.0, Go 5.1.4, Python 5.1.2, Node 1.0.8.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Apache's gRPC clients at a cluster of two brokers of ours: they are given one, and use both."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack

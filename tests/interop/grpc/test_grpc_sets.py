@@ -6,8 +6,6 @@ How long nothing is taken is printed, not asserted: after a kill, clients that k
 their next route, up to 30 s, as those of the older protocol do.
 """
 
-from __future__ import annotations
-
 import itertools
 import signal
 import subprocess

@@ -3,8 +3,6 @@ letter from a Java listener. What it does on ours alone, with every detail, is i
 ``test_dashboard_changes`` and ``guarded/test_dashboard_access``, lost servers in ``test_dashboard_gone``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

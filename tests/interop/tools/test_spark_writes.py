@@ -1,7 +1,5 @@
 """What Spark's writes promise on the real broker."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of our own."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

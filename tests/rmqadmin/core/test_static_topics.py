@@ -1,7 +1,5 @@
 """What is said when a broker does not take the new mapping of a static topic."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A replay that goes on with what comes, at a real broker and without Spark: each message once over all its jobs."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A read goes on over what happens to brokers in its middle."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

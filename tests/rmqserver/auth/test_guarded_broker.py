@@ -2,8 +2,6 @@
 from a user without a policy, with the wrong one and with the right one, from a disabled user and from a super user; in
 all codecs."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

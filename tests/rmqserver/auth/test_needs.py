@@ -1,7 +1,5 @@
 """The table of what each request code needs is complete, and agrees with Apache's annotations and its switch."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

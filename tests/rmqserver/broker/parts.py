@@ -1,7 +1,5 @@
 """The parts of a broker on a store and a clock of the test's own, without a loop or a listener."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from unittest.mock import patch
 

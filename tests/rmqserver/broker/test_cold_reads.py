@@ -1,8 +1,6 @@
 """Requests whose messages are not in memory: they are answered once a thread has loaded what they lack, and the loop
 never waits for the device."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a broker does at its start after a crash, also when a start in between has failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a broker does by itself: next to nothing while it is idle, and nothing that stops its clients."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pulls whose records a thread has to read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

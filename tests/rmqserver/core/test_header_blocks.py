@@ -1,7 +1,5 @@
 """Both decoders read the same headers in the same blocks, or refuse them in the same words."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A second door needs nothing of the remoting: it administers, sends, pulls, pops and acknowledges in values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The turn of the loop over real sockets: whatever comes and whatever a handler does, the core's leaves what Python's
 does."""
 
-from __future__ import annotations
-
 import random
 import select
 import socket

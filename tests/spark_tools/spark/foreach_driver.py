@@ -1,8 +1,6 @@
 """The driver of a stream whose batches are written by a function, as a program that kills itself. Its argument is JSON,
 with the arguments of ``write_each``."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Processes of a running Spark, and a driver of replays that is killed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,8 +1,6 @@
 """A standalone Spark as clusters have it: a master and two workers, processes of their own. The workers are at
 127.0.0.1 and 127.0.0.2, which Spark takes for two machines."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

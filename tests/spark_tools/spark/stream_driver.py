@@ -1,8 +1,6 @@
 """The driver of a stream, as a program that will be killed. Its arguments are the options of the source as JSON and the
 directory of the result."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Streams of numbered messages into Parquet, for tests that break them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

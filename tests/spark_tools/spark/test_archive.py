@@ -1,7 +1,5 @@
 """The archive of topics: each message once, whatever ends a run, and nothing for a second one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """An archive has each message once, whatever dies on the way."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -2,8 +2,6 @@
 a wave. A frozen one becomes a zombie: Spark gives its task to another, while its Python worker still sends the rows
 that it already had."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

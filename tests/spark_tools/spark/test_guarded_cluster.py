@@ -1,8 +1,6 @@
 """A Spark session and a guarded broker that accepts only TLS. The driver and its workers sign every request, and the
 key is written nowhere."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

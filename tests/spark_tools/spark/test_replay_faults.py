@@ -1,8 +1,6 @@
 """Parts of a running replay lose answers or die. With protection no message is doubled. Without it some are; otherwise
 the fault would prove nothing. No message is ever lost."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

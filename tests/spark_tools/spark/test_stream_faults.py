@@ -1,7 +1,5 @@
 """Each message once in Parquet, whatever dies on the way."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

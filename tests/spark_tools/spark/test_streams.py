@@ -1,7 +1,5 @@
 """``spark.readStream`` of a real broker."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """Parts of a running write die. ``delivery=idempotent`` stores each row once; at-least-once stores some twice, else the
 fault would prove nothing. No row is ever lost."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

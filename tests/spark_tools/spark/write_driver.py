@@ -1,8 +1,6 @@
 """The driver of streams that write files of rows to topics, as a program. Its argument is JSON: the name server, the
 directory of the files, and for each stream its topic, delivery and checkpoint."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of permissions in docs/spark-streams.md: they are enough, and each is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

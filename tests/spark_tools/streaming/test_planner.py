@@ -1,7 +1,5 @@
 """A stream over queues that grow, lose their oldest messages, come in and go, without Spark and without brokers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Retention takes messages that a stream has planned, or that its checkpoint has not reached."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

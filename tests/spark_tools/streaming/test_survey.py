@@ -1,7 +1,5 @@
 """What a stream sees of real brokers that come, go and restart."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The master of a set is killed while a task writes, and the elected broker gets the rest."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

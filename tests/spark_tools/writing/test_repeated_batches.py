@@ -1,8 +1,6 @@
 """Batches of a stream that a new driver repeats, as Spark's driver and tasks call the writer, at a real broker and
 without Spark. What the first attempt stored is never doubled without a word, whatever became of its tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Idempotent writes at a real broker, as tasks make them, and the plan that they follow. Without Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``spark-archive --check``: what monitoring asks, without Spark and without a change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

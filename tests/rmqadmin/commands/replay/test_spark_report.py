@@ -1,7 +1,5 @@
 """``spark-report`` in one Spark session: rows, totals, files and exit statuses."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The tables of the ``rocketmq`` source have what the commands print, of a running broker and of its store."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass

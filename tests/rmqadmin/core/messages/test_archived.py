@@ -1,7 +1,5 @@
 """The warning before retention overtakes an archive, at a real broker and with a clock that is moved."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Pulls that the core answers by plans: what Python answers, byte for byte, and nothing after a change."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

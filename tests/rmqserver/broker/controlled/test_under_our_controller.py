@@ -1,7 +1,5 @@
 """Three brokers of ours under our controller: whichever is killed or frozen, no acknowledged message is missing."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

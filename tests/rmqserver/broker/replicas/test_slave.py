@@ -1,7 +1,5 @@
 """A slave of ours with a master of ours: two processes."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Slaves that wait for changes of their master's tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

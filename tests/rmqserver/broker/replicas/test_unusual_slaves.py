@@ -1,7 +1,5 @@
 """What slaves note of their masters, lists that lack topics, and log that is read from the device."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Messages that are sent again over the wire: each is stored once, and answered as the first time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Calls that several tests make."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A broker with the topics and groups of the recorded calls, and clients of its gRPC door."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Limits and injected faults hit calls as they hit requests of the remoting protocol."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 

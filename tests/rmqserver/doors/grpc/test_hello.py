@@ -1,7 +1,5 @@
 """The door opens at the first hello of HTTP/2, and says what is missing if it cannot."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

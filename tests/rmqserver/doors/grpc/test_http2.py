@@ -1,7 +1,5 @@
 """HTTP/2 as a good client speaks it, by another engine, and as no good client does, frame by frame."""
 
-from __future__ import annotations
-
 import struct
 import tracemalloc
 from typing import Any

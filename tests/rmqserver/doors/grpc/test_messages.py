@@ -1,7 +1,5 @@
 """The table of messages is the one that real clients and a real proxy speak."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

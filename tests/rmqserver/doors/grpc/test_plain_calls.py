@@ -1,7 +1,5 @@
 """Plain calls are cut out of their bytes as protobuf reads them, and answered in the bytes that it would write."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Plain messages are packed in C as protobuf writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls that were made to a real proxy of Apache RocketMQ 5.5.0 get the same codes and words here."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Routes over the brokers of a cluster, and the addresses in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clients of gRPC at a set under a controller: at its slave, over a handover, and after a kill."""
 
-from __future__ import annotations
-
 import itertools
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What becomes of messages when nobody waits for the answer any more, or there is nothing to answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
