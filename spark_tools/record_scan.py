@@ -1,6 +1,5 @@
-"""Finds the starts of records in a chunk of bytes. Each record's size leads to the next one. This costs a tenth of a
-microsecond per record in plain Python, which is less than searching the chunk for the magic with numpy, unless records
-are tiny. That search is for places that no record leads to: the beginning of a split, and bytes behind damage."""
+"""Finds the starts of records in a chunk of bytes. Each record's size leads to the next one. Where no record leads to,
+at the beginning of a split and behind damage, the chunk is searched for the magic."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqproto.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN_BYTES
+from rmqserver import core
 
 Offsets = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -19,9 +19,7 @@ Bytes = npt.NDArray[np.uint8]
 RECORD_SIZE_MAX_BYTES = 64 << 20
 """Larger sizes count as damage: a broker's default limit is 4 MiB, and nobody raises it this far."""
 
-_SIZE = struct.Struct(">i")
 _SIZE_AND_MAGIC = struct.Struct(">ii")
-_MAGIC_AT = 4
 _LOG_OFFSET_AT = 28
 
 
@@ -29,21 +27,8 @@ def record_starts(data: Bytes, stop: int | None = None) -> tuple[Offsets, int]:
     """The starts before ``stop`` of the whole records that follow each other from the first byte on, and the end of the
     last one. That end is at ``stop``, an incomplete record, the end of the file, or damage; ``state_at`` tells
     which."""
-    view, unpack = data.data, _SIZE.unpack_from
-    at, end = 0, len(data)
-    last = min(end - RECORD_SIZE_MIN_BYTES, end if stop is None else stop - 1)
-    found: list[int] = []
-    add = found.append
-    while at <= last:
-        (size,) = unpack(view, at)
-        if size < RECORD_SIZE_MIN_BYTES or size > end - at:
-            break
-        add(at)
-        at += size
-    starts = np.array(found, np.int64)
-    magics = np.ndarray((max(0, end - 3),), ">i4", view, strides=(1,))[starts + _MAGIC_AT]
-    wrong = np.flatnonzero((magics != MAGIC_V1) & (magics != MAGIC_V2))
-    return (starts[: wrong[0]], int(starts[wrong[0]])) if len(wrong) else (starts, at)
+    packed, end = core.record_starts(data.data, len(data) if stop is None else stop)
+    return np.frombuffer(packed, np.int64), end
 
 
 class PlaceState(enum.Enum):

@@ -22,7 +22,7 @@ ARROWS = {
     "rmqserver": {"rmqproto", "rmqserver"},
     "rmqreplay": {"rmqproto", "rmqclient", "rmqserver.store", "rmqreplay"},
     "rmqadmin": {"rmqproto", "rmqclient", "rmqserver.store", "rmqreplay", "spark_tools", "rmqadmin"},
-    "spark_tools": {"rmqproto", "rmqclient", "rmqserver.store", "rmqreplay", "spark_tools"},
+    "spark_tools": {"rmqproto", "rmqclient", "rmqserver.core", "rmqserver.store", "rmqreplay", "spark_tools"},
 }
 PACKAGES = ("rmqproto", "rmqclient", "rmqserver", "rmqadmin", "rmqreplay", "spark_tools")
 OURS = {*PACKAGES, "quickstart", "bench", "tests"}

@@ -33,6 +33,7 @@ from rmqserver.core.simple import pack_entries as pack_entries
 from rmqserver.core.simple import pack_received as pack_received
 from rmqserver.core.simple import packed as packed
 from rmqserver.core.simple import plain_records as plain_records
+from rmqserver.core.simple import record_starts as record_starts
 from rmqserver.core.simple import seconds_since as seconds_since
 from rmqserver.core.simple import serve_ready as serve_ready
 from rmqserver.core.simple import take_wanted as take_wanted

@@ -105,6 +105,29 @@ static PyObject *plain_records(PyObject *Py_UNUSED(module), PyObject *args) {
     return result;
 }
 
+// --- where records start ---------------------------------------------------------------------------------------------
+
+static PyObject *record_starts(PyObject *Py_UNUSED(module), PyObject *args) {
+    Py_buffer data;
+    Py_ssize_t stop, end = 0, count = 0;
+    if (!PyArg_ParseTuple(args, "y*n", &data, &stop)) return NULL;
+    PyObject *packed = PyBytes_FromStringAndSize(NULL, (data.len / RECORD_SIZE_MIN) * (Py_ssize_t)sizeof(int64_t));
+    if (packed) {
+        int64_t *starts = (int64_t *)PyBytes_AS_STRING(packed);  // bytes objects are aligned for it
+        while (end < stop && data.len - end >= RECORD_SIZE_MIN) {
+            const char *at = (const char *)data.buf + end;
+            Py_ssize_t size = (int32_t)u32_at(at);
+            uint32_t magic = u32_at(at + 4);
+            if (size < RECORD_SIZE_MIN || size > data.len - end || (magic != MAGIC_V1 && magic != MAGIC_V2)) break;
+            starts[count++] = end;
+            end += size;
+        }
+        _PyBytes_Resize(&packed, count * (Py_ssize_t)sizeof(int64_t));
+    }
+    PyBuffer_Release(&data);
+    return packed ? Py_BuildValue("Nn", packed, end) : NULL;
+}
+
 // --- index entries -----------------------------------------------------------------------------------------------------
 
 static PyObject *index_units(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -283,6 +306,7 @@ static PyObject *cut_signed(PyObject *Py_UNUSED(module), PyObject *const *given,
 
 static PyMethodDef methods[] = {
     {"plain_records", plain_records, METH_VARARGS, NULL},
+    {"record_starts", record_starts, METH_VARARGS, NULL},
     {"index_units", index_units, METH_VARARGS, NULL},
     {"take_wanted", take_wanted, METH_VARARGS, NULL},
     {"serve_ready", serve_ready, METH_VARARGS, NULL},

@@ -1,7 +1,6 @@
 // Writes new records and the units of their queues. records.c says how a record is laid out.
 #include "bytes.h"
 
-#define MAGIC_V2 0xDAA320ABu
 #define ITEM_BODY_AT 20  // of a batch: size i32 | magic i32 | CRC i32 | flag i32 | body length i32 | body, then properties as a record
 
 int64_t record_size(const Message *message, Text topic_field) {

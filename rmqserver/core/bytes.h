@@ -9,6 +9,7 @@
 #define UNIT_SIZE 20  // of a consume queue: log offset i64 | record size i32 | tags code i64
 #define RECORD_SIZE_MIN 91
 #define MAGIC_V1 0xDAA320A7u
+#define MAGIC_V2 0xDAA320ABu
 #define BORN_HOST_V6 0x10
 #define STORE_HOST_V6 0x20
 #define HOST_V4_SIZE 8

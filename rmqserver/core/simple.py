@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import struct
 import time
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from enum import IntEnum
@@ -14,7 +15,7 @@ from typing import Any
 
 from rmqproto.filters.message_filter import AcceptsRawProperties, AcceptsValues
 from rmqproto.java.java_hash import SIGN, abs_hash, extend_hash_utf8, extend_hashes_id
-from rmqproto.message.record import MAGIC_V1, RECORD_SIZE_MIN_BYTES
+from rmqproto.message.record import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN_BYTES
 from rmqproto.message.sys_flag import HOST_V4_SIZE, HOST_V6_SIZE, HOSTS_V6
 from rmqproto.wire.frames import FrameCutter as FrameCutter
 
@@ -52,6 +53,8 @@ _TOPIC_V1_AT = _HEAD.size + 1
 """Where the topic of a record with an empty body begins, if its length is one byte."""
 _unpack_head = _HEAD.unpack_from
 _I32 = struct.Struct(">i")
+_SIZE_AND_MAGIC = struct.Struct(">ii")
+_MAGICS = (MAGIC_V1, MAGIC_V2)
 _HOST_V6_MORE_BYTES = HOST_V6_SIZE - HOST_V4_SIZE
 # Unit of a consume queue: log offset i64 | record size i32 | 8 more
 _PLACE = struct.Struct(">qi8x")
@@ -77,6 +80,25 @@ def plain_records(
     the bits ``queued`` and ``indexed`` which records have units and index entries (``indexed`` 0: none is indexed).
     Here, no record is plain."""
     return base, -1, 0, [], b""
+
+
+# --- where records start ---------------------------------------------------------------------------------------------
+
+
+def record_starts(data: bytes | memoryview, stop: int) -> tuple[bytes, int]:
+    """The starts before ``stop`` of the whole records that follow each other from the first byte on, as native i64, and
+    the end of the last one."""
+    unpack, end, room = _SIZE_AND_MAGIC.unpack_from, 0, len(data)
+    last = min(room - RECORD_SIZE_MIN_BYTES, stop - 1)
+    found = array("q")
+    add = found.append
+    while end <= last:
+        size, magic = unpack(data, end)
+        if size < RECORD_SIZE_MIN_BYTES or size > room - end or magic not in _MAGICS:
+            break
+        add(end)
+        end += size
+    return found.tobytes(), end
 
 
 # --- index entries ---------------------------------------------------------------------------------------------------

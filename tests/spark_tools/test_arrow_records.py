@@ -19,6 +19,7 @@ from rmqproto.message.record import (
     host_bytes,
     host_text,
 )
+from rmqserver.core import simple
 from spark_tools.arrow_records import BatchMaker, BatchOptions, plain_body_untrusted
 from spark_tools.located import locate_untrusted
 from spark_tools.record_scan import PlaceState, first_certified, record_starts, state_at
@@ -178,6 +179,27 @@ def test_a_record_inside_a_body_is_not_taken_for_one():
     assert record_starts(array)[0].tolist() == [0, len(outer)]
     for at in range(1, len(outer)):
         assert first_certified(array, 4096, at) == len(outer)
+
+
+@given(
+    st.lists(st.integers(0, 90), max_size=6), st.tuples(st.integers(0, 7), st.binary(max_size=4)), st.integers(-1, 900)
+)
+def test_records_are_found_alike_with_the_native_core_and_without(
+    body_sizes: list[int], damage: tuple[int, bytes], stop: int
+):
+    """Each has the size and the magic of V1 or V2 in turn. The damage is in these of the second record."""
+    native = pytest.importorskip("rmqserver.core._core")
+    data = bytearray()
+    for number, size in enumerate(body_sizes):
+        data += struct.pack(">iI", 91 + size, 0xDAA320AB if number % 2 else 0xDAA320A7) + bytes(83 + size)
+    at, wrong = damage
+    second = 91 + body_sizes[0] + at if body_sizes else 0
+    data[second : second + len(wrong)] = wrong
+    found = native.record_starts(bytes(data), stop)
+    assert found == simple.record_starts(bytes(data), stop)
+    if not wrong:
+        places = [91 * number + sum(body_sizes[:number]) for number in range(len(body_sizes))]
+        assert memoryview(found[0]).cast("q").tolist() == [place for place in places if place < stop]
 
 
 def test_every_cut_of_a_record_is_incomplete_and_not_damaged():

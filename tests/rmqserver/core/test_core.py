@@ -53,7 +53,8 @@ def test_both_modules_have_the_same_names() -> None:
     names = {name for name, value in vars(native).items() if callable(value)}
     assert names == {
         "FrameCutter", "HeaderDecoder", "PlainPulls", "PlainSends", "Puts", "RoundBuffer", "cut_ack", "cut_send",
-        "cut_signed", "flush_dirty", "index_units", "pack_received", "plain_records", "serve_ready", "take_wanted",
+        "cut_signed", "flush_dirty", "index_units", "pack_received", "plain_records", "record_starts",
+        "serve_ready", "take_wanted",
     }  # fmt: skip
     homes = {"RoundBuffer": round_buffer, "HeaderDecoder": header_blocks}
     for name in names:

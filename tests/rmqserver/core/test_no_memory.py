@@ -225,6 +225,8 @@ def test_what_the_store_has_made() -> None:
     same_or_none(
         core.plain_records, data, FIRST, fates, QUEUED, INDEXED, marks, odd, seen=[data, fates, marks, marks[0], odd]
     )
+    assert len(core.record_starts(data, len(data))[0]) > 8
+    same_or_none(core.record_starts, data, len(data), seen=[data])
 
     def units() -> tuple[bytes, int, int]:
         return core.index_units(entries, memoryview(bytearray(400)).cast("i"), 100, bytearray(1), 1, 100, NOW_MS)
