@@ -49,7 +49,6 @@ class PartReader:
 def read_any(
     part: Part | OffsetRange, options: ReadOptions, columns: list[str], row_filters: Sequence[RowFilter] = ()
 ) -> Iterator[pa.RecordBatch]:
-    spare_modules()
     broker_name = part.queue.broker_name if isinstance(part, OffsetRange) else part.broker_name
     maker = BatchMaker(BatchOptions(
         columns=columns, broker_name=broker_name, properties=options.properties, decompress=options.decompress,
@@ -64,6 +63,7 @@ def read_any(
     batches = _read_live(part, rules, options) if isinstance(part, OffsetRange) else read_part(part, rules)
     with hints_in_text():
         yield from batches
+    spare_modules()  # not before: the first read makes pyarrow load pandas
     for place in rules.skipped:
         tell(f"passed over log offset {place}")
     for path in rules.gone:
