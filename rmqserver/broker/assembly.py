@@ -183,7 +183,8 @@ class BrokerAssembly:
         # Lite topics, whose orders are kept in memory.
         lite_orders, ready = Orders(self.files, topics, groups, self.clock_ms), Ready(store, offsets, self.holds)
         subscriptions = LiteSubscriptions(config, store, groups, offsets, lite_orders, ready)
-        lite_checks = LiteChecks(config, topics, groups, address, self.clock_ms)
+        checks = PopChecks(config, topics, groups, address, self.filters, self.clock_ms)
+        lite_checks = LiteChecks(checks, topics, groups)
         self.lite_pops = LitePops(store, offsets, stats, reads, lite_checks, subscriptions, ready, lite_orders, waiting)
         self.lite_infos = LiteInfos(config, store, topics, groups, offsets, subscriptions, lite_orders, ready)
         lite = Lite(config, store, topics, offsets, ready, subscriptions)
@@ -192,7 +193,6 @@ class BrokerAssembly:
         reviver = Reviver(config, store, topics, groups, offsets, self.put, revive_log)
         sources = PopSources(config, topics, groups)
         self.popping = Popping(config, store, offsets, stats, sources, orders, revive_log)
-        checks = PopChecks(config, topics, groups, address, self.filters, self.clock_ms)
         self.pops = Pops(
             stats, self.clients, reads, self.pending, address, checks, self.popping, waiting, self.clock_ms
         )

@@ -25,7 +25,6 @@ from rmqserver.broker.consuming.lite.infos import is_lite
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.consuming.offset_requests import start_near_end
-from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
 from rmqserver.operation import SEE_FAQ, Guarded, Peer, Refused
 from rmqserver.store.disk.cached_reads import NotCached, Place
@@ -33,13 +32,12 @@ from rmqserver.store.results import MOVED, GetStatus
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
-    from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.consuming.pop.pop_checks import PopChecks
     from rmqserver.broker.reads import Reads
     from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
     from rmqserver.broker.tables.groups import GroupTable
     from rmqserver.broker.tables.topics import TopicTable
-    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -62,30 +60,18 @@ OnLitePopped = Callable[[ResponseCode, LitePopped], None]
 class LiteChecks:
     """The checks before a pop, in Apache's order and words."""
 
-    def __init__(
-        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, address: OwnAddress,
-        clock_ms: Callable[[], int],
-    ):  # fmt: skip
-        self._config = config
+    def __init__(self, checks: PopChecks, topics: TopicTable, groups: GroupTable):
+        self._checks = checks
         self._topics = topics
         self._groups = groups
-        self._address = address
-        self._clock_ms = clock_ms
 
     def pop(self, header: PopLiteHeader, peer: Peer) -> None:
         """Raises Refused if nothing may be popped."""
-        own_ip = self._address.ip(peer.local_addr)
 
         def refused(code: ResponseCode, remark: str) -> Refused:
             return Refused(code, remark, PopLiteAnswer())
 
-        if header.born_time and self._clock_ms() - header.born_time - header.poll_time > LATE_MAX_MS:
-            raise refused(ResponseCode.POLLING_TIMEOUT, f"the broker[{own_ip}] pop message is timeout too much")
-        if not self._config.broker_permission & PERM_READ:
-            raise refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] pop message is forbidden")
-        if header.max_msg_num > POP_COUNT_MAX:
-            text = f"the broker[{own_ip}] pop message's num is greater than {POP_COUNT_MAX}"
-            raise refused(ResponseCode.INVALID_PARAMETER, text)
+        self._checks.in_time(header.born_time, header.poll_time, header.max_msg_num, peer, PopLiteAnswer())
         topic, group_name = self._topics.get(header.topic), header.consumer_group
         if topic is None:
             text = f"topic [{header.topic}] not exist, apply first please! {SEE_FAQ}"

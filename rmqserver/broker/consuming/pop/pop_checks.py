@@ -48,26 +48,30 @@ class PopChecks:
 
     def pop(self, header: PopHeader, peer: Peer, refused_header: Header) -> None:
         """The checks that only 200050 makes, before all others."""
-
-        def refused(code: ResponseCode, what: str) -> Refused:
-            return Refused(code, f"the broker[{self._address.ip(peer.local_addr)}] {what}", refused_header)
-
-        if header.born_time and self._clock_ms() - header.born_time - header.poll_time > LATE_MAX_MS:
-            raise refused(ResponseCode.POLLING_TIMEOUT, "pop message is timeout too much")
-        if not self._config.broker_permission & PERM_READ:
-            raise refused(ResponseCode.NO_PERMISSION, "pop message is forbidden")
-        if header.max_msg_nums > POP_COUNT_MAX:
-            raise refused(ResponseCode.INVALID_PARAMETER, f"pop message's num is greater than {POP_COUNT_MAX}")
+        self.in_time(header.born_time, header.poll_time, header.max_msg_nums, peer, refused_header)
         if not self._config.timer_wheel_enable:
             text = "pop message is forbidden because timerWheelEnable is false"
-            raise refused(ResponseCode.SYSTEM_ERROR, text)
+            raise self._refused(ResponseCode.SYSTEM_ERROR, text, peer, refused_header)
+
+    def in_time(self, born_ms: int, poll_ms: int, count: int, peer: Peer, refused_header: Header) -> None:
+        """The first checks of every pop, of lite topics, too."""
+        problem = None
+        if born_ms and self._clock_ms() - born_ms - poll_ms > LATE_MAX_MS:
+            problem = ResponseCode.POLLING_TIMEOUT, "pop message is timeout too much"
+        elif not self._config.broker_permission & PERM_READ:
+            problem = ResponseCode.NO_PERMISSION, "pop message is forbidden"
+        elif count > POP_COUNT_MAX:
+            problem = ResponseCode.INVALID_PARAMETER, f"pop message's num is greater than {POP_COUNT_MAX}"
+        if problem is not None:
+            raise self._refused(*problem, peer, refused_header)
+
+    def _refused(self, code: ResponseCode, what: str, peer: Peer, refused_header: Header | None) -> Refused:
+        return Refused(code, f"the broker[{self._address.ip(peer.local_addr)}] {what}", refused_header)
 
     def peek(self, peer: Peer, refused_header: Header | None = None) -> None:
         """The first check of 200052, 200054 and 200055."""
         if not self._config.broker_permission & PERM_READ:
-            own_ip = self._address.ip(peer.local_addr)
-            text = f"the broker[{own_ip}] peeking message is forbidden"
-            raise Refused(ResponseCode.NO_PERMISSION, text, refused_header)
+            raise self._refused(ResponseCode.NO_PERMISSION, "peeking message is forbidden", peer, refused_header)
 
     def topic_and_group(
         self, topic_name: str, queue_id: int, group_name: str, peer: str, refused_header: Header | None = None
