@@ -32,7 +32,6 @@ from rmqserver.remoting.counted_connection import CountedConnection
 from rmqserver.remoting.listening import open_listener
 from rmqserver.remoting.pump import PLAIN, FirstBytePump, Pump, plain_pump
 from rmqserver.remoting.service import Service
-from rmqserver.remoting.waits import Waits
 
 log = logging.getLogger(__name__)
 
@@ -104,8 +103,6 @@ class Loop:
         self._ready: list[tuple[int, int]] = []
         self._in_round = False
         self._lingers = False
-        self._came_alone = True
-        """Whether the last round had only one event."""
         self._round_ended_s = 0.0
         self._stopped: list[Connection] = []
         """Connections whose further requests wait for the next turn, because their answers are large."""
@@ -245,14 +242,12 @@ class Loop:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sweep)
             nursery.start_soon(self._end_rests)
-            with Waits(self._epoll) as waits:
-                self._watched.update(waits.watched)
-                while True:
-                    if self._ready or self._stopped or self._lingers:
-                        await trio.lowlevel.checkpoint()
-                    else:
-                        self._ready = await waits.wait(gather=not self._came_alone)
-                    self._turn(time.monotonic() + BUDGET_S)
+            while True:
+                if self._ready or self._stopped or self._lingers:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await trio.lowlevel.wait_readable(self._epoll.fileno())
+                self._turn(time.monotonic() + BUDGET_S)
 
     def _turn(self, ends_s: float) -> None:
         """Runs rounds until nothing was ready for LINGER_S or the time is up."""
@@ -276,8 +271,7 @@ class Loop:
             finally:
                 self._in_round = False
                 self._round_ended_s = time.monotonic()
-                self._came_alone = len(events) == 1
-                self._lingers = is_next_soon and self._came_alone and HAS_CORES
+                self._lingers = is_next_soon and len(events) == 1 and HAS_CORES
 
     def _go_on(self) -> list[tuple[int, int]]:
         """Events for connections that had to stop and whose peers have read everything."""
