@@ -23,18 +23,6 @@ Step = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 """Called once for each task, even one without rows. It is pickled with the tasks."""
 
 
-def mapped(frame: DataFrame, step: Step, schema: str) -> DataFrame:
-    """As ``frame.mapInArrow(step, schema)``, which requires pandas although neither it nor its workers need it (PySpark
-    4.2 and 4.3)."""
-    from pyspark.sql import DataFrame
-    from pyspark.sql.udf import UserDefinedFunction
-    from pyspark.util import PythonEvalType
-
-    function = UserDefinedFunction(step, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    called = function(*(frame[name] for name in frame.columns))
-    return DataFrame(frame._jdf.mapInArrow(called._jc, False, None), frame.sparkSession)
-
-
 def parts_frame(
     spark: SparkSession,
     parts: Sequence[Part | OffsetRange],
@@ -46,4 +34,4 @@ def parts_frame(
     """The records of the parts, each part a task. ``corrupt``: with that column, by which damaged ones pass."""
     names = [column.name for column in columns(corrupt=corrupt)]
     numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
-    return mapped(numbers, PartReader(parts, options, names, filters), ddl(corrupt=corrupt))
+    return numbers.mapInArrow(PartReader(parts, options, names, filters), ddl(corrupt=corrupt))

@@ -34,7 +34,7 @@ from rmqreplay.source.live import LiveCluster, OpenCluster
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet, hulls
 from rmqreplay.source.queue_ranges import OffsetTable
 from spark_tools.archive.archived_table import archived_frame
-from spark_tools.replay.arrow_stage import mapped, parts_frame
+from spark_tools.replay.arrow_stage import parts_frame
 from spark_tools.replay.sink import COLUMNS, REPORT_SCHEMA, WaveSink
 from spark_tools.row_filter import RowFilter
 from spark_tools.source import plan_read
@@ -146,7 +146,7 @@ class SparkEngine:
         _refuse_chance(frame)
         rows = _sink_rows(frame, plan)
         secret_key = self._credentials.secret_key if self._credentials is not None else ""
-        reported = run_spark(mapped(rows, WaveSink(spec, secret_key), REPORT_SCHEMA).collect)
+        reported = run_spark(rows.mapInArrow(WaveSink(spec, secret_key), REPORT_SCHEMA).collect)
         return merge_reports([msgspec.json.decode(row["report"], type=whole(TaskReport)) for row in reported])
 
     def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> TaskReport:
@@ -334,9 +334,19 @@ def _quoted(text: str) -> str:
 
 def _refuse_chance(frame: DataFrame) -> None:
     """UsageError for a filter or transform whose result may differ on the next attempt."""
-    analyzed = frame._jdf.queryExecution().analyzed()
-    text = analyzed.toString().lower()
-    if not analyzed.deterministic() or any(name in text for name in ("current_timestamp(", "current_date(", "now(")):
+    from pyspark.errors import AnalysisException
+
+    session = frame.sparkSession
+    try:
+        session.range(2).lateralJoin(frame)  # Spark refuses it for a plan that depends on chance
+    except AnalysisException as error:
+        if "NON_DETERMINISTIC" not in (error.getCondition() or ""):
+            raise
+        is_fixed = False
+    else:
+        (plan,) = session.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=frame).collect()
+        is_fixed = not any(name in plan[0].lower() for name in ("current_timestamp(", "current_date(", "now("))
+    if not is_fixed:
         raise UsageError(
             "a filter that depends on chance or on the time of day would choose other messages on the next attempt",
             hint="write numbers instead of rand(), now() and current_timestamp()",

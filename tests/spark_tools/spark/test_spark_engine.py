@@ -173,7 +173,8 @@ def test_store_files_need_no_source_and_the_users_sql_picks_the_same_rows(engine
         plan = msgspec.structs.replace(freeze(request_of_store), selection=selection)
         frame = engine.read(plan, plan.ranges)
         rows = [row.asDict() for row in frame.collect()]
-        return frame._jdf.queryExecution().toString(), {(row["queueId"], row["queueOffset"]): row for row in rows}
+        (explained,) = frame.sparkSession.sql("EXPLAIN SELECT * FROM {frame}", frame=frame).collect()
+        return explained[0], {(row["queueId"], row["queueOffset"]): row for row in rows}
 
     by_step, all_rows = read(Selection())
     by_sql, same_rows = read(Selection(where="1 = 1"))

@@ -1,11 +1,11 @@
-"""Neither the dashboard nor its tests use anything of Textual that is private: any release of Textual 8 may change
-it."""
+"""Neither the product nor its tests use anything private of Textual, trio, Typer or Spark: any release may change it."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -21,11 +21,14 @@ CHECKOUT = ROOT.parent
 SERVE = ROOT / "tui" / "browser"
 """The web server, which is built on another package, textual-serve."""
 
+LIBRARIES = ("textual", "trio", "typer", "pyspark")
+PRODUCT = ("rmqadmin", "rmqclient", "rmqproto", "rmqreplay", "rmqserver", "spark_tools")
+IMPORTS = re.compile(rf"^\s*(?:import|from) (?:{'|'.join(LIBRARIES)})\b", re.MULTILINE)
 USERS = [
     path
-    for folder in (ROOT, CHECKOUT / "tests", CHECKOUT / "bench", CHECKOUT / ".ci")
-    for path in sorted(folder.rglob("*.py"))
-    if "textual" in path.read_text() and not path.is_relative_to(SERVE) and path != Path(__file__)
+    for folder in (*PRODUCT, "tests", "bench", "quickstart", ".ci")
+    for path in sorted((CHECKOUT / folder).rglob("*.py"))
+    if IMPORTS.search(path.read_text()) and not path.is_relative_to(SERVE)
 ]
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -35,19 +38,19 @@ def is_private(name: str) -> bool:
 
 
 @in_one_test(USERS)
-def test_nothing_private_of_textual_is_named(path: Path) -> None:
+def test_nothing_private_of_a_library_is_named(path: Path) -> None:
     """A module may name private attributes that it or another of ours sets or defines, and no others."""
     tree = ast.parse(path.read_text())
     assert [one for one in found_in(tree) if one[1] not in ours()] == []
 
 
 def found_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The private names of Textual's modules that are imported, and the private attributes that are read or named in a
+    """The private names of the libraries' modules that are imported, and the private attributes that are read or named in a
     call (of ``setattr``, say), by line."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("textual"):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in LIBRARIES:
             names = [*(node.module or "").split("."), *(one.name for one in node.names)]
-            yield from ((node.lineno, f"textual {name}") for name in names if is_private(name))
+            yield from ((node.lineno, f"{names[0]} {name}") for name in names if is_private(name))
         elif isinstance(node, ast.Attribute) and is_private(node.attr):
             yield node.lineno, node.attr
         elif isinstance(node, ast.Call):
@@ -69,13 +72,13 @@ def defined_in(tree: ast.Module) -> Iterator[str]:
 
 @cache
 def ours() -> set[str]:
-    files = {*USERS, *(ROOT / "tui").rglob("*.py")}
+    files = {*USERS, *(path for folder in PRODUCT for path in (CHECKOUT / folder).rglob("*.py"))}
     return {name for path in files for name in defined_in(ast.parse(path.read_text()))} | {"_exit"}
 
 
 def our_nodes() -> list[type]:
     """Our classes of apps, screens and widgets."""
-    for path in (one for one in USERS if one.is_relative_to(ROOT)):
+    for path in (one for one in USERS if one.is_relative_to(ROOT / "tui")):
         importlib.import_module(".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__"))
     left, found = [DOMNode], list[type]()
     while left:
@@ -126,6 +129,8 @@ def own_names(node: type) -> set[str]:
         "class A(App): x = App._display",
         "def f(patch): patch.setattr(App, '_display', None)",
         "def f(patch): patch.setattr('textual._compositor.Compositor.cuts', None)",
+        "def f(frame): frame._jdf.queryExecution()",
+        "def f(): getattr(trio, '_core')",
     ],
 )
 def test_what_is_private_is_found(source: str) -> None:
