@@ -188,8 +188,8 @@ def spark_session(
     started. ``say`` is called with the name of a step that may take a while.
 
     The log file names the Java and contains everything that the JVM and its workers print. Its path is the session's
-    ``spark.rmqadmin.log``. All sessions of a process have one JVM, so a later one must ask for the same Java, memory and
-    log (UsageError).
+    ``spark.rmqadmin.log``. All sessions of a process have one JVM, so a later one must ask for the same Java,
+    memory and log (UsageError).
     """
     check_installed()
     from pyspark import SparkContext
@@ -249,8 +249,8 @@ def notebook_session(
 
 
 class Jvm:
-    """The JVM of this process, for all its sessions: Spark's Python part knows only one (``SparkContext``). It ends with
-    the process, and its temporary log goes then, unless a session ``keeps_log``."""
+    """The JVM of this process, for all its sessions: Spark's Python part knows only one (``SparkContext``). It ends
+    with the process, and its temporary log goes then, unless a session ``keeps_log``."""
 
     running: ClassVar[Jvm | None] = None
 

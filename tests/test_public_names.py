@@ -1,4 +1,5 @@
-"""Neither the product nor its tests use anything private of Textual, trio, Typer or Spark: any release may change it."""
+"""Neither the product nor its tests use anything private of Textual, trio, Typer or Spark, which any release may
+change."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ def test_nothing_private_of_a_library_is_named(path: Path) -> None:
 
 
 def found_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The private names of the libraries' modules that are imported, and the private attributes that are read or named in a
-    call (of ``setattr``, say), by line."""
+    """The private names of the libraries' modules that are imported, and the private attributes that are read or named
+    in a call (of ``setattr``, say), by line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in LIBRARIES:
             names = [*(node.module or "").split("."), *(one.name for one in node.names)]
