@@ -120,8 +120,26 @@ public class Scenes {
     }
 
     /** Sends numbers until it is killed; says which of them were taken. */
+    interface Start<T> {
+        T start() throws Exception;
+    }
+
+    /** A start asks for routes and settings, and fails for good if one of them comes after its three seconds. */
+    static <T> T started(Start<T> client) throws Exception {
+        while (true) {
+            try {
+                T started = client.start();
+                System.out.println("started");
+                return started;
+            } catch (Exception error) {
+                System.out.println("failed to start " + error);
+                Thread.sleep(100);
+            }
+        }
+    }
+
     static void sendOn() throws Exception {
-        Producer producer = producer().build();
+        Producer producer = started(() -> producer().build());
         for (int number = 0; ; number++) {
             try {
                 producer.send(message("" + number).build());
@@ -134,9 +152,9 @@ public class Scenes {
     }
 
     static void receiveOn() throws Exception {
-        SimpleConsumer consumer = PROVIDER.newSimpleConsumerBuilder().setClientConfiguration(configuration)
+        SimpleConsumer consumer = started(() -> PROVIDER.newSimpleConsumerBuilder().setClientConfiguration(configuration)
                 .setConsumerGroup(group).setAwaitDuration(Duration.ofSeconds(10))
-                .setSubscriptionExpressions(Collections.singletonMap(topic, FilterExpression.SUB_ALL)).build();
+                .setSubscriptionExpressions(Collections.singletonMap(topic, FilterExpression.SUB_ALL)).build());
         while (true) {
             try {
                 for (MessageView message : consumer.receive(16, Duration.ofSeconds(15))) {

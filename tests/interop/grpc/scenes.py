@@ -147,6 +147,7 @@ elif scene == "check":
     receive(1)
 elif scene == "send-on":
     running, number = producer(), 0
+    said("started")
     while True:
         try:
             running.send(made(str(number)))
@@ -158,6 +159,7 @@ elif scene == "send-on":
 elif scene == "receive-on":
     consumer = SimpleConsumer(configuration, group, {topic: FilterExpression()})
     consumer.startup()
+    said("started")
     while True:
         try:
             for message in consumer.receive(16, 15) or []:

@@ -140,6 +140,7 @@ func check() {
 // Sends numbers until it is killed; says which of them were taken.
 func sendOn() {
 	running := producer()
+	fmt.Println("started")
 	for number := 0; ; number++ {
 		if _, err := running.Send(context.TODO(), message(fmt.Sprint(number))); err != nil {
 			fmt.Println("failed", number, err)
@@ -152,6 +153,7 @@ func sendOn() {
 
 func receiveOn() {
 	consumer := consumer(rmq.SUB_ALL)
+	fmt.Println("started")
 	for {
 		messages, err := consumer.Receive(context.TODO(), 16, 15*time.Second)
 		if err != nil {

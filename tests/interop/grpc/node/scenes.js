@@ -95,6 +95,7 @@ async function check() {
 // Sends numbers until it is killed; says which of them were taken.
 async function sendOn() {
   const running = await producer();
+  console.log('started');
   for (let number = 0; ; number++) {
     await running.send({ topic, body: Buffer.from(String(number)) })
       .then(() => console.log('sent', number), error => console.log('failed', number, String(error)));
@@ -104,6 +105,7 @@ async function sendOn() {
 
 async function receiveOn() {
   const consumer = await simpleConsumer(FilterExpression.SUB_ALL);
+  console.log('started');
   for (;;) {
     try {
       for (const message of await consumer.receive(16, 15000)) {
