@@ -72,7 +72,7 @@ class CallGates:
         if code in _PUTS:
             go_on = partial(self._put, go_on)
         most = self._config.max_requests_in_flight_per_connection
-        if 0 < most < call.link.call_count and most < call.link.waiting_count():
+        if 0 < most < call.link.waiting_count():
             why = f"{most} requests of this connection wait for their answers (maxRequestsInFlightPerConnection)"
             raise CallRefused(Code.TOO_MANY_REQUESTS, f"{OVERLOAD}: {why}")
         gates = self._gates_at(PLACES)

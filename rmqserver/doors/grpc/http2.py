@@ -494,11 +494,6 @@ class Http2:
         self._forget(stream)
         self._cancelled_count -= self._cancelled_count > 0
 
-    def _put_data(self, stream: int, found: _Stream, data: bytes | memoryview) -> None:
-        self._out.append(_frame(_DATA, 0, stream, data))
-        found.room -= len(data)
-        self._room -= len(data)
-
     def _tell_reset(self, stream: int, code: _Error) -> None:
         self._out.append(_frame(_RST_STREAM, 0, stream, _U32.pack(code)))
 
@@ -513,10 +508,13 @@ class Http2:
             room = min(found.room, self._room, FRAME_SIZE_MAX_BYTES)
             if room <= 0:
                 return
-            self._put_data(stream, found, part[:room])
-            self.queued_bytes -= min(room, len(part))
-            if room < len(part):
-                queue[0] = part[room:], False
+            data, rest = part[:room], part[room:]
+            self._out.append(_frame(_DATA, 0, stream, data))
+            found.room -= len(data)
+            self._room -= len(data)
+            self.queued_bytes -= len(data)
+            if rest:
+                queue[0] = rest, False
             else:
                 queue.popleft()
         del self._queued[stream]

@@ -329,10 +329,6 @@ class Link:
             call.received(data)
             call.client_is_done()
 
-    @property
-    def call_count(self) -> int:
-        return len(self._calls)
-
     def waiting_count(self) -> int:
         """How many calls wait for their answers."""
         return sum(call.is_taken and not call.kind.is_stream for call in self._calls.values())
