@@ -239,7 +239,7 @@ def _parse_mqadmin(text: str) -> datetime:
 def _parse_iso(text: str) -> datetime:
     # fromisoformat also takes eight digits as a date, so "20260131", or an epoch with a forgotten @, would pass.
     if text[:1] in _NO_MINUS and text:
-        hint = f"Its first character is U+{ord(text[0]):04X}; write a minus: -{text[1:]}"
+        hint = f"Write a minus, -{text[1:]}: its first character is U+{ord(text[0]):04X}."
         raise UsageError(f"{text!r} is not a time", hint=hint)
     if not re.match(r"[0-9]{4}-", text):
         raise UsageError(f"{text!r} is not a time", hint=_SPELLINGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -68,7 +69,7 @@ def run_job(
         sample=guards.sample,
         hooks=_hooks(call, guards.sample, progress, stage, note_plan, has_begun),
     )
-    ledger = f" --ledger {work.ledger}" if work.ledger else ""
+    ledger = f" --ledger {shlex.quote(work.ledger)}" if work.ledger else ""
     limits = limits_text(pace.rate, pace.byte_rate)
     try:
         outcome = engine(request, runner, execute=work.execute and not call.dry_run, resume=work.resume, job=work.job)

@@ -3,6 +3,7 @@ whole or not at all."""
 
 import contextlib
 import errno
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,23 @@ def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
+
+
+def write_new(path: Path, text: str) -> Path:
+    """Writes a file beside those that are there, which another command may have written in the same millisecond, and
+    returns its path: ``path``, or one that ends with a number."""
+    make_private_dir(path.parent)
+    for at in itertools.count(1):
+        found = path if at == 1 else path.with_stem(f"{path.stem}-{at}")
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(found, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            break
+    try:
+        write_private(found, text)
+    except BaseException:
+        found.unlink(missing_ok=True)
+        raise
+    return found
 
 
 def _sync_directory(path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_dash_that_is_no_minus_is_named() -> None:
     """As pasted from a web page."""
     with pytest.raises(UsageError) as caught:
         times.parse_time("\N{EN DASH}1h", NOW_MS)
-    assert caught.value.hint == "Its first character is U+2013; write a minus: -1h"
+    assert caught.value.hint == "Write a minus, -1h: its first character is U+2013."
 
 
 def test_mqadmins_bare_milliseconds_are_taken_where_it_takes_them() -> None:

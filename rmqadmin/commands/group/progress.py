@@ -309,6 +309,8 @@ def consumer_progress(
       rmqadmin consumerProgress -g OrderGroup --watch 5 --until 'lag_count == 0'
     """
     if group_name is None:
+        if topic_name is not None or show_client_ip is not None:
+            call.notice("all groups are shown: -t and -s need -g")
         return GroupsProgress(all_groups(call, show_all=show_all))
     admin = call.admin
     topic = topic_name or None

@@ -3,6 +3,7 @@ refusal is reported."""
 
 import contextlib
 import hashlib
+import shlex
 import shutil
 import sys
 import tempfile
@@ -169,9 +170,9 @@ def _send(call: Call, asked: _Asked, queues: QueuesByTopic, progress: ImportProg
             pass  # another target: there is nothing to go on with
         elif importer.has_sent or isinstance(error, (ConnectError, RequestTimeoutError, KeyboardInterrupt)):
             done = f"{progress.done_count:,} of {counted(progress.total_count, 'message')} are done"
-            to = f" --to {asked.to}" if asked.to else ""
+            to = f" --to {shlex.quote(asked.to)}" if asked.to else ""
             file = STANDARD_INPUT if asked.name == _SPOKEN else asked.name
-            call.notice(f"{done}; to continue: rmqadmin msg import {file}{to} --resume")
+            call.notice(f"{done}; to continue: rmqadmin msg import {shlex.quote(file)}{to} --resume")
         else:
             forget(path)  # certainly nothing was sent
         raise

@@ -1,5 +1,6 @@
 """One message is sent, or many, to see whether it works and how long it takes."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -88,10 +89,11 @@ def _content(call: Call, topic: str, text: str) -> bytes:
         call.tell_if_typed("a message")
         return whole(text)
     if len(text) > 1 and Path(text[1:]).is_file():
-        hint = f"`rmqadmin msg send {topic} {text}` sends what the file holds; --yes sends this text."
+        hint = f"`rmqadmin msg send {topic} {shlex.quote(text)}` sends what the file holds; --yes sends this text."
         if call.can_ask:
             raise UsageError(f"-p {text} would send this text, and not the file", hint=hint)
-        call.notice(f"the body is the text {text}, as in mqadmin; `rmqadmin msg send {topic} {text}` sends the file")
+        command = f"rmqadmin msg send {topic} {shlex.quote(text)}"
+        call.notice(f"the body is the text {text}, as in mqadmin; `{command}` sends the file")
     return text.encode()
 
 

@@ -25,7 +25,7 @@ from rmqadmin.core.manifests.manifest import (
     text_of,
 )
 from rmqadmin.core.manifests.plan import brokers_of, plan, what_changes
-from rmqadmin.core.own_files import state_dir, write_private
+from rmqadmin.core.own_files import state_dir, write_new
 from rmqadmin.core.results import Notice
 from rmqadmin.core.topics.topic_changes import loss
 from rmqproto.errors import RocketMQError
@@ -132,8 +132,7 @@ def write_undo(command: str, steps: Iterable[Step], now_ms: int) -> Path | None:
         return None
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms / 1000))
     path = state_dir() / "undo" / f"{moment}.{now_ms % 1000:03d}Z-{command.replace(' ', '-')}.yaml"
-    write_private(path, text_of(document_of(manifest, command), TextFormat.YAML))
-    return path
+    return write_new(path, text_of(document_of(manifest, command), TextFormat.YAML))
 
 
 def undo_command(path: Path) -> str:

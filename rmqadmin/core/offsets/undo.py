@@ -12,7 +12,7 @@ import msgspec
 
 from rmqadmin.core.known_fields import check_nested
 from rmqadmin.core.offsets.reset import QueueReset
-from rmqadmin.core.own_files import state_dir, write_private
+from rmqadmin.core.own_files import state_dir, write_new
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 
@@ -73,8 +73,7 @@ def write(group: str, topic: str, namesrv_addrs: list[str], planned: Sequence[Qu
     undo = Undo(made_ms=now_ms, namesrv_addrs=namesrv_addrs, group=group, topic=topic, queues=queues)
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms / 1000))
     path = undo_dir() / f"{moment}.{now_ms % 1000:03d}Z-{_part(group)}-{_part(topic)}.json"
-    write_private(path, msgspec.json.format(msgspec.json.encode(undo), indent=2).decode() + "\n")
-    return path
+    return write_new(path, msgspec.json.format(msgspec.json.encode(undo), indent=2).decode() + "\n")
 
 
 def _part(name: str) -> str:

@@ -469,3 +469,8 @@ def test_a_reset_that_cannot_be_meant_is_refused(rmqadmin: Rmqadmin, args: list[
     ran = rmqadmin(*args)
     assert (ran.status, ran.out) == (2, "")
     assert said in ran.err
+
+
+def test_what_needs_a_group_is_not_left_out_silently(rmqadmin: Rmqadmin) -> None:
+    ran = rmqadmin("consumerProgress", "-t", "SomeTopic")
+    assert (ran.status, "all groups are shown: -t and -s need -g" in ran.err) == (0, True)

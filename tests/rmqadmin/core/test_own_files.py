@@ -2,11 +2,15 @@
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from rmqadmin.core.own_files import write_private
+from rmqadmin.core.changes import Step, WayBack
+from rmqadmin.core.manifests.way_back import write_undo
+from rmqadmin.core.offsets import undo
+from rmqadmin.core.own_files import write_new, write_private
 from rmqadmin.version import write_problem
 
 
@@ -24,3 +28,22 @@ def test_a_full_disk_is_told_with_the_file_and_leaves_the_old_one(
     assert write_problem(caught.value) == f"{path}: No space left on device"
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_of_one_moment_stand_beside_each_other(tmp_path: Path) -> None:
+    """Commands that run at once write their undo files in the same millisecond."""
+    path = tmp_path / "undo" / "20260131T120000.000Z-apply.yaml"
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda at: write_new(path, str(at)), range(16)))
+    assert {one.read_text() for one in found} == {str(at) for at in range(16)}
+    assert {*path.parent.iterdir()} == {*found}
+    assert {one.suffix for one in found} == {".yaml"}
+
+
+def test_undo_files_of_one_moment_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    one, other = (undo.write("g", "t", ["h:1"], [], 1_700_000_000_000) for _ in range(2))
+    assert one != other
+    assert undo.read_untrusted(one) == undo.read_untrusted(other)
+    step = Step("h:1", "create", [], lambda: None, undo=WayBack("topics", {"T": None}))
+    assert write_undo("apply", [step], 1_700_000_000_000) != write_undo("apply", [step], 1_700_000_000_000)

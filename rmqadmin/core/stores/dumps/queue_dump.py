@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,7 +50,10 @@ def queue_rows(found: Survey, window: DumpWindow) -> Iterator[QueueUnitRow]:
     queues = sorted(_queues(found, window))
     if not queues and window.topic is not None:
         which = window.topic if window.queue_id is None else f"{window.topic}-{window.queue_id}"
-        raise UsageError(f"there is no consume queue of {which}", hint=f"rmqadmin store inspect {found.root} --queues")
+        raise UsageError(
+            f"there is no consume queue of {which}",
+            hint=f"rmqadmin store inspect {shlex.quote(str(found.root))} --queues",
+        )
     for topic, queue_id in queues:
         yield from _of_queue(found, topic, queue_id, window)
 
