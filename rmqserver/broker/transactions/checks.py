@@ -20,20 +20,14 @@ from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.headers.transactions import CheckTransactionHeader
 from rmqproto.message import properties as props
+from rmqproto.message.half_message import check_times, ended_in
 from rmqproto.message.message_id import offset_id
 from rmqproto.message.record import StoredMessage, decode_record_untrusted, encode_record
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqserver.broker.relays.relay import PORTION_MAX
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
-from rmqserver.broker.transactions.half_messages import (
-    check_times,
-    ended_in,
-    given_up,
-    immunity_ms,
-    put_back,
-    real_queue,
-)
+from rmqserver.broker.transactions.half_messages import given_up, immunity_ms, put_back, real_queue
 from rmqserver.broker.transactions.half_queue import HalfQueue
 from rmqserver.broker.transactions.state import TransactionState
 from rmqserver.core import Appended

@@ -10,13 +10,14 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
 from rmqproto.message import properties as props
+from rmqproto.message.half_message import check_times
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.pending import STORED, OnDone, Outcome
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.endings import transaction_of
-from rmqserver.broker.transactions.half_messages import check_times, committed, immunity_ms, put_back
+from rmqserver.broker.transactions.half_messages import committed, immunity_ms, put_back
 from rmqserver.broker.transactions.state import TransactionState
 from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.store.results import MessageRefused, PutStatus

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
+from rmqproto.message.half_message import OP_SEPARATOR, OP_TAG, number_or
 from rmqproto.message.record import StoredMessage
 from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
     from rmqserver.config.broker_config import BrokerConfig
 
 log = logging.getLogger(__name__)
-
-OP_TAG = "d"
-OP_SEPARATOR = ","
-
-DIGITS_MAX = 18
-"""The most digits of a number, so that it fits Java's long."""
 
 
 def real_queue(properties: dict[str, str]) -> tuple[str, int]:
@@ -60,32 +55,14 @@ def given_up(half: StoredMessage) -> NewMessage:
     return copy_for(half, TRANSACTION_CHECK_MAX_TIME_TOPIC, 0, half.properties)
 
 
-def ended_in(op: StoredMessage) -> list[int]:
-    """The half queue offsets of an op message; 4.x wrote one, without a comma. Parts that are not numbers are
-    skipped."""
-    if op.properties.get(props.TAGS) != OP_TAG:
-        return []
-    return [int(part) for part in op.body.split(OP_SEPARATOR.encode()) if part.isdigit()]
-
-
-def check_times(properties: dict[str, str]) -> int:
-    """How often the producer was asked; 0 for a message that was never put back."""
-    return _number(properties.get(props.TRANSACTION_CHECK_TIMES, "0"), 0)
-
-
 def immunity_ms(properties: dict[str, str], timeout_ms: int) -> int | None:
     """How long after its birth the message's producer does not want to be asked; None if it does not say, and the
     broker's own ``timeout_ms`` counts."""
     text = properties.get(props.CHECK_IMMUNITY_TIME_IN_SECONDS)
     if text is None:
         return None
-    seconds = _number(text, -1)
+    seconds = number_or(text, -1)
     return timeout_ms if seconds == -1 else seconds * 1000
-
-
-def _number(text: str, otherwise: int) -> int:
-    """The number in a text, or ``otherwise``: a producer may write anything, and Python refuses thousands of digits."""
-    return int(text) if text.isdecimal() and len(text) <= DIGITS_MAX else otherwise
 
 
 class _Gathered:

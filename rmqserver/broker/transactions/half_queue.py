@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rmqproto.errors import ProtocolError
+from rmqproto.message.half_message import ended_in
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rmqserver.broker.transactions.endings import transaction_of
-from rmqserver.broker.transactions.half_messages import ended_in
 from rmqserver.store.results import GetStatus
 
 if TYPE_CHECKING:

@@ -1,0 +1,31 @@
+"""What half messages and op messages say: how often a producer was asked, and which half messages are dealt with
+(``TransactionalMessageBridge``, 5.5.0)."""
+
+from __future__ import annotations
+
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage
+
+OP_TAG = "d"
+OP_SEPARATOR = ","
+
+DIGITS_MAX = 18
+"""The most digits of a number, so that it fits Java's long."""
+
+
+def ended_in(op: StoredMessage) -> list[int]:
+    """The half queue offsets of an op message; 4.x wrote one, without a comma. Parts that are not numbers are
+    skipped."""
+    if op.properties.get(props.TAGS) != OP_TAG:
+        return []
+    return [int(part) for part in op.body.split(OP_SEPARATOR.encode()) if part.isdigit()]
+
+
+def check_times(properties: dict[str, str]) -> int:
+    """How often the producer was asked; 0 for a message that was never put back."""
+    return number_or(properties.get(props.TRANSACTION_CHECK_TIMES, "0"), 0)
+
+
+def number_or(text: str, otherwise: int) -> int:
+    """The number in a text, or ``otherwise``: a producer may write anything, and Python refuses thousands of digits."""
+    return int(text) if text.isdecimal() and len(text) <= DIGITS_MAX else otherwise
