@@ -1,23 +1,18 @@
-"""The dashboard as a Textual app: the nouns and their keys, the way down and back, the interval, and what works on
-every screen (a picture). Each screen has its own file.
+"""What the dashboard shows: the nouns and their keys, the way down and back, one context after another, or a recording.
+Each screen has its own file.
 """
 
 from __future__ import annotations
 
 import asyncio
-import io
-import os
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
-from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
-from textual.reactive import reactive
 from textual.screen import ModalScreen, Screen
 from textual.theme import ThemeProvider
 from textual.widgets import Input
@@ -26,15 +21,11 @@ from rmqadmin.core.contexts.context_store import PREVIOUS
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
-from rmqadmin.tui.contrast import readable
+from rmqadmin.tui.app_base import BaseApp
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
-from rmqadmin.tui.garbage import LOOK_S, Garbage
-from rmqadmin.tui.key_map import KEYS, bound, keymap, unknown_names
-from rmqadmin.tui.refresh import INTERVALS_S
-from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
+from rmqadmin.tui.key_map import KEYS, bound
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
-from rmqadmin.tui.wide_keys import as_narrow
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +35,6 @@ if TYPE_CHECKING:
     from rmqadmin.core.health.finding import Subject
     from rmqadmin.tui.command_line.places import PlaceAsked
     from rmqadmin.tui.dashboard import Thing
-    from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.recording.replay import Replay
     from rmqadmin.tui.sampler import Sampler
@@ -73,11 +63,6 @@ _PACKAGES_LATE = ("rmqadmin.tui.screens", "rmqadmin.tui.dialogs", "rmqadmin.tui.
 _SEVERITIES: dict[Mark, SeverityLevel] = {
     Mark.BAD: "error", Mark.WARN: "warning", Mark.GOOD: "information",
 }  # fmt: skip
-
-AWAY_AFTER_MS = 30_000
-"""After this long without a key or a click, the user counts as away."""
-
-_SERVER_LOOKED_FOR_S = 2.0
 
 _NOT_OFFERED = ("Screenshot", "Keys", "Maximize", "Minimize")
 """Textual commands to leave out: the dashboard has its own of the first two, and tables already have all the room there
@@ -108,10 +93,9 @@ def _load_modules(names: Iterable[str]) -> None:
         import_module(module)
 
 
-class DashboardApp(App[None]):
+class DashboardApp(BaseApp):
     """One mode per noun. Each mode keeps its own screen stack, so going to another noun and back loses nothing."""
 
-    TITLE = "rmqadmin"
     CSS_PATH = ["style.tcss", "screens.tcss", "dialogs.tcss"]
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = App.COMMANDS | {_row_commands}
     DEFAULT_MODE = _FIRST_NOUN
@@ -128,24 +112,12 @@ class DashboardApp(App[None]):
         *(bound(f"replay_{move}", f"replay('{move}')") for move in ("next", "previous", "minute_on", "minute_back")),
         bound("quit"),
     ]
-    interval_s: reactive[float] = reactive(2.0, init=False)
-    shows_system: reactive[bool] = reactive(False, init=False)
-    """Whether lists also show what belongs to RocketMQ itself."""
 
     def __init__(self, settings: DashboardSettings, replay: Replay | None = None):
         """``replay``: a recording to show instead of servers. The client and the clock of the settings are then the
         recording's."""
-        super().__init__()
+        super().__init__(settings)
         self._replay = replay
-        self.settings = settings
-        self.read_only = settings.read_only
-        remembered, damage = read_or_set_aside()
-        self.set_reactive(DashboardApp.interval_s, settings.interval_s)
-        self.set_reactive(DashboardApp.shows_system, remembered.shows_system)
-        self._problems = [*([damage] if damage else []), *self._find_theme(remembered.theme)]
-        self._wanted_theme = remembered.theme or self.theme
-        self.set_keymap(keymap(settings.keys))
-        self._problems += unknown_names(settings.keys)
         self.client_loaded = asyncio.Event()
         self._memory: ClusterMemory | None = None
         self._told_of_recording = False
@@ -153,38 +125,12 @@ class DashboardApp(App[None]):
         self._settings_before: DashboardSettings | None = None
         """Of the context that was shown before this one."""
         self.sampler: Sampler | None = None
-        self._touched_ms = self._away_since_ms = self.now_ms()
-        self._is_ready = self._is_to_leave = False
         self.last_undo: Callable[[], ModalScreen[None]] | None = None
-        self._garbage = Garbage()
 
     _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN]))
 
     def on_ready(self) -> None:
-        self._is_ready = True
-        if self._is_to_leave:
-            self.exit()
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
-
-    def get_css_variables(self) -> dict[str, str]:
-        variables = super().get_css_variables()
-        variables.update(readable(variables))
-        return variables
-
-    def _find_theme(self, wanted: str | None) -> list[str]:
-        """Puts on the theme that was chosen last, or the default one. Returns what is wrong with the themes. The style
-        sheet has not been read at this point."""
-        from rmqadmin.tui.themes import DARK, LIGHT, read_themes, themes_dir
-
-        themes, problems = read_themes(themes_dir())
-        for theme in (DARK, LIGHT, *themes):
-            self.register_theme(theme)
-        self.set_reactive(App.theme, DARK.name)
-        if wanted in self.available_themes:
-            self.set_reactive(App.theme, wanted)
-        elif wanted is not None:
-            problems.append(f"the theme {wanted} no longer exists")
-        return problems
 
     def get_default_screen(self) -> Screen[Any]:
         """The first noun, which Textual opens as the only screen of a program without modes. As a mode, from Python
@@ -194,22 +140,6 @@ class DashboardApp(App[None]):
 
     def on_mount(self) -> None:
         self.add_mode(_FIRST_NOUN, self._first_noun)  # from now on it is like the others
-        self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
-        for problem in self._problems:
-            self.say(problem, is_error=True)
-        self._garbage.begin()
-        self.set_interval(LOOK_S, self._garbage.look)
-        if self.is_web:
-            server = os.getppid()
-            self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
-
-    def on_unmount(self) -> None:
-        self._garbage.end()
-
-    def _end_without(self, server: int) -> None:
-        """Ends the dashboard of a page when the web server has ended, even if that was killed."""
-        if os.getppid() != server:
-            os._exit(1)  # nobody is left to see or hear anything
 
     async def _load(self) -> None:
         """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens, so
@@ -232,8 +162,8 @@ class DashboardApp(App[None]):
         )  # fmt: skip
         for feed in self.sampler.feeds:
             self.run_worker(feed.run(), group=_SAMPLER, exit_on_error=False)
-        while self._problems:  # a notification is gone after seconds
-            self.sampler.pulse.log.add(self.now_ms(), None, self._problems.pop(0), Mark.WARN)
+        while self.problems:  # a notification is gone after seconds
+            self.sampler.pulse.log.add(self.now_ms(), None, self.problems.pop(0), Mark.WARN)
         if isinstance(self.screen, DashboardScreen):
             self.screen.sampler_started()
 
@@ -285,27 +215,7 @@ class DashboardApp(App[None]):
             self.screen.show_places()
             self.screen.sampled()
 
-    # --- input -------------------------------------------------------------------------------------------------------
-
-    async def on_event(self, event: events.Event) -> None:
-        if isinstance(event, events.Key) and not isinstance(self.focused, Input):
-            event = as_narrow(event)
-        if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
-            self._away_since_ms, self._touched_ms = self.away_since_ms, self.now_ms()
-            self._garbage.touched()
-        await super().on_event(event)
-
-    @property
-    def away_since_ms(self) -> int:
-        """When the user's current absence began, or the last one if the user is back. Before any absence, when the
-        dashboard was started."""
-        return self._touched_ms if self.now_ms() - self._touched_ms > AWAY_AFTER_MS else self._away_since_ms
-
     # --- servers and clock -------------------------------------------------------------------------------------------
-
-    def make_client(self, *, read_only: bool) -> DashboardClient:
-        """A new client. In a read-only dashboard it is always read-only."""
-        return self.settings.make_client(read_only=read_only or self.read_only)
 
     @property
     def memory(self) -> ClusterMemory:
@@ -315,9 +225,6 @@ class DashboardApp(App[None]):
 
             self._memory = ClusterMemory(self.now_ms)
         return self._memory
-
-    def now_ms(self) -> int:
-        return self.settings.now_ms()
 
     async def open_context(self, name: str) -> None:
         """Shows the servers of another context, beginning at the first screen. ``-`` is the context before this one.
@@ -410,24 +317,6 @@ class DashboardApp(App[None]):
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
-    def action_interval(self, steps: int) -> None:
-        nearest = min(range(len(INTERVALS_S)), key=lambda at: abs(INTERVALS_S[at] - self.interval_s))
-        self.interval_s = INTERVALS_S[max(0, min(nearest + steps, len(INTERVALS_S) - 1))]
-
-    def watch_interval_s(self) -> None:
-        self._keep_value("interval_s", self.interval_s)
-        if isinstance(self.screen, DashboardScreen):
-            self.screen.action_refresh_now()
-            self.screen.show_frame()
-
-    def action_system(self) -> None:
-        self.shows_system = not self.shows_system
-
-    def watch_shows_system(self) -> None:
-        self._keep_value("shows_system", self.shows_system)
-        if isinstance(self.screen, DashboardScreen):
-            self.screen.hide_system()
-
     def action_keys(self) -> None:
         """Shows every key of the focused widget and its screen."""
         from rmqadmin.tui.dialogs.keys import KeysScreen
@@ -451,26 +340,6 @@ class DashboardApp(App[None]):
     def action_undo(self) -> None:
         if self.last_undo is not None and isinstance(self.screen, DashboardScreen):
             self.screen.open_change(self.last_undo())
-
-    # --- what is remembered ------------------------------------------------------------------------------------------
-
-    def keep(self, remember: Callable[[], None]) -> None:
-        self.run_worker(self._keep(remember), group="remember", exit_on_error=False)
-
-    async def _keep(self, remember: Callable[[], None]) -> None:
-        try:
-            await asyncio.to_thread(remember)
-        except OSError as error:
-            self.say(f"{remembered_path()}: {error.strerror}", is_error=True)
-
-    def _keep_theme(self, name: str) -> None:
-        if name != self._wanted_theme:  # the signal also comes for the initial theme
-            self._wanted_theme = name
-            self._keep_value("theme", name)
-
-    def _keep_value(self, name: str, value: object) -> None:
-        """Saves a field of ``Remembered``."""
-        self.keep(lambda: remember(lambda remembered: setattr(remembered, name, value)))
 
     # --- whether anything may be changed -----------------------------------------------------------------------------
 
@@ -497,32 +366,7 @@ class DashboardApp(App[None]):
         about = f"Type {locked_by} to go on. :lock forbids them again."
         self.push_screen(LineDialog(f"Permit changes in {locked_by}", about, unlock))
 
-    def set_read_only(self, read_only: bool) -> None:
-        self.read_only = read_only
-        for screen in self.screen_stack:
-            if isinstance(screen, DashboardScreen):
-                screen.show_frame()
-        self.refresh_bindings()
-
-    def leave(self) -> None:
-        """Ends the dashboard, from any thread. While it starts: as soon as it has started, as Textual fails if it is
-        ended before its first frame."""
-        self._is_to_leave = True
-        if self._is_ready:
-            self.exit()
-
-    def action_save_picture(self) -> None:
-        """Saves a picture in the current directory; in a browser, among its downloads."""
-        from rmqadmin.tui.picture import picture_name, picture_of, save_picture
-
-        if self.is_web:
-            name = f"{picture_name(self)}.svg"
-            self.deliver_text(io.StringIO(picture_of(self)), save_filename=name, mime_type="image/svg+xml")
-        else:
-            try:
-                self.say(f"saved {save_picture(self, Path.cwd())}")
-            except OSError as error:
-                self.say(f"the picture was not saved: {Path.cwd()}: {error.strerror or error}", is_error=True)
+    # --- the palette -------------------------------------------------------------------------------------------------
 
     def action_command_palette(self) -> None:
         from rmqadmin.tui.command_line.palette import Palette
@@ -548,9 +392,3 @@ class DashboardApp(App[None]):
         for command in super().get_system_commands(screen):
             if command.title not in _NOT_OFFERED:
                 yield command
-
-    # --- notifications -----------------------------------------------------------------------------------------------
-
-    def say(self, text: str, *, is_error: bool = False) -> None:
-        """Shows a notification. ``text`` may come from a broker: it is never parsed as markup."""
-        self.notify(printable(text), severity="error" if is_error else "information", markup=False)

@@ -13,7 +13,6 @@ from typing import ClassVar
 import msgspec
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static, TabbedContent, TabPane, Tabs
 
@@ -23,9 +22,6 @@ from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.body_text import hex_line, hex_line_count, text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.message_history import StoredCopy, read_copies
-from rmqadmin.core.results import Shape
-from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.terminal_text import printable, shortened_in_middle
 from rmqadmin.core.units import size
 from rmqadmin.core.user_files import program_words
 from rmqadmin.tui.key_map import bound
@@ -34,11 +30,17 @@ from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.remembered import read_remembered
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.list_walk import ListWalk
-from rmqadmin.tui.screens.message_history import history_lines
+from rmqadmin.tui.screens.message_facts import (
+    facts_of,
+    history_lines,
+    property_lines,
+    record_lines,
+    trace_columns,
+    track_columns,
+)
 from rmqadmin.tui.sources import traces
 from rmqadmin.tui.sources.groups import GroupFacts
 from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqadmin.tui.widgets.texts.json_lines import BranchLine, parse_json_untrusted, why_no_tree
 from rmqadmin.tui.widgets.texts.json_tree import JsonTree
@@ -46,10 +48,7 @@ from rmqadmin.tui.widgets.texts.lines import LINES_MAX, Lines
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
-from rmqproto.message import sys_flag as sys_flags
-from rmqproto.message.record import host_text
 from rmqproto.names import group_in_topic
-from rmqproto.times import TIMESTAMP_MAX_MS, iso_local
 from rmqproto.trace_steps import TraceStep
 
 _TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups", "Trace", "History")
@@ -57,8 +56,6 @@ _ASKING_TABS = ("groups", "trace", "history")
 """Tabs whose contents may change. They refresh while open."""
 _HISTORY_EVERY = 5
 """The history changes seldom, because the message has failed for good."""
-_NAME_WIDTH = 20
-_FACT_WIDTH_MAX = 60
 
 
 _PAGER_DEFAULT = "less"
@@ -111,15 +108,15 @@ class MessageScreen(DashboardScreen):
         self._copies: list[StoredCopy] | None = None
         self.side = Lines(is_wrapped=True)
         self.step = message.properties.get(props.KEYS) or message.message_id
-        self.tracks = RowTable(self._track_columns(), id="tracks", stale_after_s=STALE_AFTER_MIN_S)
-        self.trace = RowTable(self._trace_columns(), id="steps", stale_after_s=STALE_AFTER_MIN_S)
+        self.tracks = RowTable(track_columns(), id="tracks", stale_after_s=STALE_AFTER_MIN_S)
+        self.trace = RowTable(trace_columns(), id="steps", stale_after_s=STALE_AFTER_MIN_S)
         self._brokers: list[BrokerData] = []
         self.contents: Contents | None = None
         self.open_tab = tab or "json"
         self.tabs = TabbedContent(initial=self.open_tab)
 
     def body(self) -> Iterable[Widget]:
-        yield Static(self._facts(), id="facts", classes="facts")
+        yield Static(facts_of(self.message, self._body_fact()), id="facts", classes="facts")
         with Horizontal(classes="panes"):
             with self.tabs:
                 for at, title in enumerate(_TABS if self._has_failed else _TABS[:-1], 1):
@@ -132,9 +129,9 @@ class MessageScreen(DashboardScreen):
         """The widgets of a tab; none for a tab of the body that has not been parsed yet."""
         match tab:
             case "properties":
-                return [Lines(self._properties())]
+                return [Lines(property_lines(self.message))]
             case "record":
-                return [Lines(self._record())]
+                return [Lines(record_lines(self.message))]
             case "groups":
                 return self._asking_contents("no-groups", self.tracks)
             case "trace":
@@ -159,90 +156,18 @@ class MessageScreen(DashboardScreen):
         """Fills the tabs of the body and opens the one that shows it best, unless the user has chosen another
         meanwhile."""
         self.contents = await asyncio.to_thread(read_contents, self.message)
-        self.query_one("#facts", Static).update(self._facts())
+        self.query_one("#facts", Static).update(facts_of(self.message, self._body_fact()))
         self.refresh_bindings()
         if self.contents.parsed is None and self.open_tab == "json":
             self.open_tab = "text"
         self._open(self.open_tab)
         self._focus_contents()
 
-    # --- what is shown -----------------------------------------------------------------------------------------------
-
-    def _facts(self) -> Content:
-        """Two lines about the message: what it is, and its times. The tabs of properties and record show long names in
-        full."""
-        stored, found = self.message.stored, self.message.properties
-        origin = found.get(props.RETRY_TOPIC)
-        what: dict[str, str | None] = {
-            "topic": shortened_in_middle(stored.topic, _FACT_WIDTH_MAX),
-            "origin topic": None if origin is None else shortened_in_middle(origin, _FACT_WIDTH_MAX),
-            "keys": shortened_in_middle(found.get(props.KEYS, "-"), _FACT_WIDTH_MAX),
-            "tag": found.get(props.TAGS, "-"),
-            "retries": str(stored.reconsume_times),
-        }
-        when: dict[str, str | None] = {
-            "stored": time_text(stored.store_timestamp_ms),
-            "born": time_text(stored.born_timestamp_ms),
-            "body": self._body_fact(),
-        }
-        return Content("\n").join([_line_of(what), _line_of(when)])
-
     def _body_fact(self) -> str:
         if self.contents is None:
             return f"{size(len(self.message.stored.body))} as stored"
         problem = f", {self.contents.problem}" if self.contents.problem else ""
         return size(len(self.contents.body)) + problem
-
-    def _properties(self) -> list[str]:
-        return [
-            f"{printable(name):{_NAME_WIDTH}} {printable(value)}" for name, value in self.message.properties.items()
-        ]
-
-    def _record(self) -> list[str]:
-        stored = self.message.stored
-        intact = "intact" if stored.is_intact else "not that of the body"
-        fields = {
-            "message id": self.message.message_id,
-            "offset message id": stored.message_id,
-            "broker": f"{self.message.broker_name} {self.message.broker_addr}",
-            "queue": f"{stored.topic} {stored.queue_id}",
-            "queue offset": stored.queue_offset,
-            "log offset": stored.log_offset,
-            "record size": f"{stored.size_bytes} bytes",
-            "body as stored": f"{len(stored.body)} bytes, {compression_name(stored.sys_flag)}",
-            "body CRC": f"{stored.body_crc:#010x}, {intact}",
-            "system flag": f"{stored.sys_flag:#x} {flag_names(stored.sys_flag)}".rstrip(),
-            "flag": stored.flag,
-            "reconsume times": stored.reconsume_times,
-            "born": f"{time_text(stored.born_timestamp_ms)} at {host_text(stored.born_host)}",
-            "stored": f"{time_text(stored.store_timestamp_ms)} at {host_text(stored.store_host)}",
-            "prepared transaction": stored.prepared_transaction_offset,
-        }
-        return [f"{name:{_NAME_WIDTH}} {printable(str(value))}" for name, value in fields.items()]
-
-    @staticmethod
-    def _track_columns() -> list[Column]:
-        return [
-            Column(name="group", importance=VITAL),
-            Column(
-                name="state",
-                words="what became of it",
-                value=lambda track: track.state.lower().replace("_", " "),
-                importance=VITAL,
-            ),
-            Column(name="reason", shape=Shape.PROSE),
-        ]
-
-    @staticmethod
-    def _trace_columns() -> list[Column]:
-        return [
-            Column(name="time", value=_step_time),
-            Column(name="kind", words="what", importance=VITAL),
-            Column(name="group", is_name=True, importance=VITAL),
-            Column(name="outcome", mark=_outcome_mark, shape=Shape.PROSE, importance=VITAL),
-            Column(name="cost_ms", words="took", is_number=True),
-            Column(name="host", words="client", importance=MINOR),
-        ]
 
     # --- what happened to it -----------------------------------------------------------------------------------------
 
@@ -425,47 +350,3 @@ def _body_lines(contents: Contents, tab: str) -> Widget:
     if contents.parsed is None:
         return Lines([why_no_tree(contents.body)])
     return JsonTree(contents.parsed)
-
-
-def _outcome_mark(step: TraceStep) -> Mark | None:
-    return None if step.outcome.startswith("success") or step.kind not in ("sent", "consumed") else Mark.WARN
-
-
-def _step_time(step: TraceStep) -> str | None:
-    return None if step.time_ms is None else time_text(step.time_ms)
-
-
-def compression_name(sys_flag: int) -> str:
-    """How a body is compressed, according to its system flag."""
-    if not sys_flag & sys_flags.COMPRESSED:
-        return "not compressed"
-    names = {sys_flags.COMPRESSION_LZ4: "LZ4", sys_flags.COMPRESSION_ZSTD: "Zstandard"}
-    return f"compressed with {names.get(sys_flag & sys_flags.COMPRESSION_TYPE_MASK, 'zlib')}"
-
-
-def flag_names(sys_flag: int) -> str:
-    """The bits of a record's system flag in words."""
-    bits = {
-        sys_flags.COMPRESSED: "compressed",
-        sys_flags.MULTI_TAGS: "several tags",
-        sys_flags.BORN_HOST_V6: "born host IPv6",
-        sys_flags.STORE_HOST_V6: "store host IPv6",
-        sys_flags.INNER_BATCH: "batch",
-    }
-    transaction = {
-        sys_flags.TRANSACTION_PREPARED: ["prepared transaction"],
-        sys_flags.TRANSACTION_COMMIT: ["committed transaction"],
-        sys_flags.TRANSACTION_ROLLBACK: ["rolled back transaction"],
-    }.get(sys_flag & sys_flags.TRANSACTION_MASK, [])
-    return ", ".join([name for bit, name in bits.items() if sys_flag & bit] + transaction)
-
-
-def _line_of(facts: dict[str, str | None]) -> Content:
-    known = [(name, value) for name, value in facts.items() if value is not None]
-    parts = [Content.assemble((f"{name} ", "$text-muted"), literal(value, "bold")) for name, value in known]
-    return Content("   ").join(parts)
-
-
-def time_text(timestamp_ms: int) -> str:
-    """A time in ISO 8601, local time. A number out of range stays a number."""
-    return iso_local(timestamp_ms) if 0 < timestamp_ms <= TIMESTAMP_MAX_MS else str(timestamp_ms)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.tui.app import AWAY_AFTER_MS
+from rmqadmin.tui.app_base import AWAY_AFTER_MS
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.pulse_memory import PulseMemory

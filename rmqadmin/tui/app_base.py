@@ -1,0 +1,197 @@
+"""The dashboard as a program of its user: theme, interval and what else is remembered, pictures, notices, how long the
+user has been away, and its end. What it shows is in ``app.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.app import App
+from textual.reactive import reactive
+from textual.widgets import Input
+
+from rmqadmin.core.terminal_text import printable
+from rmqadmin.tui.contrast import readable
+from rmqadmin.tui.garbage import LOOK_S, Garbage
+from rmqadmin.tui.key_map import keymap, unknown_names
+from rmqadmin.tui.refresh import INTERVALS_S
+from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.settings import DashboardSettings
+from rmqadmin.tui.wide_keys import as_narrow
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dashboard_client import DashboardClient
+
+AWAY_AFTER_MS = 30_000
+"""After this long without a key or a click, the user counts as away."""
+
+_SERVER_LOOKED_FOR_S = 2.0
+
+
+class BaseApp(App[None]):
+    """``problems`` are to be told when there is a screen."""
+
+    TITLE = "rmqadmin"
+    interval_s: reactive[float] = reactive(2.0, init=False)
+    shows_system: reactive[bool] = reactive(False, init=False)
+    """Whether lists also show what belongs to RocketMQ itself."""
+
+    def __init__(self, settings: DashboardSettings):
+        super().__init__()
+        self.settings = settings
+        self.read_only = settings.read_only
+        remembered, damage = read_or_set_aside()
+        self.set_reactive(BaseApp.interval_s, settings.interval_s)
+        self.set_reactive(BaseApp.shows_system, remembered.shows_system)
+        self.problems = [*([damage] if damage else []), *self._find_theme(remembered.theme)]
+        self._wanted_theme = remembered.theme or self.theme
+        self.set_keymap(keymap(settings.keys))
+        self.problems += unknown_names(settings.keys)
+        self._touched_ms = self._away_since_ms = self.now_ms()
+        self._is_ready = self._is_to_leave = False
+        self._garbage = Garbage()
+
+    def on_ready(self) -> None:
+        self._is_ready = True
+        if self._is_to_leave:
+            self.exit()
+
+    def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
+        for problem in self.problems:
+            self.say(problem, is_error=True)
+        self._garbage.begin()
+        self.set_interval(LOOK_S, self._garbage.look)
+        if self.is_web:
+            server = os.getppid()
+            self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
+
+    def on_unmount(self) -> None:
+        self._garbage.end()
+
+    def _end_without(self, server: int) -> None:
+        """Ends the dashboard of a page when the web server has ended, even if that was killed."""
+        if os.getppid() != server:
+            os._exit(1)  # nobody is left to see or hear anything
+
+    def leave(self) -> None:
+        """Ends the dashboard, from any thread. While it starts: as soon as it has started, as Textual fails if it is
+        ended before its first frame."""
+        self._is_to_leave = True
+        if self._is_ready:
+            self.exit()
+
+    def get_css_variables(self) -> dict[str, str]:
+        variables = super().get_css_variables()
+        variables.update(readable(variables))
+        return variables
+
+    def _find_theme(self, wanted: str | None) -> list[str]:
+        """Puts on the theme that was chosen last, or the default one. Returns what is wrong with the themes. The style
+        sheet has not been read at this point."""
+        from rmqadmin.tui.themes import DARK, LIGHT, read_themes, themes_dir
+
+        themes, problems = read_themes(themes_dir())
+        for theme in (DARK, LIGHT, *themes):
+            self.register_theme(theme)
+        self.set_reactive(App.theme, DARK.name)
+        if wanted in self.available_themes:
+            self.set_reactive(App.theme, wanted)
+        elif wanted is not None:
+            problems.append(f"the theme {wanted} no longer exists")
+        return problems
+
+    # --- input -------------------------------------------------------------------------------------------------------
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key) and not isinstance(self.focused, Input):
+            event = as_narrow(event)
+        if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
+            self._away_since_ms, self._touched_ms = self.away_since_ms, self.now_ms()
+            self._garbage.touched()
+        await super().on_event(event)
+
+    @property
+    def away_since_ms(self) -> int:
+        """When the user's current absence began, or the last one if the user is back. Before any absence, when the
+        dashboard was started."""
+        return self._touched_ms if self.now_ms() - self._touched_ms > AWAY_AFTER_MS else self._away_since_ms
+
+    def action_interval(self, steps: int) -> None:
+        nearest = min(range(len(INTERVALS_S)), key=lambda at: abs(INTERVALS_S[at] - self.interval_s))
+        self.interval_s = INTERVALS_S[max(0, min(nearest + steps, len(INTERVALS_S) - 1))]
+
+    def watch_interval_s(self) -> None:
+        self._keep_value("interval_s", self.interval_s)
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.action_refresh_now()
+            self.screen.show_frame()
+
+    def action_system(self) -> None:
+        self.shows_system = not self.shows_system
+
+    def watch_shows_system(self) -> None:
+        self._keep_value("shows_system", self.shows_system)
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.hide_system()
+
+    # --- servers and clock -------------------------------------------------------------------------------------------
+
+    def make_client(self, *, read_only: bool) -> DashboardClient:
+        """A new client. In a read-only dashboard it is always read-only."""
+        return self.settings.make_client(read_only=read_only or self.read_only)
+
+    def now_ms(self) -> int:
+        return self.settings.now_ms()
+
+    def set_read_only(self, read_only: bool) -> None:
+        self.read_only = read_only
+        for screen in self.screen_stack:
+            if isinstance(screen, DashboardScreen):
+                screen.show_frame()
+        self.refresh_bindings()
+
+    # --- what is remembered ------------------------------------------------------------------------------------------
+
+    def keep(self, remember: Callable[[], None]) -> None:
+        self.run_worker(self._keep(remember), group="remember", exit_on_error=False)
+
+    async def _keep(self, remember: Callable[[], None]) -> None:
+        try:
+            await asyncio.to_thread(remember)
+        except OSError as error:
+            self.say(f"{remembered_path()}: {error.strerror}", is_error=True)
+
+    def _keep_theme(self, name: str) -> None:
+        if name != self._wanted_theme:  # the signal also comes for the initial theme
+            self._wanted_theme = name
+            self._keep_value("theme", name)
+
+    def _keep_value(self, name: str, value: object) -> None:
+        """Saves a field of ``Remembered``."""
+        self.keep(lambda: remember(lambda remembered: setattr(remembered, name, value)))
+
+    # --- pictures and notices ----------------------------------------------------------------------------------------
+
+    def action_save_picture(self) -> None:
+        """Saves a picture in the current directory; in a browser, among its downloads."""
+        from rmqadmin.tui.picture import picture_name, picture_of, save_picture
+
+        if self.is_web:
+            name = f"{picture_name(self)}.svg"
+            self.deliver_text(io.StringIO(picture_of(self)), save_filename=name, mime_type="image/svg+xml")
+        else:
+            try:
+                self.say(f"saved {save_picture(self, Path.cwd())}")
+            except OSError as error:
+                self.say(f"the picture was not saved: {Path.cwd()}: {error.strerror or error}", is_error=True)
+
+    def say(self, text: str, *, is_error: bool = False) -> None:
+        """Shows a notification. ``text`` may come from a broker: it is never parsed as markup."""
+        self.notify(printable(text), severity="error" if is_error else "information", markup=False)
