@@ -1,42 +1,19 @@
 """``audit``: shows the log of the changes made by this user's commands."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-import msgspec
+from typing import Annotated
 
 from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import LONG
 from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.cli.registry import find
+from rmqadmin.core.audit_rows import AuditRow, audit_rows
 from rmqadmin.core.audit_trail import AuditedCommand, read_commands_untrusted
-from rmqadmin.core.changes import FieldChange
-from rmqadmin.core.results import TIME, ResultColumn, ResultOf, Row, doc
+from rmqadmin.core.results import ResultOf
 from rmqproto.times import time_range
 from rmqproto.wording import counted
 
 _NO_CONTEXT = "none"
-
-
-class AuditRow(Row, frozen=True):
-    time_ms: Annotated[int, TIME, doc("when the command began to change something")]
-    user: Annotated[str | None, doc("who: the user of the process", minor=True)]
-    host: Annotated[str | None, doc("on which machine", wide=True)]
-    context: Annotated[str | None, doc("the context; tables show the name servers if none counted", minor=True)]
-    namesrv_addr: Annotated[str | None, doc("the name servers", wide=True)]
-    command: Annotated[str | None, doc("the command", vital=True)]
-    arguments: Annotated[dict[str, Any], doc("its options, but for free text")]
-    target: Annotated[str | None, doc("the server; none if the answer says nothing of single ones")]
-    action: Annotated[str | None, doc("create, change, delete and so on")]
-    changes: Annotated[list[FieldChange], doc("field, before, after; secrets are not written down")]
-    outcome: Annotated[str, doc("done, failed, partly failed, interrupted; unfinished: running or killed", vital=True)]
-    error: Annotated[str | None, doc("why it failed", sparse=True)]
-    id: Annotated[str, doc("of the command", key=True, wide=True)]
-
-    def shown(self, column: ResultColumn) -> Any:
-        if column.name == "context" and self.context is None:
-            return self.namesrv_addr
-        return super().shown(column)
 
 
 class Audited(ResultOf[AuditRow], frozen=True):
@@ -46,7 +23,7 @@ class Audited(ResultOf[AuditRow], frozen=True):
     wrong_count: int
 
     def rows(self) -> Sequence[AuditRow]:
-        return [row for command in self.found for row in _rows(command)]
+        return [row for command in self.found for row in audit_rows(command)]
 
     def remark(self) -> str | None:
         return f"{counted(self.wrong_count, 'line')} of the log cannot be read" if self.wrong_count else None
@@ -85,35 +62,3 @@ def audit(
         and (wanted is None or one.begin.command == wanted)
     ]
     return Audited(found if limit is None else found[-limit:], wrong_count)
-
-
-def _rows(one: AuditedCommand) -> list[AuditRow]:
-    begin, end = one.begin, one.end
-    whole = AuditRow(
-        time_ms=begin.time_ms,
-        user=begin.user,
-        host=begin.host,
-        context=begin.context,
-        namesrv_addr=begin.namesrv_addr,
-        command=begin.command,
-        arguments=begin.arguments,
-        target=None,
-        action=None,
-        changes=[],
-        outcome="unfinished" if end is None else end.outcome or "",
-        error=None if end is None else end.error,
-        id=begin.id,
-    )
-    if end is None or not end.changes:
-        return [whole]
-    return [
-        msgspec.structs.replace(
-            whole,
-            target=each.target,
-            action=each.action,
-            changes=each.changes,
-            outcome="done" if each.done else "failed",
-            error=each.error,
-        )
-        for each in end.changes
-    ]

@@ -42,6 +42,7 @@ class Shape(Enum):
     NAME = "name or address: shortened in the middle"
     ID = "id of a message or client: shortened in the middle, and early"
     PROSE = "text, list or map: shortened at its end"
+    CLAUSES = "sentence: shortened to the clauses that fit"
     TREND = "sparkline: shortened at its beginning"
 
 

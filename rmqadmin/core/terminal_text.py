@@ -1,11 +1,13 @@
 """Text for a terminal: nothing in it controls the terminal, and its width is counted in cells."""
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Iterator
 
 ELLIPSIS = "…"
 _WRAPPED_WIDTH_MIN = 20
+_CLAUSE = re.compile("[:;,] ")
 
 
 def printable(text: str) -> str:
@@ -31,6 +33,15 @@ def _cell_width(character: str) -> int:
 def shortened_at_end(text: str, width: int) -> str:
     """At most ``width`` cells (1 or more): the beginning, and an ellipsis for the rest."""
     return text if display_width(text) <= width else _beginning(text, width - 1) + ELLIPSIS
+
+
+def shortened_by_clause(text: str, width: int) -> str:
+    """As many of its clauses as fit into ``width`` cells (1 or more), so that it ends where a reader would pause; if
+    that is little, as ``shortened_at_end``."""
+    if display_width(text) <= width:
+        return text
+    ends = [found.start() for found in _CLAUSE.finditer(text) if display_width(text[: found.start()]) <= width]
+    return text[: ends[-1]] if ends and ends[-1] > width // 3 else shortened_at_end(text, width)
 
 
 def shortened_in_middle(text: str, width: int) -> str:

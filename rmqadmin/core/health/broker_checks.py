@@ -141,7 +141,9 @@ def _reached(broker: BrokerFacts, namesrv_addrs: Iterable[str]) -> Iterator[Find
         fix = "Start it, or open the way to it. If clients reach it at another address, it has to register that: "
         fix += "brokerIP1 in its settings (rmqserver: --advertise HOST:PORT). If only you reach it at another: "
         fix += f"--address-map {addr}=HOST:PORT."
-        yield _finding(broker, Grade.ERROR, check, f"registered {addr}, but: {broker.replica.error}", fix)
+        yield _finding(
+            broker, Grade.ERROR, check, f"does not answer at {addr}, which it registered: {broker.replica.error}", fix
+        )
     elif broker.refusal is not None:
         fix = "Give the keys of a user that may: --access-key and --secret-key, or a context."
         yield _finding(broker, Grade.ERROR, check, f"does not report its state: {broker.refusal}", fix)

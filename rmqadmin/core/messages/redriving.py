@@ -184,14 +184,15 @@ def chosen_letters(
     group: str,
     letters: Sequence[FoundMessage],
     *,
+    to: str,
     rate: float | None,
     command: str,
     credentials: Credentials | None,
     tls: TlsFiles | None,
     address_map: AddressMap,
 ) -> ReplayRequest:
-    """A request that redrives these dead letters of a group to the group alone, with the default guards of ``dlq
-    redrive``. It names them by offset id, because copies of one message share its unique key."""
+    """A request that redrives these dead letters of a group to where ``--to`` of ``dlq redrive`` says, with its default
+    guards. It names them by offset id, because copies of one message share its unique key."""
     from rmqreplay.plans.plan import Selection, Transform, wave_messages_for
     from rmqreplay.plans.request import ReplayRequest
 
@@ -199,6 +200,7 @@ def chosen_letters(
         name_server=name_server,
         dlq_group=group,
         offsets=_hulls(group, letters),
+        to=to,
         selection=Selection(ids=sorted(letter.stored.message_id for letter in letters)),
         transform=Transform(redrives_max=REDRIVES_MAX),
         wave_messages=wave_messages_for(rate),

@@ -17,6 +17,7 @@ _OFFSETS = re.compile(r"scheduleMessageOffset_(\d+)")
 
 
 class DelayRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
     level: Annotated[int, doc("delay level, from 1", key=True)]
     delay_ms: Annotated[int | None, doc("how long it waits; unknown if the broker does not say")]
     waiting_count: Annotated[int | None, doc("messages that wait", vital=True)]
@@ -37,8 +38,11 @@ def delay_rows(admin: AdminClient, replica: Replica, now_ms: int, heads: KnownHe
         due_ms = None if stored_ms is None or delay_ms is None else stored_ms + delay_ms
         overdue_ms = None if due_ms is None or due_ms > now_ms else now_ms - due_ms
         rows.append(
-            DelayRow(level=level, delay_ms=delay_ms, waiting_count=lag_of(entry), due_ms=due_ms, overdue_ms=overdue_ms)
-        )
+            DelayRow(
+                broker_name=replica.broker_name, level=level, delay_ms=delay_ms, waiting_count=lag_of(entry),
+                due_ms=due_ms, overdue_ms=overdue_ms,
+            )
+        )  # fmt: skip
     return rows
 
 

@@ -58,6 +58,7 @@ _WORDS = {
     "out_day": "out 24h",
     "out_tps": "out/s",
     "out_yesterday": "out, yesterday",
+    "overdue_ms": "overdue by",
     "p50_ms": "p50",
     "p90_ms": "p90",
     "p99_ms": "p99",
@@ -78,6 +79,7 @@ _WORDS = {
     "timer_congested_count": "timers waiting",
     "unchanged_count": "left as they are",
     "wait_ack_count": "not acknowledged",
+    "waiting_count": "waiting",
 }
 
 

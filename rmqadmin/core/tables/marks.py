@@ -69,6 +69,7 @@ def _group(value: Any) -> Mark | None:
 _RULES: dict[str, Callable[[Any], Mark | None]] = {
     "active": _if_false,
     "alive": _if_false,
+    "check_count": _if_any(Mark.WARN),
     "dropped": _if_any(Mark.WARN),
     "error": _if_any(Mark.BAD),
     "fail_count": _if_any(Mark.BAD),
@@ -78,6 +79,7 @@ _RULES: dict[str, Callable[[Any], Mark | None]] = {
     "lag_count_max": _if_any(Mark.WARN),
     "missing": _if_any(Mark.BAD),
     "doubled": _if_any(Mark.BAD),
+    "overdue_ms": _if_any(Mark.BAD),
     "problem": _if_any(Mark.BAD),
     "problem_count": _if_any(Mark.BAD),
     "problems": _if_any(Mark.BAD),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rmqadmin.core.results import Importance, Shape
-from rmqadmin.core.terminal_text import shortened_at_end, shortened_in_middle
+from rmqadmin.core.terminal_text import shortened_at_end, shortened_by_clause, shortened_in_middle
 
 GAP = 2
 """Blanks between two columns."""
@@ -62,7 +62,7 @@ def _shortened(wishes: Sequence[Wish], room: int) -> list[int] | None:
     return widths
 
 
-_FLOORS = {Shape.NAME: (20, 5), Shape.ID: (13, 9), Shape.PROSE: (20, 6), Shape.TREND: (6, 4)}
+_FLOORS = {Shape.NAME: (20, 5), Shape.ID: (13, 9), Shape.PROSE: (20, 6), Shape.CLAUSES: (20, 6), Shape.TREND: (6, 4)}
 """The width that cells may be shortened to before other columns are left out, and the smallest width."""
 
 _TREND_YIELDS_TO = 10
@@ -73,6 +73,7 @@ _SHORTENED: dict[Shape, Callable[[str, int], str]] = {
     Shape.NAME: shortened_in_middle,
     Shape.ID: shortened_in_middle,
     Shape.PROSE: shortened_at_end,
+    Shape.CLAUSES: shortened_by_clause,
     Shape.TREND: lambda text, width: text[-width:],
 }
 

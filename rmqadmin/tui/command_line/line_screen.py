@@ -18,7 +18,8 @@ from rmqadmin.cli.prompt.candidates import LineSoFar
 from rmqadmin.cli.prompt.live_names import WAIT_S, OnceAsked, read_names
 from rmqadmin.core.contexts.context_store import PREVIOUS, ContextStore
 from rmqadmin.core.names import did_you_mean
-from rmqadmin.tui.command_line.places import FILE_NAMES, PLACES, PlaceAsked, understand
+from rmqadmin.core.servers.broker_state import replicas_of
+from rmqadmin.tui.command_line.places import BROKER_NAMES, FILE_NAMES, PLACES, PlaceAsked, understand
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import while_open
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
     from rmqadmin.tui.dashboard_client import DashboardClient
 
-SHOWN_MAX = 8
+_LINES_LEFT = 10
+"""How many lines of the screen below stay in view."""
 _WORD_WIDTH = 30
 _HINT = "topics, group NAME, save FILE"
 
@@ -46,7 +48,15 @@ class KnownNames:
             return []
         if kind == "context":
             return ContextStore().names()
+        if kind == BROKER_NAMES:
+            return self._asked.of((kind,), self._brokers) or []
         return self._asked.of((kind,), lambda: self._read(kind)) or []
+
+    def _brokers(self) -> list[str]:
+        with self._make_client() as client:
+            client.begin(WAIT_S)
+            found = replicas_of(client.cluster_info(), None)
+        return sorted({name for one in found for name in (one.broker_name, f"{one.broker_name}/{one.broker_id}")})
 
     def _read(self, kind: str) -> list[str]:
         with self._make_client() as client:
@@ -116,11 +126,12 @@ class CommandLineScreen(ModalScreen[PlaceAsked | None]):
         """Shows what is offered for ``text``, unless more was typed meanwhile."""
         with while_open(self):
             if text == self.query_one(Input).value:
+                shown_max = max(1, self.app.size.height - _LINES_LEFT)
                 lines = [
                     Content.assemble(literal(f"{line:{_WORD_WIDTH}} "), literal(told, "$text-muted"))
-                    for line, told in found[:SHOWN_MAX]
+                    for line, told in found[:shown_max]
                 ]
-                more = [literal(f"{len(found) - SHOWN_MAX:,} more", "$text-muted")] if len(found) > SHOWN_MAX else []
+                more = [literal(f"{len(found) - shown_max:,} more", "$text-muted")] if len(found) > shown_max else []
                 self._tell(Content("\n").join([*lines, *more]))
 
     def _tell(self, content: Content) -> None:

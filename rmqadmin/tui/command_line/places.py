@@ -10,17 +10,18 @@ import msgspec
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.own_files import expanded
 from rmqadmin.tui.sources.found import read_askable
-from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.names import dlq_topic
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+    from rmqadmin.core.servers.broker_state import Replica
     from rmqadmin.tui.dashboard import Dashboard
 
-FILE_NAMES = "file"
-"""The kind of names that cannot be completed."""
+FILE_NAMES, BROKER_NAMES = "file", "broker name"
+"""The kind of names that cannot be completed, and that of brokers as people call them."""
 
 _RUNS_COMMANDS = "Commands are run by the palette (ctrl+p) and by `rmqadmin shell`."
 
@@ -37,7 +38,6 @@ class PlaceKind(msgspec.Struct, frozen=True):
 PLACES = {
     "pulse": PlaceKind("Is all well?", noun="pulse"),
     "brokers": PlaceKind("The brokers.", noun="brokers"),
-    "replicas": PlaceKind("Masters, slaves and controllers.", noun="brokers"),
     "topics": PlaceKind("All topics.", noun="topics"),
     "groups": PlaceKind("All groups.", noun="groups"),
     "letters": PlaceKind("Dead letters of all groups.", noun="letters"),
@@ -45,7 +45,17 @@ PLACES = {
     "topic": PlaceKind("The queues of a topic.", "topic", "topics"),
     "messages": PlaceKind("The messages of a topic.", "topic", "topics"),
     "group": PlaceKind("Offsets and members of a group.", "group", "groups"),
+    "broker": PlaceKind("State and settings of a broker.", BROKER_NAMES, "brokers"),
     "dlq": PlaceKind("The dead letters of a group.", "group", "letters"),
+    "alerts": PlaceKind("Your alerts, and which are on.", noun="pulse"),
+    "clients": PlaceKind("The members of all groups.", noun="groups"),
+    "delays": PlaceKind("Delay levels and timers.", noun="brokers"),
+    "half": PlaceKind("Half messages of open transactions.", noun="topics"),
+    "log": PlaceKind("What was changed from this machine.", noun="pulse"),
+    "nameservers": PlaceKind("The name servers.", noun="brokers"),
+    "producers": PlaceKind("Who sends.", noun="topics"),
+    "replicas": PlaceKind("Masters, slaves and controllers.", noun="brokers"),
+    "users": PlaceKind("Users and what they may do.", noun="brokers"),
     "ctx": PlaceKind("Another context; - is the one before.", "context"),
     "unlock": PlaceKind("Permit changes in a read-only or protected context."),
     "lock": PlaceKind("Forbid them again."),
@@ -93,7 +103,7 @@ async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
         else:
             noun = PLACES[asked.word].noun
             assert noun is not None
-            screen = await _screen_of(dashboard, asked) if asked.name or asked.word == "replicas" else None
+            screen = await _screen_of(dashboard, asked)
             if dashboard.settings is settings:
                 await dashboard.go_into(noun, screen)
     except RocketMQError as error:
@@ -114,18 +124,34 @@ def _save(dashboard: Dashboard, name: str) -> None:
     dashboard.say(f"saved {counted(row_count, 'row')} in {name}")
 
 
-async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> Screen[None]:
-    from rmqadmin.tui.screens.broker_sets import BrokerSetsScreen
+async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> Screen[None] | None:
+    """The screen of a place; None if that is the first screen of its noun."""
+    from rmqadmin.tui.screens.lists import LISTS
     from rmqadmin.tui.screens.messages import MessagesScreen
-    from rmqadmin.tui.screens.things import group_tabs, topic_tabs
+    from rmqadmin.tui.screens.things import broker_tabs, group_tabs, topic_tabs
     from rmqadmin.tui.sources.groups import GroupFacts
 
-    if asked.word == "replicas":
-        return BrokerSetsScreen()
+    if asked.word in LISTS:
+        step, make = LISTS[asked.word]
+        screen = make()
+        screen.step = step
+        return screen
+    if not asked.name:
+        return None
     if asked.word == "topic":
         return topic_tabs(asked.name).open()
-    if asked.word == "group":
+    if asked.word in ("group", "broker"):
         with dashboard.make_client(read_only=True) as client:
             cluster = await asyncio.to_thread(read_askable, client, dashboard.memory)
-        return group_tabs(GroupFacts(asked.name, cluster.brokers, None, tuple(cluster.gone))).open()
+        if asked.word == "group":
+            return group_tabs(GroupFacts(asked.name, cluster.brokers, None, tuple(cluster.gone))).open()
+        names = {name: one.replica for one in reversed(cluster.seen.values()) for name in _names_of(one.replica)}
+        if asked.name not in names:
+            raise NotFoundError(f"the name servers list no broker {asked.name}")
+        return broker_tabs(names[asked.name]).open()
     return MessagesScreen(dlq_topic(asked.name) if asked.word == "dlq" else asked.name)
+
+
+def _names_of(replica: Replica) -> tuple[str, str]:
+    """``broker-a/1``; and ``broker-a``, which is the master, or else the next of its name."""
+    return replica.broker_name, f"{replica.broker_name}/{replica.broker_id}"

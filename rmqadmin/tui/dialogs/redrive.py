@@ -13,6 +13,7 @@ from rmqadmin.core.audit_trail import AuditedChange
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.redriving import (
     RedrivenLetters,
+    ReplayTotals,
     chosen_letters,
     letters_so_far,
     plan_letters,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from rmqreplay.sending.permit_service import PermitService
 
 _COMMAND = "rmqadmin tui"
-TO_SAME = "--to same"
+_TO_GROUP, _TO_SAME, _TO_TOPIC = "group", "same", "topic"
 
 
 def _rate(text: str) -> float:
@@ -42,6 +43,16 @@ def _rate(text: str) -> float:
     if rate is None or rate <= 0:
         raise UsageError(f"{text} is not a number of messages a second")
     return rate
+
+
+def _readers_text(group: str, found: ReplayTotals) -> str:
+    """Which groups get the messages, and which of them get them again."""
+    if found.groups is None:
+        return "no group reads it now"
+    if found.groups == group:
+        return f"{group} reads it alone"
+    again = f", of which {found.groups_again} did not fail" if found.groups_again else ""
+    return f"read by {found.groups}{again}"
 
 
 class RedriveDialog(ChangeDialog):
@@ -55,11 +66,19 @@ class RedriveDialog(ChangeDialog):
     ]
 
     def __init__(self, group: str, letters: Sequence[FoundMessage]):
-        title = f"Redrive {counted(len(letters), 'dead letter')} of {group} to {group} alone"
+        title = f"Redrive {counted(len(letters), 'dead letter')} of {group}"
+        targets = {
+            f"{group} only: no other group gets them": _TO_GROUP,
+            "the topics they came from: every group that reads them": _TO_SAME,
+            "another topic": _TO_TOPIC,
+        }
+        to = FormField(name="to", label="to", value=_TO_GROUP, options=targets, is_list=True)
+        topic = FormField(name="topic", label="topic", hint="if they go to another topic")
         rate = FormField(name="rate", label="at most", example="no limit", hint="messages a second", parse=_rate)
         super().__init__(
-            title, self._redrive, name=group, fields=[rate], totals=self._outcome, lost="the messages are sent"
-        )
+            title, self._redrive, name=group, fields=[to, topic, rate], totals=self._outcome,
+            lost="the messages are sent",
+        )  # fmt: skip
         self._group, self._letters = group, list(letters)
         self._planned: RedrivenLetters | None = None
         self._dial, self._speed = RateDial(None), SpeedGauge()
@@ -70,6 +89,10 @@ class RedriveDialog(ChangeDialog):
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()
 
+    def preview(self, *, then_name: bool = False) -> None:
+        """The first one leads to the name: most redrives go where the first choice says."""
+        super().preview(then_name=then_name or self._shown is None)
+
     # --- the work, in a thread ---------------------------------------------------------------------------------------
 
     def _redrive(self, ask: Ask) -> RedrivenLetters:
@@ -77,16 +100,19 @@ class RedriveDialog(ChangeDialog):
             assert self._planned is not None
             ask.admin.permit_change("a redrive")
             return self._send(ask.admin, self._planned)
-        settings, rate = self.dashboard.settings, ask.said["rate"]
+        settings, rate, to = self.dashboard.settings, ask.said["rate"], ask.said["to"]
+        if to == _TO_TOPIC and ask.said["topic"] is None:
+            raise UsageError("to which topic?")
         request = chosen_letters(
-            ";".join(ask.admin.namesrv_addrs), self._group, self._letters, rate=rate, command=_COMMAND,
+            ";".join(ask.admin.namesrv_addrs), self._group, self._letters,
+            to=f"{to}:{ask.said['topic']}" if to == _TO_TOPIC else to, rate=rate, command=_COMMAND,
             credentials=settings.credentials(), tls=settings.tls_files(), address_map=settings.address_map(),
         )  # fmt: skip
         try:
             self._planned = plan_letters(request, self._letters, rate)
         except RocketMQError as error:
-            if error.hint and TO_SAME in error.hint:  # which this dialog does not do
-                error.hint = f"In a shell: rmqadmin dlq redrive {self._group} {TO_SAME}"
+            if error.hint and f"--to {_TO_SAME}" in error.hint:
+                error.hint = "Choose the topics they came from."
             raise
         job = self._planned.replayed.plan.job
         ask.notice(f"the same in a shell: rmqadmin dlq redrive --execute --job {job}{limits_text(rate)}")
@@ -191,8 +217,7 @@ class RedriveDialog(ChangeDialog):
             return sent if found.audited is None else sent + audit
         parts = [f"{found.selected:,} of {size(found.size_bytes)}"]
         if found.target:
-            readers = "reads it alone" if found.groups else "does not read it now"
-            parts[0] += f" to {found.target}: {self._group} {readers}"
+            parts[0] += f" to {found.target}: {_readers_text(self._group, found)}"
         if found.excluded:
             parts.append(f"{found.excluded:,} redriven before")
         if found.perhaps_sent:

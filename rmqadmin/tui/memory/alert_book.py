@@ -30,6 +30,16 @@ class AlertNews(msgspec.Struct, frozen=True):
     rings: bool
 
 
+class AlertRow(msgspec.Struct, frozen=True):
+    """A rule, and one of the names that it is on for, if any."""
+
+    rule: AlertRule
+    number: int
+    name: str | None = None
+    text: str | None = None
+    since_ms: int | None = None
+
+
 class AlertBook:
     def __init__(self, rules: Sequence[AlertRule], log: ChangeLog):
         self.rules = rules
@@ -92,6 +102,16 @@ class AlertBook:
                 subject, text = _subject(state.rule, name), f"alert: {_text(state.rule, value)}"
                 found.append(Wrong(Finding(_grade(state.rule), f"alert {number + 1}", subject, text), state.since_ms))
         return found
+
+    def rows(self) -> list[AlertRow]:
+        """Every rule, those that are on first, once for each name."""
+        on = [
+            AlertRow(state.rule, number + 1, name, _text(state.rule, value), state.since_ms)
+            for (number, name), (state, value) in self._states.items()
+            if state.is_on
+        ]
+        numbers = {one.number for one in on}
+        return [*on, *(AlertRow(rule, at) for at, rule in enumerate(self.rules, 1) if at not in numbers)]
 
     # --- what each reading says of the conditions --------------------------------------------------------------------
 
@@ -170,6 +190,13 @@ def _what(rule: AlertRule) -> str:
         Condition.ZERO_RATE: "nothing consumed" if rule.about == "group" else "nothing came in",
     }  # fmt: skip
     return words.get(rule.condition, rule.condition.value)
+
+
+def condition_text(rule: AlertRule) -> str:
+    """``lag more than 1,000 for 5m00s``"""
+    form = _FORMS.get(rule.condition)
+    more = "" if form is None else f" more than {form(rule.above)}"
+    return f"{_what(rule)}{more}" + (f" for {duration(rule.for_ms)}" if rule.for_ms else "")
 
 
 def _text(rule: AlertRule, value: Bounds) -> str:

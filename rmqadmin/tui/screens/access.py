@@ -1,5 +1,5 @@
-"""The users of one broker and their ACL. Brokers send passwords in clear text. They are never shown, and are dropped as
-soon as the answer is read."""
+"""The users of one broker, or of all, and their ACL. Brokers send passwords in clear text. They are never shown, and
+are dropped as soon as the answer is read."""
 
 from __future__ import annotations
 
@@ -56,17 +56,22 @@ class AccessScreen(TableScreen):
     ROWS_OPEN = False
     file_name = "access"
     BINDINGS: ClassVar[list[BindingType]] = [
-        bound("new", word="New user"),
-        bound("edit", word="Edit user"),
+        bound("new"),
+        bound("edit"),
         bound("permissions", word="Grant"),
         bound("revoke"),
-        bound("delete", word="Delete user"),
+        bound("delete"),
     ]
     changing_actions = frozenset({"new", "edit", "permissions", "revoke", "delete"})
 
     def columns(self) -> list[Column]:
         return [
             Column(name="subject", importance=VITAL),
+            *(
+                [Column(name="broker_name", value=lambda grant: grant.replica.broker_name, importance=VITAL)]
+                if self._replica is None
+                else []
+            ),
             Column(name="type", value=lambda grant: grant.user.user_type if grant.user else None),
             Column(name="status", value=_status, mark=_status_mark),
             Column(name="policy", value=lambda grant: grant.policy_type, importance=MINOR),
@@ -80,29 +85,21 @@ class AccessScreen(TableScreen):
             Column(name="decision", value=_decision, mark=_decision_mark, importance=VITAL),
         ]
 
-    def __init__(self, replica: Replica):
+    def __init__(self, replica: Replica | None = None):
+        self._replica = replica
+        self.step = "Users" if replica is None else f"Access to {replica.broker_name} {replica.broker_id}"
         super().__init__()
-        self.step = f"Access to {replica.broker_name} {replica.broker_id}"
-        self._replica, self._addr = replica, replica.broker_addr
-        self._enforced: dict[str, bool] = {}
 
     def read_rows(self, client: DashboardClient) -> Found[Grant]:
-        found = access.read_access(client, self._addr)
-        self._enforced = found.enforced
-        return found.grants
-
-    def rows_text(self) -> str:
-        return ", ".join(
-            [super().rows_text(), *(f"{name} {'on' if on else 'off'}" for name, on in self._enforced.items())]
-        )
+        return access.read_access(client, self.dashboard.memory, self._replica)
 
     def selected(self) -> dict[str, str]:
         """The broker, and the subject under the cursor, also as a user."""
-        found = of_replica(self._replica)
-        if self._chosen is not None:
-            kind, _, name = self._chosen.subject.partition(":")
-            found |= {"User:NAME": self._chosen.subject, **({"USER": name} if kind == "User" else {})}
-        return found
+        if self._chosen is None:
+            return {} if self._replica is None else of_replica(self._replica)
+        kind, _, name = self._chosen.subject.partition(":")
+        user = {"USER": name} if kind == "User" else {}
+        return of_replica(self._chosen.replica) | {"User:NAME": self._chosen.subject} | user
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
@@ -111,47 +108,50 @@ class AccessScreen(TableScreen):
         key = self.table.cursor_key
         return None if key is None else self.table.part(key)
 
-    def _user(self) -> UserInfo | None:
-        """The user of the row. Says so if the broker lists no user of that name."""
-        if (key := self.row_key()) is None:
+    def _grant(self) -> Grant | None:
+        """The row under the cursor. Says so if there is none."""
+        return None if self.row_key() is None else self._chosen
+
+    def _user(self) -> tuple[UserInfo, str] | None:
+        """The user of the row, and the broker's address. Says so if the broker lists no user of that name."""
+        if (row := self._grant()) is None:
             return None
-        user: UserInfo | None = self.table.part(key).user
-        if user is None:
+        if row.user is None:
             self.dashboard.say("the broker lists no such user", is_error=True)
-        return user
+            return None
+        return row.user, row.replica.broker_addr
 
     def action_new(self) -> None:
         from rmqadmin.tui.dialogs.access import new_user
 
-        self.open_change(new_user(self._addr))
+        cluster = next(iter(self.dashboard.memory.clusters), "")
+        self.open_change(new_user(cluster if self._replica is None else self._replica.broker_addr))
 
     def action_edit(self) -> None:
         from rmqadmin.tui.dialogs.access import edit_user
 
-        if (user := self._user()) is not None:
-            self.open_change(edit_user(user, self._addr))
+        if (found := self._user()) is not None:
+            self.open_change(edit_user(*found))
 
     def action_delete(self) -> None:
         from rmqadmin.tui.dialogs.access import delete_user
 
-        if (user := self._user()) is not None:
-            self.open_change(delete_user(user.username, self._addr))
+        if (found := self._user()) is not None:
+            self.open_change(delete_user(found[0].username, found[1]))
 
     def action_permissions(self) -> None:
         """Opens the form for the entry under the cursor, which can also add another entry."""
         from rmqadmin.tui.dialogs.access import grant
 
-        if (key := self.row_key()) is not None:
-            row: Grant = self.table.part(key)
-            self.open_change(grant(row.subject, row.entry, self._addr))
+        if (row := self._grant()) is not None:
+            self.open_change(grant(row.subject, row.entry, row.replica.broker_addr))
 
     def action_revoke(self) -> None:
         from rmqadmin.tui.dialogs.access import revoke
 
-        if (key := self.row_key()) is None:
+        if (row := self._grant()) is None:
             return
-        grant: Grant = self.table.part(key)
-        if grant.entry is None:
+        if row.entry is None:
             self.dashboard.say("nothing is granted here", is_error=True)
             return
-        self.open_change(revoke(grant.subject, grant.entry.resource, self._addr))
+        self.open_change(revoke(row.subject, row.entry.resource, row.replica.broker_addr))

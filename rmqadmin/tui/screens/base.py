@@ -315,7 +315,7 @@ class DashboardScreen(TabScreen):
         if not shown or (self._suspended and not isinstance(shown[0], ModalScreen)):
             return
         self.show_frame()
-        stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * self.dashboard.interval_s)
+        stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * (self.interval_s() or self.dashboard.interval_s))
         for table in self.query(RowTable):
             if table.model.stale_after_s is not None:
                 table.show_ages(stale_after_s)

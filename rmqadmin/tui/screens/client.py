@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -11,7 +11,6 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
-from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import clients
 from rmqadmin.tui.sources.clients import ClientFact
@@ -27,6 +26,7 @@ def _problem_mark(fact: ClientFact) -> Mark | None:
 class ClientScreen(TableScreen):
     NOUN = ("value", "values")
     ROWS_OPEN = False
+    ANSWER_WAIT_MAX_S = MEMBER_WAIT_MAX_S
     file_name = "client"
     BINDINGS: ClassVar[list[BindingType]] = [bound("stacks")]
 
@@ -44,9 +44,6 @@ class ClientScreen(TableScreen):
 
     def selected(self) -> dict[str, str]:
         return {"GROUP": self._facts.group, "CLIENT": self._client_id}
-
-    def make_feeds(self) -> Sequence[Feed]:
-        return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
 
     def action_stacks(self) -> None:
         self.app.call_later(self.run_action, "open_tab(4)")

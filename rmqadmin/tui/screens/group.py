@@ -82,7 +82,7 @@ class GroupScreen(DashboardScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         bound("reset"),
         bound("edit", "move", "Move queue"),
-        bound("next_part", "app.focus_next"),
+        bound("next_part", "app.focus_next", shown=False),
         bound("stacks"),
         PLOT_KEY,
     ]

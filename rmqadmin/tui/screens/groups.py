@@ -26,8 +26,8 @@ from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers
 from rmqadmin.tui.widgets.detail import part_lines
-from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, VITAL, Column
-from rmqadmin.tui.widgets.tables.row_table import NOT_KNOWN, RowTable
+from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, NOT_KNOWN, VITAL, Column
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import is_system_group
 
 _NUMBERS = TableScreen.NUMBERS

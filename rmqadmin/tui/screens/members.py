@@ -1,8 +1,8 @@
-"""The members of a group: what each has, what it manages, and what it subscribes to."""
+"""The members of a group, and those of all groups: what each has, what it manages, and what it subscribes to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from textual.binding import BindingType
@@ -15,12 +15,12 @@ from rmqadmin.core.units import rate
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.key_map import bound
 from rmqadmin.tui.memory.readings import GroupState
-from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.table_screen import TableScreen
-from rmqadmin.tui.sources import groups
+from rmqadmin.tui.screens.table_screen import SELDOM, TableScreen
+from rmqadmin.tui.sources import clients, groups
+from rmqadmin.tui.sources.clients import OnlineClient
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts
-from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.codes import version_name
 from rmqproto.errors import NotFoundError
@@ -65,6 +65,7 @@ def member_columns(is_unequal: Callable[[Member], bool] = lambda _: False) -> li
 
 class MembersScreen(TableScreen):
     NOUN = ("member", "members")
+    ANSWER_WAIT_MAX_S = MEMBER_WAIT_MAX_S
     file_name = "members"
     BINDINGS: ClassVar[list[BindingType]] = [bound("stacks")]
 
@@ -79,9 +80,6 @@ class MembersScreen(TableScreen):
     def _is_unequal(self, member: Member) -> bool:
         owners = self._state.owners if self._state else None
         return owners is not None and member.client_id in owners.unequal
-
-    def make_feeds(self) -> Sequence[Feed]:
-        return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
 
     def read_rows(self, client: DashboardClient) -> Found[Member]:
         state = self._state = groups.read_state(client, self.dashboard.memory, self._facts)
@@ -107,3 +105,55 @@ class MembersScreen(TableScreen):
     def action_stacks(self) -> None:
         if (key := self.row_key()) is not None:
             self.dashboard.open_thing((self._facts, key), 4)
+
+
+class ClientsScreen(TableScreen):
+    """The members of all groups."""
+
+    NOUN = ("client", "clients")
+    NONE = "no consumer is online"
+    EVERY = SELDOM
+    ANSWER_WAIT_MAX_S = MEMBER_WAIT_MAX_S
+    file_name = "clients"
+    BINDINGS: ClassVar[list[BindingType]] = [bound("stacks")]
+
+    def columns(self) -> list[Column]:
+        return [
+            Column(name="client_id", value=lambda one: one.connection.client_id, shape=Shape.ID, is_name=True,
+                   importance=VITAL),
+            Column(name="group", value=lambda one: one.facts.group, importance=VITAL),
+            Column(name="queue_count", part=NUMBERS, is_number=True, importance=VITAL),
+            Column(name="consume_tps", part=NUMBERS, is_number=True),
+            Column(name="fail_tps", part=NUMBERS, words="failed/s", is_number=True,
+                   mark=lambda one: Mark.BAD if one.fail_tps else None),
+            Column(name="client_addr", value=lambda one: one.connection.client_addr, importance=MINOR),
+            Column(name="language", value=lambda one: (one.connection.language or "").lower(), importance=MINOR),
+            Column(name="version", value=lambda one: version_name(one.connection.version), importance=MINOR),
+        ]  # fmt: skip
+
+    def read_rows(self, client: DashboardClient) -> Found[OnlineClient]:
+        return clients.read_online(client, self.dashboard.memory)
+
+    def read_numbers(
+        self, client: DashboardClient, rows: Mapping[str, OnlineClient]
+    ) -> Mapping[str, clients.ClientNumbers]:
+        return clients.read_client_numbers(client, self.dashboard.memory, rows)
+
+    def selected(self) -> dict[str, str]:
+        one = self._chosen()
+        return {} if one is None else {"GROUP": one.facts.group, "CLIENT": one.connection.client_id}
+
+    def _chosen(self) -> OnlineClient | None:
+        key = self.table.cursor_key
+        return None if key is None else self.table.part(key)
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        self._open()
+
+    def action_stacks(self) -> None:
+        if self.row_key() is not None:
+            self._open(4)
+
+    def _open(self, tab: int = 1) -> None:
+        if (one := self._chosen()) is not None:
+            self.dashboard.open_thing((one.facts, one.connection.client_id), tab)

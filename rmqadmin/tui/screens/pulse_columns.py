@@ -86,7 +86,7 @@ def trouble_columns() -> list[Column]:
             words="what",
             value=lambda line: line.finding.what,
             mark=lambda line: BY_GRADE[line.finding.grade],
-            shape=Shape.PROSE,
+            shape=Shape.CLAUSES,
             importance=VITAL,
             readable_width=30,
         ),

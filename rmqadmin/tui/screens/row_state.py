@@ -48,7 +48,7 @@ def state_column(readable_width: int = 38, *, is_sparse: bool = False) -> Column
         value=RowState.text,
         form=lambda text: text or "",
         mark=RowState.mark,
-        shape=Shape.PROSE,
+        shape=Shape.CLAUSES,
         importance=VITAL,
         readable_width=readable_width,
         is_sparse=is_sparse,

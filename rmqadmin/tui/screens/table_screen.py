@@ -33,6 +33,9 @@ SORT_ASKED_MAX, SORT_ASKED_AGAIN_MAX = 50, 25
 """How many rows out of view one refresh also asks for if the table is sorted by their numbers: until all are known, and
 after that."""
 
+SELDOM = 5
+"""Every fifth refresh: for rows that change seldom, or take a request for each group."""
+
 
 class TableScreen(DashboardScreen):
     """A screen with one table. Each refresh reads all rows, then the numbers of the rows in view."""
@@ -44,6 +47,10 @@ class TableScreen(DashboardScreen):
     """Whether rows have an age. Stored messages have none."""
     ROWS_OPEN = True
     """Whether Enter opens something."""
+    EVERY = 1
+    """At every how many intervals the rows are read."""
+    ANSWER_WAIT_MAX_S: ClassVar[float | None] = None
+    """How long to wait for an answer, if not as usual."""
     KEEPS_LOST_ROWS = False
     """Whether rows that no broker reports any more stay while a broker that may have them is missing."""
     NUMBERS = NUMBERS
@@ -67,6 +74,8 @@ class TableScreen(DashboardScreen):
         )
         self.lacks: Lacks = {}
         """The brokers whose rows are missing."""
+        self._note = ""
+        """What the rows do not say by themselves."""
         self._asked: set[str] = set()
         self._judged: dict[str, tuple[Any, ...]] = {}
         """What the state of each row was made from."""
@@ -109,7 +118,11 @@ class TableScreen(DashboardScreen):
         return []
 
     def make_feeds(self) -> Sequence[Feed]:
-        return [self.feed(self._refresh)]
+        return [self.feed(self._refresh, every=self.EVERY, answer_wait_max_s=self.ANSWER_WAIT_MAX_S)]
+
+    def interval_s(self) -> float | None:
+        interval_s = super().interval_s()
+        return None if interval_s is None else interval_s * self.EVERY
 
     def columns(self) -> list[Column]:
         raise NotImplementedError
@@ -125,7 +138,7 @@ class TableScreen(DashboardScreen):
     async def _refresh(self, feed: Feed) -> None:
         found = await feed.ask(self.read_rows)
         await self.table.prepare(found.rows.items())
-        self.lacks, feed.problems = found.lacks, found.told()
+        self.lacks, feed.problems, self._note = found.lacks, found.told(), found.note
         is_first = self.table.all_count == 0
         self.table.set_rows(found.rows.items(), keeps_others=self.KEEPS_LOST_ROWS and bool(found.lacks))
         self.judge()
@@ -277,4 +290,5 @@ class TableScreen(DashboardScreen):
         shown, total = self.table.shown_count, self.table.all_count - hidden_count
         noun = self.NOUN[total != 1]
         rows = f"{total:,} {noun}" if shown == total else f"{shown:,} of {total:,} {noun}"
-        return f"{rows}, {hidden_count:,} of the system hidden" if hidden_count else rows
+        hidden = f"{hidden_count:,} of the system hidden" if hidden_count else ""
+        return ", ".join(filter(None, [rows, hidden, self._note]))

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from rmqadmin.core.groups.described_groups import GroupBrokerRow
 from rmqadmin.core.groups.producers import ProducerRow
 from rmqadmin.core.health.finding import Subject, SubjectKind
-from rmqadmin.core.results import Row, columns
+from rmqadmin.core.messages.open_halves import HalfRow
+from rmqadmin.core.results import Row
 from rmqadmin.core.servers.delay_levels import DelayRow
-from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.topics.described import RouteRow, TopicBrokerRow
-from rmqadmin.tui.screens.selected import of_replica, of_subject
-from rmqadmin.tui.screens.table_screen import TableScreen
+from rmqadmin.tui.screens.selected import of_subject
+from rmqadmin.tui.screens.table_screen import SELDOM, TableScreen
 from rmqadmin.tui.screens.tabs import Tabbed
 from rmqadmin.tui.sources import things
 from rmqadmin.tui.sources.groups import GroupFacts
-from rmqadmin.tui.widgets.tables.columns import Column, column_of, columns_of
+from rmqadmin.tui.widgets.tables.columns import Column, columns_of
 
 if TYPE_CHECKING:
     from rmqadmin.core.servers.broker_state import Replica
@@ -30,20 +30,21 @@ if TYPE_CHECKING:
 
 
 class RowsScreen(TableScreen):
-    """A tab with the rows of a command."""
+    """The rows of a command."""
 
     ROWS_OPEN = False
+    EVERY = SELDOM
 
     def __init__(
         self,
         row_type: type[Row],
         noun: tuple[str, str],
         read: Callable[[DashboardClient, ClusterMemory], Found[Any]],
-        note: str = "",
+        none: str = "",
     ):
-        """``noun``: one row, several rows. ``note``: what the rows do not say by themselves."""
-        self._row_type, self._read, self._note = row_type, read, note
-        self.NOUN = noun
+        """``noun``: one row, several rows. ``none``: what is said if there is no row."""
+        self._row_type, self._read = row_type, read
+        self.NOUN, self.NONE = noun, none
         self.file_name = noun[1].replace(" ", "-")
         super().__init__()
 
@@ -53,42 +54,9 @@ class RowsScreen(TableScreen):
     def read_rows(self, client: DashboardClient) -> Found[Any]:
         return self._read(client, self.dashboard.memory)
 
-    def rows_text(self) -> str:
-        return ", ".join(filter(None, [super().rows_text(), self._note]))
-
     def selected(self) -> dict[str, str]:
         subject = self.subject()
         return {} if subject is None else of_subject(subject, self.dashboard.memory.seen)
-
-
-class DelaysScreen(TableScreen):
-    """The delay levels of a broker, and its timers."""
-
-    NOUN = ("delay level", "delay levels")
-    NONE = "no message was ever delayed by a level"
-    ROWS_OPEN = False
-    file_name = "delays"
-
-    def __init__(self, replica: Replica):
-        super().__init__()
-        self._replica, self._timers_text = replica, ""
-
-    def columns(self) -> list[Column]:
-        changes: dict[str, dict[str, Any]] = {
-            "waiting_count": {"words": "waiting"},
-            "overdue_ms": {"words": "overdue by", "mark": lambda row: Mark.BAD if row.overdue_ms else None},
-        }
-        return [column_of(one, **changes.get(one.name, {})) for one in columns(DelayRow)]
-
-    def read_rows(self, client: DashboardClient) -> Found[DelayRow]:
-        found, self._timers_text = things.read_delays(client, self.dashboard.memory, self._replica)
-        return found
-
-    def rows_text(self) -> str:
-        return ", ".join(filter(None, [super().rows_text(), self._timers_text]))
-
-    def selected(self) -> dict[str, str]:
-        return of_replica(self._replica)
 
 
 def tabs_of(thing: Thing) -> Tabbed:
@@ -106,15 +74,14 @@ def topic_tabs(topic: str) -> Tabbed:
     from rmqadmin.tui.screens.groups import GroupsScreen
     from rmqadmin.tui.screens.topics import QueuesScreen
 
-    def rows(row_type: type[Row], noun: tuple[str, str], read: Any, note: str = "") -> RowsScreen:
-        return RowsScreen(row_type, noun, partial(read, topic=topic), note)
+    def rows(row_type: type[Row], noun: tuple[str, str], read: Any) -> RowsScreen:
+        return RowsScreen(row_type, noun, partial(read, topic=topic))
 
-    note = "connected to its brokers, which do not know the topics of a producer"
     return Tabbed(topic, Subject(SubjectKind.TOPIC, topic), [
         ("Queues", lambda: QueuesScreen(topic)),
         ("Groups", lambda: GroupsScreen(partial(things.read_groups_of_topic, topic=topic))),
         ("Routes", lambda: rows(RouteRow, ("route", "routes"), things.read_routes)),
-        ("Producers", lambda: rows(ProducerRow, ("producer", "producers"), things.read_producers, note)),
+        ("Producers", lambda: rows(ProducerRow, ("producer", "producers"), things.read_producers)),
         ("Settings", lambda: rows(TopicBrokerRow, ("broker", "brokers"), things.read_topic_settings)),
     ])  # fmt: skip
 
@@ -146,8 +113,23 @@ def broker_tabs(replica: Replica) -> Tabbed:
         ("Topics", lambda: TopicsScreen(name)),
         ("Groups", lambda: GroupsScreen(partial(things.read_groups_of_broker, broker_name=name))),
         ("Replicas", lambda: BrokerSetsScreen(name)),
-        ("Delays", lambda: DelaysScreen(replica)),
+        ("Delays", lambda: delays(replica)),
+        ("Half messages", lambda: halves(replica)),
     ])  # fmt: skip
+
+
+def delays(replica: Replica | None = None) -> RowsScreen:
+    """The delay levels and timers of one broker, or of all."""
+    none = "no message was ever delayed by a level"
+    return RowsScreen(DelayRow, ("delay level", "delay levels"), partial(things.read_delays, replica=replica), none)
+
+
+def halves(replica: Replica | None = None) -> RowsScreen:
+    """The open transactions of one broker, or of all."""
+    none = "no transaction is open"
+    return RowsScreen(
+        HalfRow, ("open transaction", "open transactions"), partial(things.read_halves, replica=replica), none
+    )
 
 
 def member_tabs(facts: GroupFacts, client_id: str) -> Tabbed:

@@ -1,4 +1,4 @@
-"""One online member of a group: what it reports about itself (307), as rows."""
+"""Online members of groups: who they are, and what they report about themselves (307)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from rmqadmin.core.groups.client_status import ask_client
 from rmqadmin.core.units import count, moment, rate
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, lacks_text
-from rmqadmin.tui.sources.groups import GroupFacts, read_clients_of, read_offsets_of
+from rmqadmin.tui.sources.groups import CLIENTS_YOUNG_MS, GroupFacts, read_clients_of, read_groups, read_offsets_of
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ClientConnection
 from rmqproto.bodies.statistics import STARTED_MS, ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo, lag_of
 from rmqproto.errors import NotFoundError, RocketMQError
 
@@ -25,6 +26,53 @@ class ClientFact(msgspec.Struct, frozen=True):
     kind: str
     name: str
     text: str
+
+
+class OnlineClient(msgspec.Struct, frozen=True):
+    """A client that is online, as a member of a group."""
+
+    facts: GroupFacts
+    connection: ClientConnection
+
+
+class ClientNumbers(msgspec.Struct, frozen=True):
+    """What a client says that it has and manages. ``error`` says why nothing is known."""
+
+    queue_count: int | None = None
+    consume_tps: float | None = None
+    fail_tps: float | None = None
+    error: str | None = None
+
+
+def read_online(admin: AdminClient, memory: ClusterMemory) -> Found[OnlineClient]:
+    """The members of all groups (203)."""
+    found = read_groups(admin, memory)
+    rows: dict[str, OnlineClient] = {}
+    lacks = dict(found.lacks)
+    for group, facts in found.rows.items():
+        if facts.brokers:
+            clients, silent = read_clients_of(admin, memory, facts, age_max_ms=CLIENTS_YOUNG_MS)
+            rows |= {f"{group} {name}": OnlineClient(facts, one) for name, one in clients.connections.items()}
+            lacks |= silent
+    return Found(rows, lacks)
+
+
+def read_client_numbers(
+    admin: AdminClient, memory: ClusterMemory, rows: Mapping[str, OnlineClient]
+) -> dict[str, ClientNumbers]:
+    def read(one: OnlineClient) -> ClientNumbers:
+        try:
+            info = _ask(admin, memory, one.facts, one.connection.client_id)
+        except RocketMQError as error:
+            return ClientNumbers(error=str(error))
+        rates = info.status_table.values()
+        return ClientNumbers(
+            len(info.mq_table) + len(info.mq_pop_table),
+            sum(rate.consume_ok_tps for rate in rates),
+            sum(rate.consume_failed_tps for rate in rates),
+        )
+
+    return {key: read(one) for key, one in rows.items()}
 
 
 def read_client(

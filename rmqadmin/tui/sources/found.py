@@ -4,12 +4,13 @@ error if nobody answers."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
+from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory, Lacks
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import NotFoundError, RocketMQError
@@ -18,11 +19,13 @@ T = TypeVar("T")
 
 
 class Found(msgspec.Struct, Generic[T], frozen=True):
-    """``rows`` by key, in the order of the screen. ``lacks``: brokers that may have more."""
+    """``rows`` by key, in the order of the screen. ``lacks``: brokers that may have more. ``note``: what the rows do
+    not say by themselves."""
 
     rows: dict[str, T]
     lacks: Lacks = {}
     problems: list[str] = []
+    note: str = ""
 
     def told(self) -> list[str]:
         """The problems of these rows, in words."""
@@ -52,13 +55,30 @@ def askable(brokers: Sequence[BrokerData]) -> list[BrokerData]:
     return [broker for broker in brokers if broker.selected_addr()]
 
 
-def ask_brokers(
-    memory: ClusterMemory, brokers: Sequence[BrokerData], ask: Callable[[BrokerData], T]
-) -> tuple[list[tuple[BrokerData, T]], Lacks]:
+def asked(admin: AdminClient, memory: ClusterMemory, replica: Replica | None) -> list[Replica]:
+    """One process of a broker, or one of each broker: its master, if it has one."""
+    if replica is not None:
+        return [replica]
+    found: dict[str, Replica] = {}
+    for one in read_askable(admin, memory).seen.values():
+        if one.gone_since_ms is None:
+            found.setdefault(one.replica.broker_name, one.replica)
+    return list(found.values())
+
+
+class _Named(Protocol):
+    @property
+    def broker_name(self) -> str: ...
+
+
+B = TypeVar("B", bound=_Named)
+
+
+def ask_brokers(memory: ClusterMemory, brokers: Sequence[B], ask: Callable[[B], T]) -> tuple[list[tuple[B, T]], Lacks]:
     """Asks brokers. Returns the answers with their brokers, and the brokers that do not answer. Raises the first error
     if none answers."""
 
-    def attempt(broker: BrokerData) -> T | RocketMQError:
+    def attempt(broker: B) -> T | RocketMQError:
         try:
             return ask(broker)
         except RocketMQError as error:

@@ -289,6 +289,13 @@ async def subscriptions(driver: Driver) -> None:
     await driver.until_shown("UA || [/red]")
 
 
+async def clients(driver: Driver) -> None:
+    await driver.press("colon")
+    await driver.type("clients", into="command")
+    await driver.press("enter")
+    await driver.until_shown("192.0.2.77@77", "consumed/s", "?")
+
+
 async def sorted_by_lag(driver: Driver) -> None:
     await groups(driver)
     await driver.press("greater_than_sign", "greater_than_sign")
@@ -326,7 +333,7 @@ async def filtered(driver: Driver) -> None:
 SCREENS: list[Steps] = [
     pulse, cluster, broker, access, topics, queues, permissions, edit_topic, groups, group, over_time, rebalance, reset,
     dead_letters, dead_letter_messages, workbench, message_json, message_text, message_hex, message_properties,
-    message_record, message_trace, client, subscriptions, sorted_by_lag, with_system, search, filtered, keys,
+    message_record, message_trace, client, subscriptions, clients, sorted_by_lag, with_system, search, filtered, keys,
 ]  # fmt: skip
 
 
@@ -452,6 +459,18 @@ def test_how_to_learn_the_keys_is_always_said(path: Path) -> None:
     assert len(last_lines) == len(SIZES)
     if not last_lines[0].endswith(("Inherit", "esc  Close", "esc Close", "esc No filter")):
         assert all("? Keys" in line for line in last_lines), last_lines
+
+
+BASE_KEYS = {"⏎ Open", "? Keys", "/ Filter", "esc Back", "q Quit"}
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN_DIR.glob("*.txt")), ids=lambda path: path.stem)
+def test_the_four_keys_of_a_screen_that_come_first_fit_at_80_columns(path: Path) -> None:
+    narrow, *_, wide = (
+        re.split("  +", one.splitlines()[-1]) for one in re.split("^--- .*\n", path.read_text(), flags=re.MULTILINE)[1:]
+    )
+    own = [key for key in wide if key not in BASE_KEYS]
+    assert own[:4] == [key for key in narrow if key in own][:4]
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------

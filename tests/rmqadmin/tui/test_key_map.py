@@ -49,9 +49,13 @@ def test_a_key_of_the_user_is_taken_from_the_action_that_had_it_beside_another()
 
 def test_the_page_of_keys() -> None:
     app = DashboardApp.__new__(DashboardApp)
+    tabs = [name for name in KEYS if name.startswith("tab_")]
     rows = "\n".join(
         f"| {' '.join(f'`{shown(app, one)}`' for one in use.keys.split(','))} | `{name}` | {use.does} |"
+        if name not in tabs
+        else f"| `1` to `{len(tabs)}` | `{tabs[0]}` to `{tabs[-1]}` | that tab of this screen |"
         for name, use in KEYS.items()
+        if name not in tabs[1:]
     )
     text = PAGE.read_text()
     before, _, after = text.partition(BEGIN)

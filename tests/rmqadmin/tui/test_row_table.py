@@ -18,7 +18,9 @@ from rmqadmin.tui.contrast import readable
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.widgets.tables.columns import JUDGED, MINOR, VITAL, Column
-from rmqadmin.tui.widgets.tables.row_table import NOT_ASKED, WINDOW, RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
+from rmqadmin.tui.widgets.tables.rows import NOT_ASKED
+from rmqadmin.tui.widgets.tables.window_table import WINDOW
 
 NAMES = [f"topic-{number:04}" for number in range(1000)]
 
@@ -146,13 +148,14 @@ def test_parts_survive_a_refresh_of_the_others() -> None:
     drive(test)
 
 
-def test_cells_that_missed_refreshes_are_dim() -> None:
+def test_cells_that_missed_refreshes_are_dim_and_have_a_sign() -> None:
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.put("numbers", {"topic-0000": 12, "topic-0001": 34})
         assert not is_dim(table, 1, "12")
         table.model.lines["topic-0000"].asked_s["numbers"] -= 70
         table.show_ages(5.0)
-        assert is_dim(table, 1, "12")
+        assert is_dim(table, 1, "~12")
+        assert lines(table)[1].split() == ["topic-0000", "~12"]
         assert not is_dim(table, 1, "topic-0000")
         assert not is_dim(table, 2, "34")
         table.put("numbers", {"topic-0000": 13})

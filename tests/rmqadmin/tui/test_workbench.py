@@ -4,6 +4,7 @@ redrive`."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pexpect
@@ -73,10 +74,10 @@ def test_what_the_filter_shows_is_marked_and_redriven_once(world: World) -> None
         await driver.until_shown("2 marked", "●")
         await driver.press("R")
         await driver.until_shown(
-            f"Redrive 2 dead letters of {world.group} to {world.group} alone",
+            f"Redrive 2 dead letters of {world.group}",
             "would be sent",
             f"to {retry_topic(world.group)}",
-            f"{world.group} does not read it now",
+            "no group reads it now",
         )
         await driver.until_shown("dlq redrive --execute --job", f"Type {world.group} to go on")
         assert sent_again(world) == []
@@ -123,6 +124,43 @@ def test_the_one_under_the_cursor_is_redriven_if_none_is_marked_and_one_that_goe
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
+def test_where_letters_go_is_chosen_and_the_groups_that_get_copies_are_named(
+    world: World, fresh: Callable[[str], str]
+) -> None:
+    addr, other = world.server.broker_addr, fresh("b-audit")
+    world.admin.create_group(addr, SubscriptionGroupConfig(group_name=other))
+    world.admin.update_consumer_offset(addr, other, world.topic, 0, 0)
+    make_letters(world, 1)
+
+    def copies(topic: str) -> int:
+        queues = range(world.admin.topic_config(addr, topic).read_queue_nums)
+        return sum(world.admin.max_offset(addr, topic, queue_id) for queue_id in queues)
+
+    async def test(driver: Driver) -> None:
+        await at_letters(driver, world, 2)
+        await driver.press("R")
+        await driver.until_shown(f"{world.group} only", "no group reads it now", f"Type {world.group} to go on")
+        before = copies(world.topic)
+        driver.app.screen.set_focus(driver.app.screen.query_one("#field-to"))
+        await driver.press("down")
+        await driver.until_shown(f"to {world.topic}: read by", f"of which {other} did not fail")
+        await driver.press("down")
+        await driver.until_shown("to which topic?")
+        assert "to go on" not in driver.text
+        await driver.press("up")
+        await driver.until_shown(f"of which {other} did not fail", "to go on")
+        assert copies(world.topic) == before
+        await driver.press("enter")
+        await driver.type(world.group, into="name")
+        await driver.press("enter")
+        await driver.until_shown("1 sent, 0 rejected")
+        assert copies(world.topic) == before + 1
+        assert sent_again(world) == []
+
+    drive(world.make_client, test)
+
+
 def test_an_orderly_group_is_refused_with_the_reason_and_the_other_way(world: World) -> None:
     make_letters(world, 1)
     config = SubscriptionGroupConfig(group_name=world.group, consume_message_orderly=True)
@@ -131,7 +169,7 @@ def test_an_orderly_group_is_refused_with_the_reason_and_the_other_way(world: Wo
     async def test(driver: Driver) -> None:
         await at_letters(driver, world, 2)
         await driver.press("a", "R")
-        await driver.until_shown("consumes orderly", f"rmqadmin dlq redrive {world.group} --to same")
+        await driver.until_shown("consumes orderly", "Choose the topics they came from")
         assert "to go on" not in driver.text
 
     drive(world.make_client, test)

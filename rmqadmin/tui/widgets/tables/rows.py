@@ -12,8 +12,18 @@ import msgspec
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
+from rmqadmin.core.units import UNKNOWN
 from rmqadmin.tui.widgets.tables.cells import Cells
-from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, NUMBERS, Column
+from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, NOT_KNOWN, NUMBERS, Column
+
+NOT_ASKED, OLD = "·", "~"
+"""The cell of a part that has not been read yet, and what stands before a number that is old."""
+
+_MARKED, _BROKEN, _LOOK = ("●", "new"), ("✖", "bad"), ("▲", "warn")
+"""Nothing is told by a colour alone."""
+
+Cell = tuple[str, str]
+"""A text, and the name of its style."""
 
 _BETWEEN = "  "
 """The gap between cells in the text that filters read."""
@@ -230,6 +240,35 @@ class Rows:
         """The keys of ``count`` shown rows: first those never asked for, then those with the oldest part."""
         oldest = sorted(self.shown, key=lambda line: line.asked_s.get(part, 0.0))
         return [line.key for line in oldest[:count]]
+
+    # --- how it looks ------------------------------------------------------------------------------------------------
+
+    def sign(self, line: Line) -> Cell:
+        """What stands before a row: that the user has marked it, or the worst of its cells."""
+        if line.key in self.marked:
+            return _MARKED
+        if line.errors or Mark.BAD in line.marks:
+            return _BROKEN
+        return _LOOK if Mark.WARN in line.marks else (" ", "")
+
+    def cell(self, line: Line, at: int) -> Cell:
+        """The cell of a row in a column, by number."""
+        column, text, mark = self.columns[at], line.texts[at], line.marks[at]
+        is_trend = column.kind is Shape.TREND
+        name = "line" if is_trend else "" if mark is None else mark.name.lower()
+        if column.part in line.errors:
+            return ("" if is_trend else NOT_KNOWN), "bad"
+        if text is None:
+            return NOT_ASKED, "stale"
+        if self.is_stale(line, column.part, column.every):
+            is_number = column.kind is Shape.NUMBER and text not in (UNKNOWN, NOT_KNOWN, "")
+            return f"{OLD}{text}" if is_number else text, "stale"
+        return text, name
+
+    def make_room(self, lines: Iterable[Line]) -> bool:
+        """Makes room for what stands before old numbers. Returns whether columns may move."""
+        old = [(at, self.cell(line, at)[0]) for line in lines for at in range(len(self.columns))]
+        return any([self.cells.see(at, text) for at, text in old if text.startswith(OLD)])
 
     # --- ages --------------------------------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ def test_a_broker_that_cannot_be_reached_is_a_finding(run: Rmqadmin, start_stand
     assert ran.status == 1
     [item] = [item for item in ran.items if item["severity"] == "error"]
     assert (item["check"], item["subject"]) == ("reachable", "broker-a/0")
-    assert item["what"].startswith(f"registered {dead_addr}, but: cannot connect to {dead_addr}")
+    assert item["what"].startswith(f"does not answer at {dead_addr}, which it registered: cannot connect")
 
 
 class Sick:

@@ -108,7 +108,12 @@ def with_users(**config: str) -> BrokerFacts:
 
 @in_one_test(
     [
-        (broker(error="cannot connect"), "error", "reachable", "registered 10.0.0.1:10911, but: cannot connect"),
+        (
+            broker(error="cannot connect"),
+            "error",
+            "reachable",
+            "does not answer at 10.0.0.1:10911, which",
+        ),
         (broker(addr="127.0.0.1:10911"), "warning", "reachable", "which only its own machine can reach"),
         (broker(says={"brokerActive": "false"}), "error", "serving", "does not serve"),
         (broker(says={"unwriteableReason": "disk full"}), "error", "serving", "writes no messages: disk full"),

@@ -346,7 +346,7 @@ def test_a_broker_is_silent_then_gone_then_taken_off_the_list(pulse: PulseMemory
     pulse.take_brokers(seen(A, B), {A: WELL, B: says(error="cannot connect")})
     pulse.take_brokers(seen(A, B, gone={B: clock.now_ms}), {A: WELL})
     pulse.take_brokers(seen(A), {A: WELL})
-    assert changes(pulse) == [f"{B}: registered h:1, but: cannot connect", f"{B}: is gone"]
+    assert changes(pulse) == [f"{B}: does not answer at h:1, which it registered: cannot connect", f"{B}: is gone"]
     assert wrong(pulse) == []
 
 
