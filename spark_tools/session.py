@@ -299,7 +299,7 @@ class Jvm:
         if self.archive is not None:
             self.archive.keep()
         if not self.keeps_log:
-            os.unlink(self.log_path)
+            Path(self.log_path).unlink(missing_ok=True)
 
 
 def _conf(settings: Mapping[str, str]) -> SparkConf:
