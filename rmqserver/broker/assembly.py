@@ -144,7 +144,7 @@ class BrokerAssembly:
         self.sends = Sends(
             config, store, stats, address, put,
             Targets(config, topics, self.topic_check, stats, self._when_told),
-            Repeats(config, store, self.sequences),
+            Repeats(config, store, self.sequences), self.unique_ids,
             WaitingPut(config, store, stats, self.transaction_metrics, self.unique_ids, slots),
         )  # fmt: skip
         self.send_backs = SendBacks(config, store, topics, self.groups, stats, address, put)

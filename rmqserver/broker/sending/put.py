@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rmqproto.message import properties as props
 from rmqproto.names import TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.pending import OnDone
@@ -21,6 +23,19 @@ if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore
 
 _MULTI_DISPATCH = props.MULTI_DISPATCH.encode()
+
+
+class SendOutcome(msgspec.Struct, frozen=True, gc=False):
+    """A message that was put, as its producer is told of it; ``batch`` has the log offsets of a whole batch, of which
+    it is the first."""
+
+    appended: Appended
+    queue_id: int
+    store_host: bytes
+    unique_key: str | None
+    recall_handle: str | None = None
+    batch: list[int] | None = None
+    is_repeat: bool = False
 
 
 class Put:

@@ -1,10 +1,10 @@
-"""Sends of producers, for any door: one message, or a batch (``SendMessageProcessor``, 5.5.0). The remoting door has
-shortcuts past ``put`` for plain and for waiting messages; they store the same bytes."""
+"""Sends of producers, for any door: one message, or a batch (``SendMessageProcessor``, 5.5.0). Messages that
+ask only to be stored, or only to wait, have shortcuts past ``put``, which store the same bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rmqproto.codes import ResponseCode
 from rmqproto.message import properties as props
@@ -13,7 +13,7 @@ from rmqproto.names import RETRY_PREFIX
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.sending.pending import OnDone
 from rmqserver.broker.sending.properties import UNUSUAL_SYS_FLAG, USUAL, added_by_broker, delay_level
-from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.put import Put, SendOutcome
 from rmqserver.broker.sending.recall import recall_handle_of
 from rmqserver.broker.sending.repeats import Repeats
 from rmqserver.broker.sending.rewrites import Sender
@@ -27,6 +27,7 @@ from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader
+    from rmqproto.message.message_id import UniqueIds
     from rmqproto.message.properties import MessageKeys
     from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.stats import BrokerStats
@@ -35,28 +36,14 @@ if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore
 
 
-class SendOutcome(NamedTuple):
-    """A message that was put, as its producer is told of it; ``batch`` has the log offsets of a whole batch, of which
-    it is the first."""
-
-    appended: Appended
-    queue_id: int
-    store_host: bytes
-    unique_key: str | None
-    recall_handle: str | None = None
-    batch: list[int] | None = None
-    is_repeat: bool = False
-
-
 OnSent = Callable[[SendOutcome], OnDone]
 
 
 class Sends:
     def __init__(
         self, config: BrokerConfig, store: MessageStore, stats: BrokerStats, address: OwnAddress, put: Put,
-        targets: Targets, repeats: Repeats, waiting_put: WaitingPut,
+        targets: Targets, repeats: Repeats, unique_ids: UniqueIds, waiting_put: WaitingPut,
     ):  # fmt: skip
-        self.waiting_put = waiting_put
         self.when_stored = put.when_stored
         self.on_settings_changed: list[Callable[[], None]] = []
         """Called when ``added_bytes`` and ``knows_safe`` may have changed."""
@@ -66,6 +53,8 @@ class Sends:
         self._address = address
         self._put = put
         self._repeats = repeats
+        self._unique_ids = unique_ids
+        self._waiting_put = waiting_put
         self._targets = targets
         self.known_targets = self._targets.known
         self.settings_changed()
@@ -73,15 +62,10 @@ class Sends:
     def settings_changed(self) -> None:
         """To be called when a topic or a setting has changed."""
         self.known_targets.clear()
-        self.added_bytes = self.waiting_put.added_bytes = props.joined(added_by_broker(self._config))
+        self.added_bytes = self._waiting_put.added_bytes = props.joined(added_by_broker(self._config))
         self.knows_safe = self._put.knows_safe
         for told in self.on_settings_changed:
             told()
-
-    def find_target(self, header: SendHeader, peer: Peer) -> Target:
-        """The target of a send to a topic that is not among the known ones. Raises Refused if nothing may be sent to
-        it."""
-        return self._targets.find(header, self._address.ip(peer.local_addr))
 
     def put(self, header: SendHeader, body: bytes, client_version: int, peer: Peer, on_sent: OnSent | None) -> None:
         """Puts any producer's message but a batch. ``on_sent`` gets where the message went, and returns what is called
@@ -118,39 +102,40 @@ class Sends:
         except Exception as error:
             raise self.refused(error) from None
 
-    def put_plain(
-        self, topic: str, queue_id: int, sys_flag: int, born_timestamp: int, body: bytes, properties: bytes, peer: Peer
-    ) -> SendOutcome | None:
-        """A shortcut past ``put`` for a message that asks only to be stored; ``properties`` end with a separator.
-        Returns where it went; ``when_stored`` is left to the caller. None, with nothing done, for any other message.
-        Raises Refused."""
-        target = self.known_targets.get(topic)
-        if target is None or not target.is_plain:
-            return None
-        usual, sys_flag = USUAL.fullmatch(properties), sys_flag | target.sys_flag
-        if usual is None or sys_flag & UNUSUAL_SYS_FLAG:
-            return None
-        unique_key, keys, tags = usual.groups(b"")
-        if not unique_key:
-            return None
+    def put_plain(self, header: SendHeader, body: bytes, properties: bytes, peer: Peer) -> SendOutcome | None:
+        """A shortcut past ``put`` for a message that asks only to be stored, for a half message or a timer;
+        ``properties``, in place of the header's, end with a separator. Returns where it went, with an alphanumeric
+        unique key; ``when_stored`` is left to the caller. None, with nothing done, for any other message. Raises
+        Refused."""
         try:
-            if not 0 <= queue_id < target.queue_limit:
-                queue_id = target.choose_queue(queue_id, peer.address)
-            found = unique_key, keys, tags
-            appended = self.append_plain(target, queue_id, sys_flag, born_timestamp, body, properties, found, peer)
+            target, queue_id = self._place(header, peer)
+            if not target.is_plain:
+                return None
+            usual, sys_flag = USUAL.fullmatch(properties), header.sys_flag | target.sys_flag
+            if usual is None or sys_flag & UNUSUAL_SYS_FLAG:
+                store_host = self._address.record_host(peer)
+                return self._waiting_put.put(header, target, queue_id, peer.born_host, store_host, body, properties)
+            unique_key, keys, tags = usual.groups(b"")
+            if not unique_key:
+                unique_key = self._unique_ids.next().encode()
+                properties += b"UNIQ_KEY\x01%b\x02" % unique_key
+            appended = self.append_plain(
+                target, queue_id, sys_flag, header.born_timestamp, body, properties, (unique_key, keys, tags), peer,
+                header.flag, header.reconsume_times,
+            )  # fmt: skip
         except Exception as error:
             raise self.refused(error) from None
         return SendOutcome(appended, queue_id, self._address.record_host(peer), unique_key.decode())
 
     def append_plain(
         self, target: Target, queue_id: int, sys_flag: int, born_timestamp: int, body: bytes, properties: bytes,
-        keys: MessageKeys, peer: Peer,
+        keys: MessageKeys, peer: Peer, flag: int = 0, reconsume_times: int = 0,
     ) -> Appended:  # fmt: skip
         """Puts a message of which ``put_plain`` knows all that, into a queue of its plain target. Raises as the store
         does; nothing is stored then."""
         appended = self._store.append(
-            target.config.topic_name, queue_id, 0, sys_flag, born_timestamp, peer.born_host,
-            self._address.record_host(peer), 0, body, properties + self.added_bytes, 0, keys,
+            target.config.topic_name, queue_id, flag, sys_flag, born_timestamp, peer.born_host,
+            self._address.record_host(peer), reconsume_times, body, properties + self.added_bytes, 0, keys,
         )  # fmt: skip
         target.flow.add(1, appended.size_bytes)
         return appended
@@ -202,8 +187,9 @@ class Sends:
         return as_refused(error) or error
 
     def _place(self, header: SendHeader, peer: Peer) -> tuple[Target, int]:
-        target = self.known_targets.get(header.topic) or self.find_target(header, peer)
-        queue_id = header.queue_id
+        target, queue_id = self.known_targets.get(header.topic), header.queue_id
+        if target is None:
+            target = self._targets.find(header, self._address.ip(peer.local_addr))
         if not 0 <= queue_id < target.queue_limit:
             queue_id = target.choose_queue(queue_id, peer.address)
         return target, queue_id

@@ -10,8 +10,8 @@ from rmqproto.message.properties import MessageKeys
 from rmqproto.message.sys_flag import TRANSACTION_MASK
 from rmqproto.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
 from rmqserver.broker.sending.properties import TIMER_NAMES, UNUSUAL_SYS_FLAG, USUAL
+from rmqserver.broker.sending.put import SendOutcome
 from rmqserver.broker.sending.recall import recall_handle
-from rmqserver.core import Appended
 
 if TYPE_CHECKING:
     from rmqproto.headers.sending import SendHeader
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.tables.transaction_metrics import TransactionMetrics
     from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore
-
-Waiting = tuple[Appended, bytes, bytes | None]
-"""Where the message went, its unique key (alphanumeric), and the recall handle of a timer."""
 
 Place = tuple[str, bytes, int | None]
 """The topic in which a message waits, the property that says for what, and when a timer is due (ms)."""
@@ -58,7 +55,7 @@ class WaitingPut:
         store_host: bytes,
         body: bytes,
         properties: bytes,
-    ) -> Waiting | None:
+    ) -> SendOutcome | None:
         """Puts a half message or a timer. None, with nothing done, for a message that goes the full way. ``properties``
         end with a separator; ``target`` is plain. Raises as ``Put.put``."""
         sys_flag = header.sys_flag | target.sys_flag
@@ -91,10 +88,10 @@ class WaitingPut:
         self._stats.puts[topic].add(1, appended.size_bytes)
         if out_ms is None:
             self._metrics.add(header.topic, 1)
-            return appended, unique_key, None
+            return SendOutcome(appended, queue_id, store_host, unique_key.decode())
         self._slots.announce(appended.log_offset, header.topic, out_ms)
         handle = recall_handle(header.topic, self._config.broker_name, out_ms, unique_key.decode())
-        return appended, unique_key, handle.encode()
+        return SendOutcome(appended, queue_id, store_host, unique_key.decode(), handle)
 
     def _half(self, unique_key: bytes) -> Place | None:
         if self._config.reject_transaction_message:

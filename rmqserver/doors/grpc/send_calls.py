@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from rmqproto.bodies.routes import TopicConfig
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.sending.pending import OnDone, Outcome
-    from rmqserver.broker.sending.send import OnSent, SendOutcome
+    from rmqserver.broker.sending.put import SendOutcome
+    from rmqserver.broker.sending.send import OnSent
     from rmqserver.doors.grpc.link import GrpcCall, Guarded
 
 log = logging.getLogger(__name__)
@@ -84,16 +85,16 @@ class SendCalls:
         queue_id, sys_flag = _queue_of(properties, config), sys_flag_of(system, kind)
         born_ms = int(properties.get(props.BORN_TIMESTAMP, 0)) or self._clock_ms()
         packed = props.joined(properties)
-        sent = self._sends.put_plain(topic, queue_id, sys_flag, born_ms, asked.body, packed, call)
-        if sent is not None:
-            self._sends.when_stored(properties, on_sent(sent))
-            return
         is_retry = topic.startswith(RETRY_PREFIX)  # only there a client has a say
         header = SendHeader(
             producer_group=topic, topic=topic, queue_id=queue_id, sys_flag=sys_flag, born_timestamp=born_ms,
             properties=packed.decode(), reconsume_times=max(system.delivery_attempt, 0) if is_retry else 0,
         )  # fmt: skip
-        self._sends.put(header, asked.body, 0, call, on_sent)
+        sent = self._sends.put_plain(header, asked.body, packed, call)
+        if sent is not None:
+            self._sends.when_stored(properties, on_sent(sent))
+        else:
+            self._sends.put(header, asked.body, 0, call, on_sent)
 
     # --- how transactions end ----------------------------------------------------------------------------------------
 

@@ -60,28 +60,10 @@ def binary_sent_pieces(region: str, trace_on: str) -> tuple[bytes, ...]:
     return *(struct.pack(">h", len(name)) + name.encode() for name in names), more[len(header) :], header[:-4]
 
 
-def sent(region: str, trace_on: str, store_host: bytes) -> bytes:
-    """A template to be filled with the log offset, the queue id, the queue offset, the unique key and the opaque. The
-    unique key must be alphanumeric: it goes between quotes as it is."""
-    return _sent(region, trace_on, _message_id(store_host), b'","transactionId":"%b')
-
-
-def sent_timer(region: str, trace_on: str, store_host: bytes) -> bytes:
-    """As ``sent``, with the recall handle (base64) before the unique key."""
-    return _sent(region, trace_on, _message_id(store_host), b'","recallHandle":"%b","transactionId":"%b')
-
-
-def sent_batch(region: str, trace_on: str) -> bytes:
+def sent(region: str, trace_on: str) -> str:
     """A template to be filled with the offset message ids, joined by commas, the queue id, the queue offset of the
-    first, and the opaque. Such a batch has no unique key of its own."""
-    return _sent(region, trace_on, b"%b", b"")
-
-
-def _message_id(store_host: bytes) -> bytes:
-    return f"{store_host.hex().upper()}%016X".encode()
-
-
-def _sent(region: str, trace_on: str, message_id: bytes, more: bytes) -> bytes:
-    pieces = (piece.replace(b"%", b"%%") for piece in sent_pieces(region, trace_on))
+    first, further ext fields, and the opaque. It has the quotes around values, so a further field begins with the last
+    one of the value before it, and lacks its own."""
+    pieces = (piece.decode().replace("%", "%%") for piece in sent_pieces(region, trace_on))
     before, queue_id, queue_offset, _, opaque, end = pieces
-    return b"".join((before, message_id, queue_id, b"%d", queue_offset, b"%d", more, opaque, b"%d", end))
+    return "".join((before, "%s", queue_id, "%d", queue_offset, "%d%s", opaque, "%d", end))

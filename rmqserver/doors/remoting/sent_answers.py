@@ -1,32 +1,29 @@
-"""Answers to sends, given when the store has done what they promise. Answers to plain messages come from a template.
-Requests with a header codec other than JSON, which are rare, are answered the ordinary way."""
+"""Answers to sends, given when the store has done what they promise. Nearly all come from a template: those in JSON
+that say where a message is, and have nothing that JSON would escape."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rmqproto.headers.base import Header, NoFields
 from rmqproto.headers.sending import SendAnswer
+from rmqproto.wire.frames import frame
 from rmqserver.broker.sending.pending import STORED, OnDone, Outcome, PendingPut
-from rmqserver.broker.sending.send import SendOutcome
+from rmqserver.broker.sending.put import SendOutcome
 from rmqserver.core import Appended
 from rmqserver.doors.remoting import answer_templates
-from rmqserver.doors.remoting.answer_templates import HEAD
 from rmqserver.remoting.answer import Request, answer_frame
 
 if TYPE_CHECKING:
     from rmqserver.core import Puts
     from rmqserver.remoting.connection import Connection
 
-STORE_HOSTS_MAX = 64
-"""How many of our addresses are remembered as hex. A machine has only a handful."""
-
 _NO_FIELDS = NoFields()
-_Make = Callable[[str, str, bytes], bytes]
 
 
 class RefusedSendAnswer(Header, kw_only=True):
@@ -43,62 +40,38 @@ class SentAnswers:
         self.refused_header = RefusedSendAnswer(msg_region=region, trace_on=trace_on)
         self._region = region
         self._trace_on = trace_on
-        self._templates: dict[bytes, bytes] = {}
-        self._timer_templates: dict[bytes, bytes] = {}
-        self._batch_template = answer_templates.sent_batch(region, trace_on)
+        self._template = answer_templates.sent(region, trace_on)
         self.pieces = answer_templates.sent_pieces(region, trace_on) + answer_templates.binary_sent_pieces(
             region, trace_on
         )
 
-    def plain(self, outcome: Outcome, put: PendingPut) -> None:
-        """Answers a plain JSON request. ``put`` holds, after this function: connection, opaque, store host, where the
-        message went (Appended), queue id, unique key (alphanumeric bytes)."""
-        _, connection, opaque, store_host, appended, queue_id, unique_key = put
-        if outcome is STORED:
-            template = self._templates.get(store_host) or self._made(self._templates, answer_templates.sent, store_host)
-            header = template % (appended.log_offset, queue_id, appended.queue_offset, unique_key, opaque)
-            connection.send(HEAD.pack(4 + len(header), len(header)) + header)
-        else:
-            request = Request(code=0, opaque=opaque, header=NoFields())
-            sent = SendOutcome(appended, queue_id, store_host, unique_key.decode())
-            connection.send(_frame(request, outcome, self._answer(sent)))
-
-    def timer(self, outcome: Outcome, put: PendingPut) -> None:
-        """As ``plain``; ``put`` ends with the recall handle (ASCII bytes)."""
-        _, connection, opaque, store_host, appended, queue_id, unique_key, handle = put
-        if outcome is STORED:
-            template = self._timer_templates.get(store_host) or self._made(
-                self._timer_templates, answer_templates.sent_timer, store_host
-            )
-            header = template % (appended.log_offset, queue_id, appended.queue_offset, handle, unique_key, opaque)
-            connection.send(HEAD.pack(4 + len(header), len(header)) + header)
-        else:
-            request = Request(code=0, opaque=opaque, header=NoFields())
-            sent = SendOutcome(appended, queue_id, store_host, unique_key.decode(), handle.decode())
-            connection.send(_frame(request, outcome, self._answer(sent)))
+    def put(self, outcome: Outcome, put: PendingPut) -> None:
+        """Answers a put that holds, after this function: connection, opaque, header codec, and SendOutcome."""
+        _, connection, opaque, codec, sent = put
+        connection.send(self._frame(outcome, opaque, codec, sent))
 
     def of_puts(self, outcome: Outcome, puts: Puts) -> Iterator[tuple[Connection, bytes]]:
         """The answers to plain sends that the native core took, if they are not simply stored."""
         for connection, opaque, queue_id, store_host, log_offset, queue_offset, unique_key, batch, codec in puts.all():
-            request = Request(code=0, opaque=opaque, header=_NO_FIELDS, codec=codec)
             appended = Appended(log_offset, 0, queue_offset)
             sent = SendOutcome(appended, queue_id, store_host, unique_key.decode() or None, batch=batch)
-            yield connection, _frame(request, outcome, self._answer(sent))
+            yield connection, self._frame(outcome, opaque, codec, sent)
 
     def when_done(self, request: Request[Any], connection: Connection, sent: SendOutcome) -> OnDone:
-        """The function that answers a batch, or a request that is not plain."""
-        request = without_content(request)
-        is_plain_batch = sent.unique_key is None and not request.codec and not sent.is_repeat
+        """The function that answers a request."""
+        opaque, codec = request.opaque, request.codec
+        return lambda outcome: connection.send(self._frame(outcome, opaque, codec, sent))
 
-        def on_done(outcome: Outcome) -> None:
-            if is_plain_batch and outcome is STORED:
-                ids = _offset_ids(sent).encode()
-                header = self._batch_template % (ids, sent.queue_id, sent.appended.queue_offset, request.opaque)
-                connection.send(HEAD.pack(4 + len(header), len(header)) + header)
-            else:
-                connection.send(_frame(request, outcome, self._answer(sent)))
-
-        return on_done
+    def _frame(self, outcome: Outcome, opaque: int, codec: int, sent: SendOutcome) -> bytes:
+        key, handle, is_plain = sent.unique_key or "", sent.recall_handle, outcome is STORED and not codec
+        if is_plain and not sent.is_repeat and (not key or (key.isascii() and key.isalnum())):
+            more = f'","recallHandle":"{handle}' if handle is not None else ""
+            more += f'","transactionId":"{key}' if key else ""
+            header = self._template % (_offset_ids(sent), sent.queue_id, sent.appended.queue_offset, more, opaque)
+            return frame(header.encode())
+        answer = None if outcome.is_lost else self._answer(sent)
+        request = Request(code=0, opaque=opaque, header=_NO_FIELDS, codec=codec)
+        return answer_frame(request, outcome.code, outcome.remark, answer, b"")
 
     def _answer(self, sent: SendOutcome) -> SendAnswer:
         return SendAnswer(
@@ -111,12 +84,6 @@ class SentAnswers:
             recall_handle=sent.recall_handle,
             repeated="true" if sent.is_repeat else None,
         )
-
-    def _made(self, templates: dict[bytes, bytes], make: _Make, store_host: bytes) -> bytes:
-        if len(templates) >= STORE_HOSTS_MAX:
-            templates.clear()
-        made = templates[store_host] = make(self._region, self._trace_on, store_host)
-        return made
 
 
 def without_content(request: Request[Any]) -> Request[Any]:
@@ -134,13 +101,15 @@ def telling(request: Request[Any], connection: Connection) -> OnDone | None:
     return lambda outcome: connection.send(answer_frame(kept, outcome.code, outcome.remark, None, b""))
 
 
-def _frame(request: Request[Any], outcome: Outcome, answer: SendAnswer) -> bytes:
-    header = None if outcome.is_lost else answer
-    return answer_frame(request, outcome.code, outcome.remark, header, b"")
-
-
 def _offset_ids(sent: SendOutcome) -> str:
     """The message ids, joined by commas. A batch has many: writing all numbers as hex at once costs a quarter."""
-    host, log_offsets = sent.store_host.hex().upper(), sent.batch or [sent.appended.log_offset]
-    numbers = struct.pack(f">{len(log_offsets)}Q", *log_offsets).hex(",", 8).upper()
+    host = _in_hex(sent.store_host)
+    if sent.batch is None:
+        return f"{host}{sent.appended.log_offset:016X}"
+    numbers = struct.pack(f">{len(sent.batch)}Q", *sent.batch).hex(",", 8).upper()
     return host + numbers.replace(",", f",{host}")
+
+
+@lru_cache(maxsize=64)
+def _in_hex(store_host: bytes) -> str:
+    return store_host.hex().upper()

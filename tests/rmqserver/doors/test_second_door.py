@@ -31,8 +31,8 @@ from rmqserver.broker.broker import Broker
 from rmqserver.broker.consuming.pop.popping import Popped
 from rmqserver.broker.consuming.pull import AskedPull, PullOutcome
 from rmqserver.broker.sending.pending import STORED, Outcome
+from rmqserver.broker.sending.put import SendOutcome
 from rmqserver.broker.sending.reply import Replied
-from rmqserver.broker.sending.send import SendOutcome
 from rmqserver.command_line import store_paths
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import OnPeerAnswer, Refused

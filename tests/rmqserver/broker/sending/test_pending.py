@@ -16,7 +16,7 @@ from rmqproto.wire.command import Command, HeaderCodec, decode_frame_untrusted
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.sending.pending import STORED, Outcome, PendingPuts
 from rmqserver.broker.sending.properties import waits_until_safe, wants_safe
-from rmqserver.broker.sending.send import SendOutcome
+from rmqserver.broker.sending.put import SendOutcome
 from rmqserver.broker.stats import BrokerStats
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.core import Appended
@@ -69,7 +69,7 @@ class Waiting:
         """Puts a message as the hot path does."""
         peer = Peer()
         waiting = self.puts.when_safe if until_safe else self.puts.when_written
-        waiting.append((self.answers.plain, peer, opaque, HOST, self.appended, 0, b"AB"))
+        waiting.append((self.answers.put, peer, opaque, 0, SendOutcome(self.appended, 0, HOST, "AB")))
         return peer
 
     def other(self, opaque: int, codec: HeaderCodec, *, until_safe: bool = False) -> Peer:

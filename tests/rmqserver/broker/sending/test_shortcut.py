@@ -62,9 +62,7 @@ class PlainWay:
     def send(self, request: Request[SendHeader], connection: Any) -> None:
         header, body = request.header, request.body
         packed = props.joined(props.parse(header.properties))
-        sent = self._sends.put_plain(
-            header.topic, header.queue_id, header.sys_flag, header.born_timestamp, body, packed, connection
-        )
+        sent = self._sends.put_plain(header, body, packed, connection)
         if sent is None:
             self._sends.put(header, body, 0, connection, None)
 
