@@ -3,6 +3,7 @@ the options, the columns and the files."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -174,6 +175,8 @@ def spark_report(
     _check(report, topics=topics, groups=groups, checks=checks, by=by)
     if picture is not None:
         check_picture(picture)
+    for path in filter(None, (parquet, picture)):
+        _check_place(path)
     check_installed()
     between = time_range(start, end, call.now_ms(), "--from/--since", "--to-time/--until", tell=call.notice)
     times = {"startingTimestamp": between.begin_ms, "endingTimestamp": between.end_ms}
@@ -199,6 +202,7 @@ def spark_report(
     _write(made, parquet)
     if picture is not None and made.chart is not None:
         try:
+            Path(picture).parent.mkdir(parents=True, exist_ok=True)
             draw(made.chart, picture)
         except OSError as error:
             raise StorageError(f"cannot write {picture}: {error.strerror or error}") from None
@@ -225,6 +229,13 @@ def _check(report: str, *, topics: Texts, groups: Texts, checks: Texts, by: str)
     }
     for name in (name for name, is_unmeant in unmeant.items() if is_unmeant):
         raise UsageError(f"{name} has no meaning with {report}")
+
+
+def _check_place(path: str) -> None:
+    """UsageError for a file that cannot be written: Spark would have worked for nothing."""
+    there = next(each for each in Path(path).absolute().parents if each.exists())
+    if Path(path).is_dir() or not there.is_dir() or not os.access(there, os.W_OK):
+        raise UsageError(f"{path} cannot be written")
 
 
 def _place(call: Call, store: str | None) -> dict[str, str]:

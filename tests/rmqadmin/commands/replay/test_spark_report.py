@@ -161,6 +161,8 @@ def test_gaps_and_what_was_stored_late(spark: Any) -> None:
         (("verify", "--check", "lost"), "--check lost is none of duplicates, gaps, order"),
         (("verify", "--by", "body"), "--by body is none of id, key"),
         (("topics", "--picture", "topics.doc"), "topics.doc is no picture"),
+        (("topics", "--parquet", "/"), "/ cannot be written"),
+        (("topics", "--picture", "/dev/null/topics.png"), "/dev/null/topics.png cannot be written"),
     ],
 )
 def test_usage_errors(rmqadmin: Rmqadmin, words: tuple[str, ...], why: str) -> None:
