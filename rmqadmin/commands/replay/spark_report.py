@@ -233,8 +233,8 @@ def _check(report: str, *, topics: Texts, groups: Texts, checks: Texts, by: str)
 
 def _check_place(path: str) -> None:
     """UsageError for a file that cannot be written: Spark would have worked for nothing."""
-    there = next(each for each in Path(path).absolute().parents if each.exists())
-    if Path(path).is_dir() or not there.is_dir() or not os.access(there, os.W_OK):
+    there = [each for each in Path(path).absolute().parents if each.exists()]
+    if Path(path).is_dir() or not there[0].is_dir() or not os.access(there[0], os.W_OK):
         raise UsageError(f"{path} cannot be written")
 
 
