@@ -44,7 +44,7 @@ def read_access(admin: AdminClient, memory: ClusterMemory, replica: Replica | No
     off: dict[str, list[str]] = {}
     problems = []
     for broker, (found, enforced, problem) in answers:
-        rows |= {f"{broker.broker_name}/{key}": one for key, one in found.items()}
+        rows |= {key if replica is not None else f"{key} {broker.broker_name}": one for key, one in found.items()}
         problems += [f"{broker.broker_name} {problem}"] if problem else []
         for name, is_on in enforced.items():
             off.setdefault(name, []).extend([] if is_on else [broker.broker_name])
