@@ -51,7 +51,6 @@ def man(
     """Works without `man`; long pages go through the pager. With `man`, and the package's share/man on its path,
     `man rmqadmin-topicRoute` shows the same.
 
-    Examples:
       rmqadmin man
       rmqadmin man topicRoute
       rmqadmin man msg cat
@@ -111,7 +110,6 @@ def completion(
     """Prints the completion, or writes it where the shell finds it in its next session. Names of topics and groups are
     those that commands have seen: no server is asked.
 
-    Examples:
       rmqadmin completion bash
       rmqadmin completion fish --install
     """
@@ -190,10 +188,9 @@ def explain(
 ) -> Explanations:
     """Brokers and name servers answer with response codes; errors show them in brackets, with their names.
 
-    Examples:
-      rmqadmin explain 17
-      rmqadmin explain TOPIC_NOT_EXIST
-      rmqadmin -o json explain
+    rmqadmin explain 17
+    rmqadmin explain TOPIC_NOT_EXIST
+    rmqadmin -o json explain
     """
     if code is None:
         return Explanations([explained(int(known)) for known in EXPLANATIONS])

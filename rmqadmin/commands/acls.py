@@ -53,9 +53,8 @@ def acl_ls(
 ) -> Acls:
     """Each broker keeps its own ACL. Users without any entry are not shown.
 
-    Examples:
-      rmqadmin acl ls
-      rmqadmin acl ls alice -c DefaultCluster --resource Topic:
+    rmqadmin acl ls
+    rmqadmin acl ls alice -c DefaultCluster --resource Topic:
     """
     return list_acl(call, broker_addr, cluster_name, user, resource)
 
@@ -75,7 +74,6 @@ def acl_grant(
     """Actions that the entry of this resource already allows stay allowed. If that entry denies, or is for other
     addresses, it is replaced, after the user's name was typed, or with --yes; --dry-run shows both.
 
-    Examples:
       rmqadmin acl grant alice Pub,Sub Topic:OrderTopic --dry-run
       rmqadmin acl grant alice Sub 'Group:Order*' -c DefaultCluster --from 10.0.0.0/8
     """
@@ -103,7 +101,6 @@ def acl_revoke(
     """Removes actions from the entry of exactly this resource; All removes the entry itself. Broader entries still
     apply: `acl can` says which one then decides.
 
-    Examples:
       rmqadmin acl revoke alice Pub Topic:OrderTopic --dry-run
       rmqadmin acl revoke alice All Topic:OrderTopic -c DefaultCluster --if-exists --yes
     """
@@ -133,7 +130,6 @@ def acl_can(
     """Computed from each broker's users, policies and settings; nothing is tried. Apache's brokers decide alike.
     Actions: Pub, Sub, Create, Update, Delete, Get, List. Exit status 0: every broker says yes. 1: one does not.
 
-    Examples:
       rmqadmin acl can alice Pub Topic:OrderTopic
       rmqadmin acl can alice Sub Group:OrderGroup -c DefaultCluster --from 10.0.0.5
     """
@@ -155,9 +151,8 @@ def list_acl(
 ) -> Acls:
     """With -c, asks every master of the cluster. Users without any ACL are not shown.
 
-    Examples:
-      rmqadmin listAcl -b 127.0.0.1:10911
-      rmqadmin listAcl -c DefaultCluster -s alice -r Topic:
+    rmqadmin listAcl -b 127.0.0.1:10911
+    rmqadmin listAcl -c DefaultCluster -s alice -r Topic:
     """
     who = None if subject is None else subject.strip()
     what = None if resource is None else resource.strip()
@@ -169,9 +164,8 @@ def list_acl(
 def get_acl(call: Call, subject: Subject, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Acls:
     """With -c, asks every master of the cluster. Each broker keeps its own ACL.
 
-    Examples:
-      rmqadmin getAcl -b 127.0.0.1:10911 -s User:alice
-      rmqadmin getAcl -c DefaultCluster -s User:alice --output wide
+    rmqadmin getAcl -b 127.0.0.1:10911 -s User:alice
+    rmqadmin getAcl -c DefaultCluster -s User:alice --output wide
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
     answers = call.answers.of(lambda addr: call.admin.acl(addr, subject), addrs)
@@ -191,7 +185,6 @@ def create_acl(
     """Adds one entry for each resource. It replaces an entry that the user has for the same resource; other entries
     stay.
 
-    Examples:
       rmqadmin createAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic -a Pub,Sub -d Allow
       rmqadmin createAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
     """
@@ -214,9 +207,8 @@ def update_acl(
 ) -> Changes:
     """Sets one entry for each resource; the entries of other resources stay. Brokers treat it as createAcl.
 
-    Examples:
-      rmqadmin updateAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic -a Pub,Sub -d Allow
-      rmqadmin updateAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
+    rmqadmin updateAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic -a Pub,Sub -d Allow
+    rmqadmin updateAcl -b 127.0.0.1:10911 -s User:alice -r 'Group:Order*' -a Sub -d Allow -i 10.0.0.0/8 --dry-run
     """
     admin = call.admin
     wished = wished_acl(subject, resources, actions, decision, source_ip)
@@ -236,9 +228,8 @@ def delete_acl(
 ) -> Changes:
     """The user stays. Each broker keeps its own ACL.
 
-    Examples:
-      rmqadmin deleteAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic
-      rmqadmin deleteAcl -b 127.0.0.1:10911 -s User:alice --dry-run
+    rmqadmin deleteAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic
+    rmqadmin deleteAcl -b 127.0.0.1:10911 -s User:alice --dry-run
     """
     admin = call.admin
     what = None if resource is None else resource.strip()
@@ -260,9 +251,8 @@ def copy_acl(
 ) -> Changes:
     """The users must exist on the other broker: use copyUser first. Entries of other resources stay there.
 
-    Examples:
-      rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run
-      rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 -s User:alice
+    rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run
+    rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 -s User:alice
     """
     return copy_between(call, _ACL, from_broker, to_broker, subjects)
 

@@ -44,7 +44,6 @@ def audit(
     """Covers this user on this machine; `rmqadmin` keeps the log in the state directory (docs/changes.md). It holds no
     secrets.
 
-    Examples:
       rmqadmin audit --since 1d
       rmqadmin audit --context live --command deleteTopic --output wide
       rmqadmin audit --limit 20 --output json

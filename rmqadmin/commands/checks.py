@@ -70,7 +70,6 @@ def check_lag(
     -w 5m -c 30m. A group is UNKNOWN if a broker does not report it, or if it consumes a topic without an offset there,
     unless what is known is critical. Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
-    Examples:
       rmqadmin check lag -g OrderGroup -w 1k,1h -c 10k,2h
       rmqadmin -o json check lag -g OrderGroup -t OrderTopic -b broker-a
     """
@@ -163,7 +162,6 @@ def check_disk(
     broker deletes expired files at any hour; it is critical above diskSpaceCleanForciblyRatio, where the broker deletes
     messages of any age. Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
-    Examples:
       rmqadmin check disk -w 99% -c 100%
       rmqadmin check disk -b broker-a -c 100%
     """
@@ -213,7 +211,6 @@ def check_broker(
     registered. Warning: it keeps some clients out, or a name server is down. Thresholds, if given, are for the time of
     its answer (500ms). Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
-    Examples:
       rmqadmin check broker
       rmqadmin check broker -b broker-a -w 10s -c 20s
     """
@@ -279,7 +276,6 @@ def check_ha(
     slave that is gone, so say with --in-sync how many there should be. Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3
     UNKNOWN.
 
-    Examples:
       rmqadmin check ha
       rmqadmin check ha -b broker-a -w 30s,1GiB -c 5m,10GiB
       rmqadmin check ha -b broker-a --in-sync 1
@@ -376,7 +372,6 @@ def check_dlq(
     -w 0, so one dead letter is a warning. Only retention removes dead letters; --since ignores the old ones sooner. A
     group that no broker knows is UNKNOWN. Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
-    Examples:
       rmqadmin check dlq -g OrderGroup --since 1h -w 10 -c 100
       rmqadmin check dlq -g OrderGroup
     """

@@ -146,9 +146,8 @@ def _open_editor(name: str) -> None:
 def context_ls(call: Call) -> Contexts:
     """A context names a cluster: its addresses, how to reach it, and what must not happen to it by mistake.
 
-    Examples:
-      rmqadmin context ls
-      rmqadmin -o name context ls
+    rmqadmin context ls
+    rmqadmin -o name context ls
     """
     found = all_contexts(ContextStore())
     if not found.found:
@@ -162,10 +161,9 @@ def context_use(
 ) -> Contexts:
     """Applies from now on, in every shell. RMQADMIN_CONTEXT chooses a context for one shell, --context for one command.
 
-    Examples:
-      rmqadmin context use dev
-      rmqadmin context use -
-      rmqadmin context use none
+    rmqadmin context use dev
+    rmqadmin context use -
+    rmqadmin context use none
     """
     store = ContextStore()
     chosen = store.use(name)
@@ -184,10 +182,9 @@ def context_add(
 ) -> Contexts:
     """Each context has its own file. It holds no keys, only where they are.
 
-    Examples:
-      rmqadmin context add dev -n 127.0.0.1:9876 --use
-      rmqadmin context add live -n '10.0.0.1:9876;10.0.0.2:9876' -c DefaultCluster --protected --color red
-      rmqadmin context add audit -n 10.0.0.1:9876 --read-only -ak env:AUDIT_KEY -sk file:/run/secrets/audit
+    rmqadmin context add dev -n 127.0.0.1:9876 --use
+    rmqadmin context add live -n '10.0.0.1:9876;10.0.0.2:9876' -c DefaultCluster --protected --color red
+    rmqadmin context add audit -n 10.0.0.1:9876 --read-only -ak env:AUDIT_KEY -sk file:/run/secrets/audit
     """
     if options.namesrv_addr is None:
         raise UsageError(
@@ -239,9 +236,8 @@ def context_show(
 ) -> ContextShown:
     """Shows what the context's file says. `config show` says what is in force, and where it comes from.
 
-    Examples:
-      rmqadmin context show
-      rmqadmin context show live
+    rmqadmin context show
+    rmqadmin context show live
     """
     store = ContextStore()
     found = call.settings.context if name is None else store.load(name)
@@ -260,9 +256,8 @@ def context_edit(
 ) -> Contexts:
     """Comments stay. Without options, opens the file in $VISUAL or $EDITOR, and keeps the result if it is valid.
 
-    Examples:
-      rmqadmin context edit live --color magenta --timeout 10
-      rmqadmin context edit live --no-protected --unset color
+    rmqadmin context edit live --color magenta --timeout 10
+    rmqadmin context edit live --no-protected --unset color
     """
     store, values = ContextStore(), options.values()
     taken = frozenset(unset or ())
@@ -290,7 +285,6 @@ def context_validate(
     all name servers answer, whether the cluster exists, and whether each broker can be reached at the address it
     advertises. Exit status 1 if anything fails.
 
-    Examples:
       rmqadmin context validate
       rmqadmin context validate live --connect
     """
@@ -314,7 +308,6 @@ def context_rm(call: Call, name: OneContext, confirm: Confirm = None, yes: Yes =
     """Removes its file; nothing happens to its cluster. If it was in use, no context is in use afterwards. On a
     terminal its name must be typed; that of a protected context also with --yes, or given with --confirm.
 
-    Examples:
       rmqadmin context rm dev --yes
     """
     store = ContextStore()
@@ -344,7 +337,6 @@ def config_show(
     """Shows the settings that a command with the same options would use. Options come first, then the environment, then
     the context, then the settings file (config.toml). Keys are not shown, only where they are.
 
-    Examples:
       rmqadmin config show --origin
       rmqadmin config show --origin --context live --timeout 20
     """
@@ -365,7 +357,6 @@ def config_validate(call: Call) -> ConfigFile:
     """Reports what is wrong in config.toml, with file, line and the nearest valid name; the status is then 2.
     `context validate` does this for contexts.
 
-    Examples:
       rmqadmin config validate
     """
     path = config_path()

@@ -33,7 +33,6 @@ def doctor(
     --timeout. Offsets of lagging groups are read twice, to see whether they move. Exit status 1 if there are errors or
     warnings, 0 if not; notes do not count.
 
-    Examples:
       rmqadmin doctor --quick
       rmqadmin doctor --quick --all
       rmqadmin -o json doctor --quick --ignore flush --all

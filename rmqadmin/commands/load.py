@@ -169,7 +169,6 @@ def bench_send(
     queues are taken in turn. Ctrl-C ends it with the figures so far. With --rate, a request's time counts from when it
     was due. A topic that already has messages or groups is flooded only after its name is typed, or with --yes.
 
-    Examples:
       rmqadmin bench send --create --remove --duration 10
       rmqadmin -o csv bench send LoadTopic --connections 64 --size-bytes 1024 --duration 60
       rmqadmin bench send LoadTopic --connections 4 --in-flight 64 --rate 20000
@@ -198,7 +197,6 @@ def bench_consume(
     messages. Queues are shared out among the connections. Shows a row per interval: messages a second, and how long
     requests took. Ctrl-C ends it with the figures so far.
 
-    Examples:
       rmqadmin bench consume LoadTopic --repeat --duration 10
       rmqadmin -o json bench consume LoadTopic --connections 4
     """
@@ -224,7 +222,6 @@ def bench_latency(
     moment when a message was due until it arrives here. Commits nothing: no group moves. Ctrl-C ends it with the
     figures so far. A topic that already has messages or groups is used only after its name is typed, or with --yes.
 
-    Examples:
       rmqadmin bench latency --create --remove --queues 1
       rmqadmin -o json bench latency LoadTopic --rate 1000 --duration 30
     """

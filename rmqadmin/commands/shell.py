@@ -22,7 +22,6 @@ def shell(
     `|` pipes a command's output to one. Ctrl-C ends a command, Ctrl-D the shell. Lines from standard input or -c run
     until one fails; its status is then the shell's.
 
-    Examples:
       rmqadmin shell
       rmqadmin --context live shell
       rmqadmin shell -n 127.0.0.1:9876 < morning.rmq

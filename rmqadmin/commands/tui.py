@@ -53,7 +53,6 @@ def tui(
     """Keys are shown at the bottom; `?` shows all of them. Before a change, it shows a preview and asks you to type the
     name. In a read-only or protected context it changes nothing until unlocked with --unlock or `:unlock`.
 
-    Examples:
       rmqadmin tui -n 127.0.0.1:9876
       rmqadmin tui --read-only --interval 5
     """

@@ -82,9 +82,8 @@ def user_ls(
 ) -> Users:
     """Each broker keeps its own users. No password is shown.
 
-    Examples:
-      rmqadmin user ls
-      rmqadmin user ls ali -c DefaultCluster --output wide
+    rmqadmin user ls
+    rmqadmin user ls ali -c DefaultCluster --output wide
     """
     wanted = None if name is None else name.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
@@ -105,7 +104,6 @@ def user_add(
     history. `acl grant` says what the user may do. Only brokers with authenticationEnabled and authorizationEnabled
     check either.
 
-    Examples:
       rmqadmin user add alice --password-stdin < secret
       rmqadmin user add alice --if-not-exists --password-stdin < secret
       rmqadmin user add carol -c DefaultCluster --super --password-stdin --dry-run < secret
@@ -133,9 +131,8 @@ def user_edit(
 ) -> Changes:
     """Settings that are not given stay as they are. No option takes the password itself.
 
-    Examples:
-      rmqadmin user edit alice --status disable --dry-run
-      rmqadmin user edit alice -c DefaultCluster --password-stdin < secret
+    rmqadmin user edit alice --status disable --dry-run
+    rmqadmin user edit alice -c DefaultCluster --password-stdin < secret
     """
     wanted = [UserAccount(username=name, user_type=user_type)] if user_type is not None else []
     if user_status is not None:
@@ -160,9 +157,8 @@ def user_rm(
 ) -> Changes:
     """This cannot be undone: the password is saved nowhere. `user edit --status disable` also locks the user out.
 
-    Examples:
-      rmqadmin user rm alice --dry-run
-      rmqadmin user rm alice -c DefaultCluster --if-exists --yes
+    rmqadmin user rm alice --dry-run
+    rmqadmin user rm alice -c DefaultCluster --if-exists --yes
     """
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: delete_user_in_broker(call.admin, addr, name))
@@ -184,7 +180,6 @@ def list_user(
     """With -c, shows the users of every master; mqadmin shows those of the first master that has any. Passwords are
     shown only with --output mqadmin.
 
-    Examples:
       rmqadmin listUser -b 127.0.0.1:10911
       rmqadmin listUser -c DefaultCluster -f ali --output wide
     """
@@ -198,9 +193,8 @@ def list_user(
 def get_user(call: Call, username: Username, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Users:
     """The password is shown only with --output mqadmin. Each broker keeps its own users.
 
-    Examples:
-      rmqadmin getUser -b 127.0.0.1:10911 -u alice
-      rmqadmin getUser -c DefaultCluster -u alice --output wide
+    rmqadmin getUser -b 127.0.0.1:10911 -u alice
+    rmqadmin getUser -c DefaultCluster -u alice --output wide
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
     answers = call.answers.of(lambda addr: call.admin.account(addr, username), addrs)
@@ -225,7 +219,6 @@ def create_user(
     """Each broker keeps its own users. If one of several brokers fails, the others still get the user. A password given
     with -p is visible in the process list and the shell's history; one that is asked for or read is not.
 
-    Examples:
       rmqadmin createUser -c DefaultCluster -u alice -p secret
       rmqadmin createUser -b 127.0.0.1:10911 -u root -p secret -t Super --dry-run
     """
@@ -253,9 +246,8 @@ def update_user(
 ) -> Changes:
     """Takes one of -p, --password-stdin, -t and -s; the rest of the user stays as it is.
 
-    Examples:
-      rmqadmin updateUser -c DefaultCluster -u alice -p new-secret
-      rmqadmin updateUser -b 127.0.0.1:10911 -u alice -s disable --dry-run
+    rmqadmin updateUser -c DefaultCluster -u alice -p new-secret
+    rmqadmin updateUser -b 127.0.0.1:10911 -u alice -s disable --dry-run
     """
     if password_stdin:
         password = stdin_password(password)
@@ -281,9 +273,8 @@ def delete_user(
 ) -> Changes:
     """Its ACL is deleted too. Each broker keeps its own users.
 
-    Examples:
-      rmqadmin deleteUser -c DefaultCluster -u alice --dry-run
-      rmqadmin deleteUser -b 127.0.0.1:10911 -u alice --if-exists --yes
+    rmqadmin deleteUser -c DefaultCluster -u alice --dry-run
+    rmqadmin deleteUser -b 127.0.0.1:10911 -u alice --if-exists --yes
     """
     admin = call.admin
     addrs = targets.replicas(admin, broker_addr, cluster_name)
@@ -304,9 +295,8 @@ def copy_user(
 ) -> Changes:
     """A user that the other broker already has gets the password, type and status of the first.
 
-    Examples:
-      rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run
-      rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 -u alice,bob
+    rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run
+    rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 -u alice,bob
     """
     return copy_between(call, _USER, from_broker, to_broker, usernames)
 

@@ -12,7 +12,7 @@ from rmqadmin.cli import program, registry
 from rmqadmin.cli.options.value_markers import Value, value_of
 from rmqadmin.cli.output.output_format import Format
 from rmqadmin.cli.parsing.command_building import build_command
-from rmqadmin.cli.parsing.registry_command import EXAMPLES, load_function, result_types
+from rmqadmin.cli.parsing.registry_command import help_parts, load_function, result_types
 from rmqadmin.cli.registry import Entry
 from rmqadmin.core.results import Result
 
@@ -58,24 +58,14 @@ def all_commands() -> tuple[CommandInfo, ...]:
     return tuple(describe(entry) for entry in registry.ENTRIES)
 
 
-def examples_of(entry: Entry) -> tuple[str, ...]:
-    """The examples in a command's help. Does not build the command."""
-    return _help_parts(entry)[1]
-
-
-def _help_parts(entry: Entry) -> tuple[str, tuple[str, ...]]:
-    body, _, examples = (inspect.getdoc(load_function(entry)) or "").partition(EXAMPLES)
-    return " ".join(body.split()), tuple(line.strip() for line in examples.splitlines() if line.strip())
-
-
 def describe(entry: Entry) -> CommandInfo:
     command = build_command(entry)
-    text, examples = _help_parts(entry)
+    text, examples = help_parts(load_function(entry))
     shared = {*command.general_options}
     return CommandInfo(
         entry=entry,
-        text=text,
-        examples=examples,
+        text=" ".join(text.split()),
+        examples=tuple(examples),
         options=tuple(
             _option(param, shared, command.values[param.name])
             for param in command.params

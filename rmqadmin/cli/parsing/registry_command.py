@@ -44,8 +44,6 @@ from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.java.whole_numbers import check_range, decimal_number, is_whole
 
-EXAMPLES = "Examples:"
-
 
 def load_function(entry: Entry) -> Callable[..., Result]:
     """Imports the command's module and returns its function."""
@@ -68,10 +66,16 @@ def declared_parameters(function: Callable[..., Result]) -> list[inspect.Paramet
     return list(inspect.signature(function, eval_str=True).parameters.values())[1:]
 
 
+def help_parts(function: Callable[..., Any]) -> tuple[str, list[str]]:
+    """What a command's docstring says, and its examples, which are the last paragraph."""
+    text, _, examples = (inspect.getdoc(function) or "").rpartition("\n\n")
+    return text, [line.strip() for line in examples.splitlines()]
+
+
 def help_text(entry: Entry, function: Callable[..., Any]) -> str:
-    """The summary and the function's docstring; ``\\b`` keeps Typer from joining the lines of the examples."""
-    body = inspect.getdoc(function) or ""
-    return f"{entry.summary}\n\n{body}".replace(EXAMPLES, f"\b\n{EXAMPLES}").strip()
+    """The summary, the text and the examples; ``\\b`` keeps Typer from joining their lines."""
+    text, examples = help_parts(function)
+    return "\n".join([entry.summary, "", text, "", "\b", "Examples:", *(f"  {line}" for line in examples)])
 
 
 ALIASES = {"--namesrvAddr": ("nameserverAddr",)}

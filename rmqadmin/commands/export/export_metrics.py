@@ -83,7 +83,6 @@ def export_metrics(call: Call, cluster_name: ClusterName = None, file_path: Expo
     """With -f, also writes DIR/metrics.json in mqadmin's form. --output mqadmin always writes that file, as mqadmin
     does.
 
-    Examples:
       rmqadmin exportMetrics -c DefaultCluster --output wide
       rmqadmin exportMetrics -c DefaultCluster -f export
     """

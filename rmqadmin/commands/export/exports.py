@@ -73,7 +73,6 @@ def export_metadata(
     updateSubGroupList read. If several masters have the same topic or group, the file has the largest number of queues;
     mqadmin adds them up, and so does --output mqadmin. System topics and groups are left out.
 
-    Examples:
       rmqadmin exportMetadata -c DefaultCluster -f export
       rmqadmin exportMetadata -b 127.0.0.1:10911 -t
       rmqadmin -o jsonl exportMetadata -c DefaultCluster -g
@@ -187,7 +186,6 @@ def export_configs(call: Call, cluster_name: ClusterName = None, file_path: Expo
     """With -f, also writes DIR/configs.json in mqadmin's form. --output mqadmin always writes that file, as mqadmin
     does.
 
-    Examples:
       rmqadmin exportConfigs -c DefaultCluster
       rmqadmin exportConfigs -c DefaultCluster -f export
     """
@@ -228,7 +226,6 @@ def export_pop_record(
     """Needed before a broker goes back to a release that keeps these records in files. mqadmin's -d is inverted: with
     -d true it exports.
 
-    Examples:
       rmqadmin exportPopRecord -b 127.0.0.1:10911
       rmqadmin exportPopRecord -c DefaultCluster -d true
     """

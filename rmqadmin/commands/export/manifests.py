@@ -123,9 +123,8 @@ def export_topics(
 ) -> ExportedObjects:
     """Leaves out retry topics, dead-letter queues and system topics.
 
-    Examples:
-      rmqadmin export topics -c DefaultCluster
-      rmqadmin export topics -b 127.0.0.1:10911 --format json
+    rmqadmin export topics -c DefaultCluster
+    rmqadmin export topics -b 127.0.0.1:10911 --format json
     """
     return export_objects(call, TOPIC_KIND, broker_addr, cluster_name, format)
 
@@ -135,9 +134,8 @@ def export_groups(
 ) -> ExportedObjects:
     """Leaves out system groups.
 
-    Examples:
-      rmqadmin export groups -c DefaultCluster
-      rmqadmin export groups -b 127.0.0.1:10911 --format json
+    rmqadmin export groups -c DefaultCluster
+    rmqadmin export groups -b 127.0.0.1:10911 --format json
     """
     return export_objects(call, GROUP_KIND, broker_addr, cluster_name, format)
 
@@ -153,9 +151,8 @@ def export_users(
 ) -> ExportedObjects:
     """Reads the users of the masters. Without passwords, the file can change users but not create any.
 
-    Examples:
-      rmqadmin export users -c DefaultCluster
-      rmqadmin export users -b 127.0.0.1:10911 --with-passwords
+    rmqadmin export users -c DefaultCluster
+    rmqadmin export users -b 127.0.0.1:10911 --with-passwords
     """
     kind = UserKind(with_passwords=with_passwords)
     return export_objects(call, kind, broker_addr, cluster_name, format)
@@ -166,9 +163,8 @@ def export_acls(
 ) -> ExportedObjects:
     """Reads the ACLs of the masters and groups them by subject.
 
-    Examples:
-      rmqadmin export acls -c DefaultCluster
-      rmqadmin export acls -b 127.0.0.1:10911 --format json
+    rmqadmin export acls -c DefaultCluster
+    rmqadmin export acls -b 127.0.0.1:10911 --format json
     """
     return export_objects(call, ACL_KIND, broker_addr, cluster_name, format)
 
@@ -182,8 +178,7 @@ def diff(
 ) -> Differences:
     """Exit status 0: brokers have what the file says. 1: they do not. 2 or more: unknown.
 
-    Examples:
-      rmqadmin diff -f wanted.yaml -c DefaultCluster
+    rmqadmin diff -f wanted.yaml -c DefaultCluster
     """
     try:
         steps = planned(call, file, broker_addr, cluster_name, prune)
@@ -211,7 +206,6 @@ def apply(
     (docs/changes.md). Fields that an object leaves out stay as they are; so do objects that the file does not name,
     without --prune. {absent: true} deletes.
 
-    Examples:
       rmqadmin apply -f wanted.yaml -c DefaultCluster --dry-run
       rmqadmin apply -f wanted.yaml -c DefaultCluster --yes
     """

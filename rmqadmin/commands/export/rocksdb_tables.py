@@ -158,9 +158,8 @@ def check_rocksdb_cq_write_progress(
 ) -> QueueChecks:
     """The brokers write the result to their logs. mqadmin asks the brokers of all clusters.
 
-    Examples:
-      rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster
-      rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster -t OrderTopic -cf -1d
+    rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster
+    rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster -t OrderTopic -cf -1d
     """
     from_ms = time_range(check_from, None, call.now_ms(), "-cf", tell=call.notice).begin_ms or 0
     brokers = targets.named_cluster(call.admin, cluster)
@@ -195,7 +194,6 @@ def rocks_dbconfig_to_json(
     """With -b or -c, each broker writes JSON files next to its tables, on its own disk (brokers from 5.3.2 on). With
     -p, this command reads one table of a stopped broker or of a copy; that needs the extra rocksdb.
 
-    Examples:
       rmqadmin rocksDBConfigToJson -c DefaultCluster -t topics
       rmqadmin rocksDBConfigToJson -b 127.0.0.1:10911 --dry-run
       rmqadmin rocksDBConfigToJson -p /data/store/config -t topics -e topics.json
@@ -254,9 +252,8 @@ def export_metadata_in_rocks_db(
 ) -> TableEntries:
     """Asks no server. The broker must be stopped, or the folder must be a copy. Needs the extra rocksdb.
 
-    Examples:
-      rmqadmin exportMetadataInRocksDB -p /data/store/config -t topics
-      rmqadmin -o json exportMetadataInRocksDB -p /data/store/config -t subscriptionGroups
+    rmqadmin exportMetadataInRocksDB -p /data/store/config -t topics
+    rmqadmin -o json exportMetadataInRocksDB -p /data/store/config -t subscriptionGroups
     """
     kind = {name.lower(): name for name in (TableKind.TOPICS, TableKind.GROUPS)}.get(config_type.strip().lower())
     if kind is None:

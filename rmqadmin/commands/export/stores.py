@@ -173,7 +173,6 @@ def store_inspect(
     offsets and times, index, tables, messages that wait for their time, and disk use. Only reads; a broker may run on
     it.
 
-    Examples:
       rmqadmin store inspect /data/store
       rmqadmin -o json store inspect /data/store --queues
       rmqadmin store inspect /data/store --groups
@@ -201,7 +200,6 @@ def store_verify(
     finding says where it is, what is lost, and what a start of rmqserver and of Apache's broker would do about it.
     Writes nothing and locks nothing. Ends with status 7 if there are errors or warnings.
 
-    Examples:
       rmqadmin store verify /data/store
       rmqadmin -o json store verify /data/store --all
     """
@@ -254,7 +252,6 @@ def store_dump(
     positions of timers, ms since the epoch of wheel. Damaged entries are shown in their places, with what is wrong with
     them. Only reads.
 
-    Examples:
       rmqadmin store dump /data/store log --limit 20
       rmqadmin -o jsonl store dump /data/store log --topic OrderTopic --from 1048576
       rmqadmin store dump /data/store queue --topic OrderTopic --queue 3
@@ -285,7 +282,6 @@ def store_start_plan(call: Call, directory: StoreDir) -> StartPlan:
     server's own recovery and keeps its changes in a temporary file: the store is only read. To recover a store, start
     its broker; copy the store first.
 
-    Examples:
       rmqadmin store start-plan /data/store
       rmqadmin -o json store start-plan /data/store
     """

@@ -8,8 +8,15 @@ from rmqadmin.cli.call import Call
 from rmqadmin.cli.options.command_options import A_BROKER, AskedBroker, ConsumerGroup, Jstack, Topic
 from rmqadmin.cli.options.value_markers import Value, option
 from rmqadmin.core import targets
-from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, ask_client, ask_clients, write_files
-from rmqadmin.core.groups.consumption import GroupClients, Subscription, group_brokers, online_clients
+from rmqadmin.core.groups.client_status import ClientStatus, GroupStatus, write_files
+from rmqadmin.core.groups.consumption import (
+    GroupClients,
+    Subscription,
+    ask_client,
+    ask_clients,
+    group_brokers,
+    online_clients,
+)
 from rmqadmin.core.groups.producers import ProducerRow, producer_rows
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import ResultOf, Row, doc
@@ -90,9 +97,8 @@ def consumer_connection(
 ) -> ConsumerClients:
     """Asks every broker that may know the group and joins the answers; mqadmin asks one at random.
 
-    Examples:
-      rmqadmin consumerConnection -g OrderGroup
-      rmqadmin -o json consumerConnection -g OrderGroup
+    rmqadmin consumerConnection -g OrderGroup
+    rmqadmin -o json consumerConnection -g OrderGroup
     """
     brokers = group_brokers(call.admin, consumer_group, broker_addr)
     return ConsumerClients(online_clients(call.admin, consumer_group, brokers, call.answers))
@@ -108,7 +114,6 @@ def consumer_status(
     """Asks every client, through a broker that it is connected to. mqadmin leaves the answers in files in the current
     directory; --output mqadmin does the same.
 
-    Examples:
       rmqadmin consumerStatus -g OrderGroup
       rmqadmin consumerStatus -g OrderGroup -i example
       rmqadmin -o json consumerStatus -g OrderGroup -s
@@ -176,9 +181,8 @@ def producer_connection(
 ) -> ProducerClients:
     """Asks every broker of the topic and joins the answers; mqadmin asks one at random.
 
-    Examples:
-      rmqadmin producerConnection -g OrderProducer -t OrderTopic
-      rmqadmin -o json producerConnection -g OrderProducer -t OrderTopic
+    rmqadmin producerConnection -g OrderProducer -t OrderTopic
+    rmqadmin -o json producerConnection -g OrderProducer -t OrderTopic
     """
     brokers = targets.by_selected_addr(call.admin.topic_route(topic).broker_datas)
 
@@ -236,9 +240,8 @@ def producer(
 ) -> Producers:
     """One row a client. Every client, consumers included, has an inner producer of the group CLIENT_INNER_PRODUCER.
 
-    Examples:
-      rmqadmin producer -b 127.0.0.1:10911
-      rmqadmin -o json producer -b 127.0.0.1:10911
+    rmqadmin producer -b 127.0.0.1:10911
+    rmqadmin -o json producer -b 127.0.0.1:10911
     """
     split_address(broker)
     return Producers(call.admin.all_producers(broker))

@@ -268,7 +268,6 @@ def group_lag(
     --peak: members = peak / what one manages, threads in all = peak x consume time. For work that waits for other
     services, with --cores and --computing-ms: threads of one member = cores x (waiting + computing) / computing.
 
-    Examples:
       rmqadmin group lag OrderGroup --sample 0
       rmqadmin group lag OrderGroup --peak 5000 --cores 4 --computing-ms 2 --waiting-ms 30
       rmqadmin -o json group lag OrderGroup -t OrderTopic --sample 0

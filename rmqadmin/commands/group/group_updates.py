@@ -75,9 +75,8 @@ def update_sub_group(
 ) -> Changes:
     """Settings that are not given stay as they are. --replace resets them to their defaults, as mqadmin does.
 
-    Examples:
-      rmqadmin updateSubGroup -c DefaultCluster -g OrderGroup -r 3
-      rmqadmin updateSubGroup -b 127.0.0.1:10911 -g OrderGroup -s false --dry-run
+    rmqadmin updateSubGroup -c DefaultCluster -g OrderGroup -r 3
+    rmqadmin updateSubGroup -b 127.0.0.1:10911 -g OrderGroup -s false --dry-run
     """
     wish = {
         "consume_enable": as_bool(consume_enable),
@@ -134,7 +133,6 @@ def update_sub_group_list(
     getConsumerConfig --output mqadmin shows, or what exportMetadata wrote. Fields that an object leaves out stay as
     they are.
 
-    Examples:
       rmqadmin updateSubGroupList -c DefaultCluster -f groups.json --dry-run
       rmqadmin updateSubGroupList -b 127.0.0.1:10911 -f groups.json
     """
@@ -171,9 +169,8 @@ def set_consume_mode(
 ) -> Changes:
     """Clients whose queues the broker assigns (rebalance by the broker) switch when they next ask it.
 
-    Examples:
-      rmqadmin setConsumeMode -c DefaultCluster -t OrderTopic -g OrderGroup -m POP -q 8
-      rmqadmin setConsumeMode -b 127.0.0.1:10911 -t OrderTopic -g OrderGroup -m PULL --dry-run
+    rmqadmin setConsumeMode -c DefaultCluster -t OrderTopic -g OrderGroup -m POP -q 8
+    rmqadmin setConsumeMode -b 127.0.0.1:10911 -t OrderTopic -g OrderGroup -m PULL --dry-run
     """
     wanted = RequestMode(
         consumer_group=group_name, mode=mode, pop_share_queue_num=pop_share_queue_num, topic=topic_name
@@ -226,7 +223,6 @@ def delete_sub_group(
     """With -c, also deletes its retry topic and its dead-letter queue, with their messages. If the group is online,
     brokers that create groups by themselves create it again.
 
-    Examples:
       rmqadmin deleteSubGroup -c DefaultCluster -g OldGroup
       rmqadmin deleteSubGroup -c DefaultCluster -g OldGroup -r true --dry-run
       rmqadmin deleteSubGroup -b 127.0.0.1:10911 -g OldGroup --if-exists --yes

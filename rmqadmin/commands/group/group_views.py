@@ -21,9 +21,8 @@ from rmqproto.errors import NotFoundError
 def group_describe(call: Call, groups: GroupNames) -> DescribedGroups:
     """Everything about a group in one view. `group lag` shows its queues one by one, and what hinders it.
 
-    Examples:
-      rmqadmin group describe OrderGroup
-      rmqadmin group describe OrderGroup --output json
+    rmqadmin group describe OrderGroup
+    rmqadmin group describe OrderGroup --output json
     """
     return DescribedGroups([describe_group(call.admin, group, call.answers) for group in topic_names(groups)])
 
@@ -98,9 +97,8 @@ def get_consumer_config(
 ) -> GroupConfigs:
     """Asks every broker that the name server knows.
 
-    Examples:
-      rmqadmin getConsumerConfig -g OrderGroup
-      rmqadmin -o json getConsumerConfig -g OrderGroup
+    rmqadmin getConsumerConfig -g OrderGroup
+    rmqadmin -o json getConsumerConfig -g OrderGroup
     """
     brokers = targets.by_selected_addr(targets.all_brokers(call.admin.cluster_info()))
 

@@ -71,9 +71,8 @@ def get_lite_client_info(
 ) -> LiteClientInfos:
     """One row a broker of the parent topic. --output wide names the light queues.
 
-    Examples:
-      rmqadmin getLiteClientInfo -p SessionTopic -g SessionGroup -c 192.168.0.7@1
-      rmqadmin getLiteClientInfo -p SessionTopic -g SessionGroup -c 192.168.0.7@1 --output wide
+    rmqadmin getLiteClientInfo -p SessionTopic -g SessionGroup -c 192.168.0.7@1
+    rmqadmin getLiteClientInfo -p SessionTopic -g SessionGroup -c 192.168.0.7@1 --output wide
     """
     brokers = call.admin.topic_route(parent_topic).broker_datas
     found = ask_brokers(brokers, lambda addr: call.admin.lite_client_info(addr, parent_topic, group, client_id))
@@ -214,10 +213,9 @@ def get_lite_group_info(
 ) -> LiteOffsets | LiteLags:
     """Without -l, shows the lite topics where the group is furthest behind; there are none if it is not behind.
 
-    Examples:
-      rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup
-      rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup -l session-1
-      rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup --watch 5 --until 'lag_count == 0'
+    rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup
+    rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup -l session-1
+    rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup --watch 5 --until 'lag_count == 0'
     """
     lite = lite_topic.strip() if lite_topic is not None else None
     brokers = call.admin.topic_route(parent_topic).broker_datas
@@ -242,9 +240,8 @@ def trigger_lite_dispatch(
 ) -> Changes:
     """Helps a group that waits although it is behind. Consumes nothing and moves no offset.
 
-    Examples:
-      rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup
-      rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup -c 192.168.0.7@1 -b broker-a
+    rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup
+    rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup -c 192.168.0.7@1 -b broker-a
     """
     route = call.admin.topic_route(parent_topic)
     names = [broker.broker_name for broker in route.broker_datas if broker.selected_addr()]

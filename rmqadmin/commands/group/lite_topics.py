@@ -86,7 +86,6 @@ def get_broker_lite_info(
     """One row a broker. --output wide shows parent topics and their groups. A broker that does not answer has a row
     that says why; the exit status is then 1.
 
-    Examples:
       rmqadmin getBrokerLiteInfo -b 127.0.0.1:10911
       rmqadmin getBrokerLiteInfo -c DefaultCluster --output wide
     """
@@ -132,9 +131,8 @@ class ParentTopicInfos(BrokerRows[ParentTopicRow], frozen=True):
 def get_parent_topic_info(call: Call, parent_topic: ParentTopic) -> ParentTopicInfos:
     """One row a broker of the topic. One that refuses has a row that says why; the exit status is then 1.
 
-    Examples:
-      rmqadmin getParentTopicInfo -p SessionTopic
-      rmqadmin -o json getParentTopicInfo -p SessionTopic
+    rmqadmin getParentTopicInfo -p SessionTopic
+    rmqadmin -o json getParentTopicInfo -p SessionTopic
     """
     brokers = call.admin.topic_route(parent_topic).broker_datas
     return ParentTopicInfos(
@@ -198,9 +196,8 @@ def get_lite_topic_info(
 ) -> LiteTopicInfos:
     """One row a broker of the parent topic. A lite topic without messages has the offsets 0.
 
-    Examples:
-      rmqadmin getLiteTopicInfo -p SessionTopic -l session-1
-      rmqadmin -o json getLiteTopicInfo -p SessionTopic -l session-1
+    rmqadmin getLiteTopicInfo -p SessionTopic -l session-1
+    rmqadmin -o json getLiteTopicInfo -p SessionTopic -l session-1
     """
     name = lite_topic.strip()
     brokers = call.admin.topic_route(parent_topic).broker_datas

@@ -11,8 +11,7 @@ from rmqadmin.cli.options.command_options import ShowAll
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups import running_info
-from rmqadmin.core.groups.client_status import ask_clients
-from rmqadmin.core.groups.consumption import read_clients, read_offsets
+from rmqadmin.core.groups.consumption import ask_clients, read_clients, read_offsets
 from rmqadmin.core.results import ResultOf, Row, doc, some_failed
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
@@ -106,7 +105,6 @@ def start_monitoring(call: Call, show_all: ShowAll = False) -> MonitorRound:
     """Runs one round; --watch 60 runs one a minute, as mqadmin does without end. mqadmin writes to a log file and
     nothing to the terminal; --output mqadmin prints what it writes there. Groups without a retry topic are left out.
 
-    Examples:
       rmqadmin startMonitoring
       rmqadmin startMonitoring --watch 60
       rmqadmin -o jsonl startMonitoring

@@ -45,7 +45,6 @@ def reset_offset(
     """The group may be online or offline. Past a queue's limits, OFFSET, +N and -N mean the nearest limit. -10 is ten
     messages back, -10m is ten minutes ago.
 
-    Examples:
       rmqadmin resetOffset -g OrderGroup -t OrderTopic --to -10m --dry-run
       rmqadmin resetOffset -g OrderGroup -t OrderTopic --to 2026-01-31T12:00:00Z --yes
       rmqadmin resetOffset -g OrderGroup -t OrderTopic --to end
@@ -123,10 +122,9 @@ def reset_offset_by_time(
 ) -> Resets:
     """The group may be online or offline. -s -1 means the end of every queue.
 
-    Examples:
-      rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s now
-      rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s 2026-01-31#12:00:00:000 --dry-run
-      rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s -1 -b 127.0.0.1:10911 -q 0 -o 5
+    rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s now
+    rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s 2026-01-31#12:00:00:000 --dry-run
+    rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s -1 -b 127.0.0.1:10911 -q 0 -o 5
     """
     from rmqproto.times import END_OF_QUEUES, parse_mqadmin_time, understood
 
@@ -175,9 +173,8 @@ def skip_accumulated_message(
 ) -> Resets:
     """The group skips every message that is stored now. It may be online or offline.
 
-    Examples:
-      rmqadmin skipAccumulatedMessage -g OrderGroup -t OrderTopic --dry-run
-      rmqadmin skipAccumulatedMessage -g OrderGroup -t OrderTopic --yes
+    rmqadmin skipAccumulatedMessage -g OrderGroup -t OrderTopic --dry-run
+    rmqadmin skipAccumulatedMessage -g OrderGroup -t OrderTopic --yes
     """
     goal = Goal(edge=END)
     route = call.admin.topic_route(cluster or topic)
@@ -214,7 +211,6 @@ def clone_group_offset(
     """Moves the group in this topic only. Queues where the other group has no offset stay as they are. If the message
     at an offset is gone, the group goes to the beginning of the queue.
 
-    Examples:
       rmqadmin cloneGroupOffset -s OrderGroup -d OtherGroup -t OrderTopic --dry-run
       rmqadmin cloneGroupOffset -s OrderGroup -d OtherGroup -t OrderTopic --yes
     """

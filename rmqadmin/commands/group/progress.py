@@ -14,6 +14,7 @@ from rmqadmin.core.groups.consumption import (
     GroupClients,
     GroupOffsets,
     answering,
+    ask_clients,
     brokers_of_group,
     lacking,
     read_clients,
@@ -188,9 +189,8 @@ def group_ls(
 ) -> GroupsProgress:
     """Groups that nobody reads with are there, too, with what they have not consumed.
 
-    Examples:
-      rmqadmin group ls
-      rmqadmin group ls Order --output name
+    rmqadmin group ls
+    rmqadmin group ls Order --output name
     """
     return GroupsProgress(all_groups(call, show_all=show_all, text="" if text is None else text.strip()))
 
@@ -303,10 +303,9 @@ def consumer_progress(
 ) -> GroupsProgress | GroupProgress:
     """Lag counts messages on brokers that the group has not committed. For a static topic, -g shows the logical queues.
 
-    Examples:
-      rmqadmin consumerProgress
-      rmqadmin consumerProgress -g OrderGroup --watch
-      rmqadmin consumerProgress -g OrderGroup --watch 5 --until 'lag_count == 0'
+    rmqadmin consumerProgress
+    rmqadmin consumerProgress -g OrderGroup --watch
+    rmqadmin consumerProgress -g OrderGroup --watch 5 --until 'lag_count == 0'
     """
     if group_name is None:
         if topic_name is not None or show_client_ip is not None:
@@ -339,18 +338,11 @@ def _queue_by_queue(call: Call, brokers: Sequence[BrokerData], group: str, topic
 
 def _owners(call: Call, brokers: Sequence[BrokerData], group: str) -> dict[MessageQueue, str]:
     """The owner of each queue, according to the clients (307). A silent client's queues are unknown."""
-    clients = read_clients(call.admin, brokers, group, call.answers)
-    addr_of = {broker.broker_name: broker.selected_addr() for broker in brokers}
-
-    def ask(client_id: str) -> list[tuple[MessageQueue, str]]:
-        addr = addr_of[clients.broker_names[client_id][0]]
-        if addr is None:
-            return []
-        try:
-            info = call.admin.consumer_running_info(addr, group, client_id)
-        except RocketMQError as error:
-            call.notice(f"{client_id} does not say which queues it owns: {error}")
-            return []
-        return [(queue, client_id) for queue in info.mq_table]
-
-    return dict(pair for pairs in targets.ask_each(ask, list(clients.connections)) for pair in pairs)
+    owners: dict[MessageQueue, str] = {}
+    for answer in ask_clients(call.admin, group, read_clients(call.admin, brokers, group, call.answers), brokers):
+        client_id = answer.connection.client_id
+        if answer.info is None:
+            call.notice(f"{client_id} does not say which queues it owns: {answer.error}")
+        else:
+            owners |= dict.fromkeys(answer.info.mq_table, client_id)
+    return owners

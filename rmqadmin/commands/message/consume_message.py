@@ -83,11 +83,10 @@ def consume_message(
 ) -> ConsumedMessages:
     """Reads queue after queue, each from its oldest message on, until there are enough.
 
-    Examples:
-      rmqadmin consumeMessage -t OrderTopic -c 10
-      rmqadmin consumeMessage -t OrderTopic -b broker-a -i 0 -o 2 -c 2
-      rmqadmin -o json consumeMessage -t OrderTopic -s -1h..now
-      rmqadmin consumeMessage -t OrderTopic -c 1 --sql92 "price > 100"
+    rmqadmin consumeMessage -t OrderTopic -c 10
+    rmqadmin consumeMessage -t OrderTopic -b broker-a -i 0 -o 2 -c 2
+    rmqadmin -o json consumeMessage -t OrderTopic -s -1h..now
+    rmqadmin consumeMessage -t OrderTopic -c 1 --sql92 "price > 100"
     """
     accepts = sql92_filter(sql92)
     between = _checked(call, broker_name, queue_id, offset, begin_timestamp, end_timestamp, message_number)

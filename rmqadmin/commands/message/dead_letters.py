@@ -74,7 +74,6 @@ def dlq_ls(
     """A dead letter is a message that a group has failed to consume more often than it may. A redrive leaves it where
     it is, and notes in its ledger that it was sent again.
 
-    Examples:
       rmqadmin dlq ls
       rmqadmin -o json dlq ls billing
     """
@@ -148,9 +147,8 @@ def dlq_show(
 ) -> ShownLetters:
     """Nothing is consumed: no offset moves. If a broker does not answer, the other brokers' dead letters are shown.
 
-    Examples:
-      rmqadmin dlq show billing
-      rmqadmin -o json dlq show billing --from -2h --jsonpath '$.type=refund' --limit 100
+    rmqadmin dlq show billing
+    rmqadmin -o json dlq show billing --from -2h --jsonpath '$.type=refund' --limit 100
     """
     check_group(group)
     topic, between = dlq_topic(group), letters.between(call.now_ms(), call.notice)
@@ -216,7 +214,6 @@ def dlq_redrive(
     spark-replay, but in this process alone: it starts at once, and is slower for very many messages. --resume continues
     an interrupted job.
 
-    Examples:
       rmqadmin dlq redrive billing
       rmqadmin dlq redrive billing --jsonpath '$.type=refund' --execute
       rmqadmin dlq redrive billing --to same

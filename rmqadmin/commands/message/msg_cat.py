@@ -80,7 +80,6 @@ def msg_cat(
     its size, %h properties, %P{NAME} one of them, %T time of storing, %B time of making, %i unique key, %I offset id.
     docs/messages.md has the rest.
 
-    Examples:
       rmqadmin msg cat OrderTopic --from -1h
       rmqadmin msg cat OrderTopic -f '%T{iso} %k %s\n' --tail 20
       rmqadmin msg cat OrderTopic --tag 'paid || shipped' --property region=eu --grep '(?i)refund'

@@ -64,7 +64,6 @@ def msg_export(
     """Keeps bodies, properties, keys, tags, flags and born times to the byte: `msg import` makes the same messages from
     them. FILE gets its name when it is complete. Parquet needs pip install 'rmqadmin[spark]'.
 
-    Examples:
       rmqadmin msg export OrderTopic orders.jsonl --from -1d --overwrite
       rmqadmin msg export OrderTopic orders.msgpack --tag paid --overwrite
       rmqadmin msg export OrderTopic --limit 10

@@ -136,7 +136,6 @@ def msg_get(
     """An ID is an offset id, a unique key, a key, a recall handle, TOPIC@[BROKER:]QUEUE:OFFSET with a queue offset, or
     BROKER@OFFSET with a commit log offset. No time limits the search, and all messages that share a key are shown.
 
-    Examples:
       rmqadmin msg get 7F000001041D4E0E2F2A69B4378A0009
       rmqadmin msg get OrderTopic@broker-a:0:5 broker-a@0
       rmqadmin msg get ORDER-1 -t OrderTopic -o jsonl

@@ -84,7 +84,6 @@ def msg_import(
     """The whole file is read before the first message is sent. A copy keeps the body, properties, key, tag, unique key,
     flag and born time of its message. Messages of one queue go to one queue, in their order.
 
-    Examples:
       rmqadmin msg import orders.jsonl --dry-run
       rmqadmin msg import orders.msgpack --to CopyTopic --rate 500 --yes
     """

@@ -88,7 +88,6 @@ def msg_send(
     turn. All are checked before the first is sent; a pipe that goes on is checked as it comes. --jsonl reads what
     `printMsg -o jsonl` writes, --sized what `msg cat -f '%R%s'` writes.
 
-    Examples:
       rmqadmin msg send OrderTopic 'order 1' 'order 2' -k ORDER-1 -c paid
       rmqadmin msg send OrderTopic 'order 3' --delay 10s
       rmqadmin msg send OrderTopic 'order 4' --dry-run

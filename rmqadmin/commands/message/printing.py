@@ -54,12 +54,11 @@ def print_msg(
 ) -> ReadMessages:
     """Reads queue after queue, or in order of time with --tail and --follow. Nothing is consumed: no offset moves.
 
-    Examples:
-      rmqadmin printMsg -t OrderTopic
-      rmqadmin printMsg -t OrderTopic -s 'paid || shipped' -b -1h..now -d false
-      rmqadmin printMsg -t OrderTopic --tail 20
-      rmqadmin -o jsonl printMsg -t OrderTopic --follow --limit 100
-      rmqadmin printMsg -t OrderTopic --sql92 "price > 100 AND region IN ('eu', 'us')"
+    rmqadmin printMsg -t OrderTopic
+    rmqadmin printMsg -t OrderTopic -s 'paid || shipped' -b -1h..now -d false
+    rmqadmin printMsg -t OrderTopic --tail 20
+    rmqadmin -o jsonl printMsg -t OrderTopic --follow --limit 100
+    rmqadmin printMsg -t OrderTopic --sql92 "price > 100 AND region IN ('eu', 'us')"
     """
     accepts = sql92_filter(sql92)
     view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
@@ -133,9 +132,8 @@ def print_msg_by_queue(
 ) -> QueueMessages | TagCounts:
     """Finds a rare tag anywhere in the queue; mqadmin stops at the first batch without a match.
 
-    Examples:
-      rmqadmin printMsgByQueue -t OrderTopic -a broker-a -i 0 -p true -d true
-      rmqadmin printMsgByQueue -t OrderTopic -a broker-a -i 0 -f true
+    rmqadmin printMsgByQueue -t OrderTopic -a broker-a -i 0 -p true -d true
+    rmqadmin printMsgByQueue -t OrderTopic -a broker-a -i 0 -f true
     """
     accepts = sql92_filter(sql92)
     view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
@@ -196,7 +194,6 @@ def dump_compaction_log(
     """Asks no server. Only reads the file; mqadmin maps it for writing. Any file of whole records will do, such as one
     of a commit log.
 
-    Examples:
       rmqadmin dumpCompactionLog -f compaction.log
       rmqadmin -o jsonl dumpCompactionLog -f compaction.log
     """

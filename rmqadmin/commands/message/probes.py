@@ -62,7 +62,6 @@ def send_message(
     """Without -b and -i, the message goes to any queue of the topic. -b alone means any queue of that broker; mqadmin
     ignores it.
 
-    Examples:
       rmqadmin sendMessage -t OrderTopic -p 'order 1' -k ORDER-1 -c paid
       rmqadmin sendMessage -t OrderTopic -p 'order 2' -b broker-a -i 0
       rmqadmin -o json sendMessage -t OrderTopic -p 'order 3'
@@ -159,7 +158,6 @@ def check_msg_send_rt(call: Call, topic: Topic, amount: ProbeCount = COUNT, size
     """Sends real messages to the topic's queues in turn; the topic's consumers get them. A topic that does not exist is
     an error; mqadmin has it created, and so does --output mqadmin.
 
-    Examples:
       rmqadmin checkMsgSendRT -t OrderTopic -a 5
       rmqadmin checkMsgSendRT -t OrderTopic -a 5 -s 1024 --dry-run
     """
@@ -250,7 +248,6 @@ def cluster_rt(
     """The messages go to the topic that has the broker's name. Runs one round, or more with -i or --watch; mqadmin
     never ends.
 
-    Examples:
       rmqadmin clusterRT -a 5
       rmqadmin clusterRT -a 5 -c DefaultCluster --watch 10
       rmqadmin clusterRT -a 5 -p true -m east --output mqadmin
@@ -320,7 +317,6 @@ def send_msg_status(
     """The messages go to the topic that has the broker's name. An unknown broker is an error; mqadmin has a topic of
     that name created, and so does --output mqadmin. One more message is sent first and is not shown.
 
-    Examples:
       rmqadmin sendMsgStatus -b broker-a -c 5
       rmqadmin sendMsgStatus -b broker-a -c 5 --dry-run
     """

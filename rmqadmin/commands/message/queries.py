@@ -69,10 +69,9 @@ def query_msg_by_id(
 ) -> Messages | Resent | Pushed:
     """Takes either id: the producer's unique key or the broker's offset id.
 
-    Examples:
-      rmqadmin queryMsgById -t OrderTopic -i 7F00000100002A9F00000000000007DA
-      rmqadmin -o json queryMsgById -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009
-      rmqadmin queryMsgById -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -s true --dry-run
+    rmqadmin queryMsgById -t OrderTopic -i 7F00000100002A9F00000000000007DA
+    rmqadmin -o json queryMsgById -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009
+    rmqadmin queryMsgById -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -s true --dry-run
     """
     route = call.admin.topic_route(cluster or topic)
     messages = [_one(call, route, topic, part.strip()) for part in msg_id.split(",") if part.strip()]
@@ -175,10 +174,9 @@ def query_msg_by_key(
 ) -> KeyMatches:
     """Producers set keys; the index has every key of a message.
 
-    Examples:
-      rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1
-      rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 -b -1h..now --output wide
-      rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 --sql92 "region = 'eu'"
+    rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1
+    rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 -b -1h..now --output wide
+    rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 --sql92 "region = 'eu'"
     """
     accepts = sql92_filter(sql92)
     key = msg_key.strip()
@@ -238,9 +236,8 @@ def query_msg_by_unique_key(
 ) -> UniqueMessages | Pushed:
     """Shows the oldest message with the key, or all of them with -a.
 
-    Examples:
-      rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009
-      rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -a -s -1h..now --output wide
+    rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009
+    rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -a -s -1h..now --output wide
     """
     between = time_range(start_time, end_time, call.now_ms(), "-s/--since", "-e/--until", tell=call.notice)
     brokers = topic_brokers(call.admin, topic, cluster)
@@ -279,9 +276,8 @@ def query_msg_by_offset(
 ) -> Messages:
     """If there is no message, shows where the queue begins and ends; mqadmin shows nothing.
 
-    Examples:
-      rmqadmin queryMsgByOffset -t OrderTopic -b broker-a -i 0 -o 0
-      rmqadmin -o json queryMsgByOffset -t OrderTopic -b broker-a -i 0 -o 5
+    rmqadmin queryMsgByOffset -t OrderTopic -b broker-a -i 0 -o 0
+    rmqadmin -o json queryMsgByOffset -t OrderTopic -b broker-a -i 0 -o 5
     """
     charset = None if body_format is None else checked_charset("-f", body_format)
     queue = MessageQueue(topic, broker_name, queue_id)

@@ -86,7 +86,6 @@ def query_msg_trace_by_id(
     """Clients trace only if configured to. mqadmin shows what was sent and consumed; here deliveries without an
     outcome, ends of transactions and recalls have rows too.
 
-    Examples:
       rmqadmin queryMsgTraceById -i 7F000001041D4E0E2F2A69B4378A0009
       rmqadmin -o json queryMsgTraceById -i 7F000001041D4E0E2F2A69B4378A0009 -b -1h
     """

@@ -177,7 +177,6 @@ def spark_archive(
     """Archives what is there in Parquet, by topic and date, each message once, whatever crashes on the way; the next
     run goes on from there. Ends with 1 when retention gets near. Needs pip install 'rmqadmin[spark]'.
 
-    Examples:
       rmqadmin spark-archive -n 127.0.0.1:9876 --topic orders --archive /data/archive
       rmqadmin spark-archive -n 127.0.0.1:9876 --archive /data/archive --check
     """

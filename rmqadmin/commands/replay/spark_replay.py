@@ -53,7 +53,6 @@ def spark_replay(
     """Shows what would be sent; with --execute, sends each message once, whatever crashes on the way. Needs pip install
     'rmqadmin[spark]'.
 
-    Examples:
       rmqadmin spark-replay -n 127.0.0.1:9876 --dlq billing
       rmqadmin spark-replay --execute --job billing-1 -n 127.0.0.1:9876 --dlq billing --to topic:invoices_again --yes
       rmqadmin spark-replay --resume --job billing-1

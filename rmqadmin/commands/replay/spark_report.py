@@ -163,7 +163,6 @@ def spark_report(
     consumed. deadletters: by cause. verify: duplicates, gaps, order by key over queues; exit status 1 if there is any.
     Nothing is consumed. Needs pip install 'rmqadmin[spark]'.
 
-    Examples:
       rmqadmin spark-report topics --from -1d --picture topics.png
       rmqadmin spark-report verify --topic OrderTopic --by key
       rmqadmin -o json spark-report deadletters --store /data/store --parquet letters.parquet

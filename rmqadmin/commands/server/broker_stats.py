@@ -40,10 +40,9 @@ class BrokerStatus(ResultOf[StatusRow], frozen=True):
 def broker_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None) -> BrokerStatus:
     """With -c, shows every master and slave of the cluster.
 
-    Examples:
-      rmqadmin brokerStatus -b 127.0.0.1:10911
-      rmqadmin brokerStatus -c DefaultCluster --output wide
-      rmqadmin -o json brokerStatus -b 127.0.0.1:10911
+    rmqadmin brokerStatus -b 127.0.0.1:10911
+    rmqadmin brokerStatus -c DefaultCluster --output wide
+    rmqadmin -o json brokerStatus -b 127.0.0.1:10911
     """
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     return BrokerStatus(call.answers.of(call.admin.broker_runtime_info, addrs), with_addr=cluster_name is not None)
@@ -156,9 +155,8 @@ def broker_consume_stats(
 ) -> BrokerConsumeStats:
     """One row a group and queue. mqadmin leaves out queues that a group has not consumed from.
 
-    Examples:
-      rmqadmin brokerConsumeStats -b 127.0.0.1:10911
-      rmqadmin brokerConsumeStats -b 127.0.0.1:10911 -l 1 --watch
+    rmqadmin brokerConsumeStats -b 127.0.0.1:10911
+    rmqadmin brokerConsumeStats -b 127.0.0.1:10911 -l 1 --watch
     """
     split_address(broker_addr)
     ordered = order is TrueFalse.TRUE

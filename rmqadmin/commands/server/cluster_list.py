@@ -126,10 +126,9 @@ def cluster_list(
 ) -> Brokers | DayCounts:
     """One row a broker, slaves too. A broker that does not answer has a row that says why.
 
-    Examples:
-      rmqadmin clusterList
-      rmqadmin clusterList -m -c DefaultCluster
-      rmqadmin clusterList --output wide --watch
+    rmqadmin clusterList
+    rmqadmin clusterList -m -c DefaultCluster
+    rmqadmin clusterList --output wide --watch
     """
     if cluster_name is not None:
         targets.cluster(call.admin, cluster_name)  # an unknown cluster is an error that lists the known ones

@@ -107,7 +107,6 @@ def get_cold_data_flow_ctr_info(
     """Cold data is data no longer in memory. If coldDataFlowControlEnable=true, a broker holds back pulls of groups
     that read too much of it.
 
-    Examples:
       rmqadmin getColdDataFlowCtrInfo -b 127.0.0.1:10911
       rmqadmin getColdDataFlowCtrInfo -c DefaultCluster --output wide
     """
@@ -125,9 +124,8 @@ def update_cold_data_flow_ctr_group_config(
 ) -> Changes:
     """The limit lasts until the broker restarts.
 
-    Examples:
-      rmqadmin updateColdDataFlowCtrGroupConfig -c DefaultCluster -g OrderGroup -v 3145728
-      rmqadmin updateColdDataFlowCtrGroupConfig -b 127.0.0.1:10911 -g OrderGroup -v 3145728 --dry-run
+    rmqadmin updateColdDataFlowCtrGroupConfig -c DefaultCluster -g OrderGroup -v 3145728
+    rmqadmin updateColdDataFlowCtrGroupConfig -b 127.0.0.1:10911 -g OrderGroup -v 3145728 --dry-run
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, consumer_group, threshold))
@@ -139,9 +137,8 @@ def remove_cold_data_flow_ctr_group_config(
 ) -> Changes:
     """As in mqadmin, it is no error if the group has no limit of its own.
 
-    Examples:
-      rmqadmin removeColdDataFlowCtrGroupConfig -c DefaultCluster -g OrderGroup
-      rmqadmin removeColdDataFlowCtrGroupConfig -b 127.0.0.1:10911 -g OrderGroup --dry-run
+    rmqadmin removeColdDataFlowCtrGroupConfig -c DefaultCluster -g OrderGroup
+    rmqadmin removeColdDataFlowCtrGroupConfig -b 127.0.0.1:10911 -g OrderGroup --dry-run
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, consumer_group, None))

@@ -68,9 +68,8 @@ class Controllers(ResultOf[ControllerRow], frozen=True):
 def get_controller_meta_data(call: Call, controller_address: ControllerAddr) -> Controllers:
     """One row a controller.
 
-    Examples:
-      rmqadmin getControllerMetaData -a 127.0.0.1:9878
-      rmqadmin -o json getControllerMetaData -a 127.0.0.1:9878
+    rmqadmin getControllerMetaData -a 127.0.0.1:9878
+    rmqadmin -o json getControllerMetaData -a 127.0.0.1:9878
     """
     return Controllers(controllers_meta(call.admin, controller_address))
 
@@ -113,7 +112,6 @@ def elect_master(
     """The controller refuses a replica that is the master already, and one that may not lead. mqadmin 5.5.0 cannot read
     the answer of a 5.5.0 controller: it shows an error although the election was done.
 
-    Examples:
       rmqadmin electMaster -a 127.0.0.1:9878 -bn broker-a -b 2 -c DefaultCluster --dry-run
       rmqadmin electMaster -a 127.0.0.1:9878 -bn broker-a -b 2 -c DefaultCluster --yes
     """
@@ -174,7 +172,6 @@ def clean_broker_metadata(
     """A forgotten replica cannot register again under its old identity: stop it, delete its brokerIdentity file and
     start it. With -l Apache's controllers ignore -b, so both together are an error.
 
-    Examples:
       rmqadmin cleanBrokerMetadata -a 127.0.0.1:9878 -bn broker-a -c DefaultCluster -b 2 --dry-run
       rmqadmin cleanBrokerMetadata -a 127.0.0.1:9878 -bn broker-a -c DefaultCluster -b 2 --yes
     """

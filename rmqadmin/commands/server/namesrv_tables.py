@@ -19,9 +19,8 @@ def update_kv_config(
 ) -> Changes:
     """Changes every name server of -n. updateOrderConf writes the namespace ORDER_TOPIC_CONFIG.
 
-    Examples:
-      rmqadmin updateKvConfig -s MY_NAMESPACE -k colour -v green
-      rmqadmin updateKvConfig -s MY_NAMESPACE -k colour -v green --dry-run
+    rmqadmin updateKvConfig -s MY_NAMESPACE -k colour -v green
+    rmqadmin updateKvConfig -s MY_NAMESPACE -k colour -v green --dry-run
     """
     steps = put_steps(call.admin, namespace.strip(), key, value.strip())
     return change(call, steps, lambda _done: "create or update kv config to namespace success.\n")
@@ -30,9 +29,8 @@ def update_kv_config(
 def delete_kv_config(call: Call, namespace: Namespace, key: Key) -> Changes:
     """Changes every name server of -n. As in mqadmin, a missing key is not an error.
 
-    Examples:
-      rmqadmin deleteKvConfig -s MY_NAMESPACE -k colour
-      rmqadmin deleteKvConfig -s MY_NAMESPACE -k colour --dry-run
+    rmqadmin deleteKvConfig -s MY_NAMESPACE -k colour
+    rmqadmin deleteKvConfig -s MY_NAMESPACE -k colour --dry-run
     """
     namespace = namespace.strip()
     steps = delete_steps(call.admin, namespace, key)
@@ -46,7 +44,6 @@ def wipe_write_perm(call: Call, broker_name: BrokerName) -> WritePerms:
     """Producers switch to other brokers when they next ask for their routes, which they do every 30 s. Consumers keep
     reading.
 
-    Examples:
       rmqadmin wipeWritePerm -b broker-a --dry-run
       rmqadmin wipeWritePerm -b broker-a --yes
     """
@@ -59,9 +56,8 @@ def wipe_write_perm(call: Call, broker_name: BrokerName) -> WritePerms:
 def add_write_perm(call: Call, broker_name: BrokerName) -> WritePerms:
     """Every topic of the broker becomes readable and writable, whatever it was before it was wiped.
 
-    Examples:
-      rmqadmin addWritePerm -b broker-a
-      rmqadmin addWritePerm -b broker-a --dry-run
+    rmqadmin addWritePerm -b broker-a
+    rmqadmin addWritePerm -b broker-a --dry-run
     """
     if not call.as_mqadmin:
         require_broker(call.admin, broker_name)

@@ -113,9 +113,8 @@ def _text(addr: str, status: HaStatus) -> str:
 def ha_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Replication:
     """A master shows every connected slave; a slave shows its own state.
 
-    Examples:
-      rmqadmin haStatus -c DefaultCluster
-      rmqadmin haStatus -b 127.0.0.1:10911 --watch
+    rmqadmin haStatus -c DefaultCluster
+    rmqadmin haStatus -b 127.0.0.1:10911 --watch
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
     return Replication(call.answers.of(call.admin.ha_status, addrs))
@@ -175,9 +174,8 @@ def _or_unknown(terms: list[tuple[int, int, int]]) -> Sequence[tuple[int | None,
 def get_broker_epoch(call: Call, broker_name: OneBrokerName = None, cluster_name: EveryBrokerName = None) -> Epochs:
     """Asks every replica, master and slaves. Brokers without a controller refuse.
 
-    Examples:
-      rmqadmin getBrokerEpoch -b broker-a
-      rmqadmin getBrokerEpoch -c DefaultCluster --output wide
+    rmqadmin getBrokerEpoch -b broker-a
+    rmqadmin getBrokerEpoch -c DefaultCluster --output wide
     """
     addrs = targets.replicas_of_all(named_brokers(call.admin, broker_name, cluster_name))
     return Epochs(call.answers.of(call.admin.epoch_cache, addrs))
@@ -245,9 +243,8 @@ def get_sync_state_set(
 ) -> SyncStates:
     """Asks the leading controller. It does not know brokers that run without a controller.
 
-    Examples:
-      rmqadmin getSyncStateSet -a 127.0.0.1:9878 -b broker-a
-      rmqadmin getSyncStateSet -a 127.0.0.1:9878 -c DefaultCluster --watch
+    rmqadmin getSyncStateSet -a 127.0.0.1:9878 -b broker-a
+    rmqadmin getSyncStateSet -a 127.0.0.1:9878 -c DefaultCluster --watch
     """
     targets.check_one_of(broker_name, cluster_name)
     if cluster_name is None:

@@ -29,9 +29,8 @@ from rmqclient.addresses import parse_addresses
 def get_broker_config(call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None) -> Configs:
     """With -c, shows every master and slave of the cluster.
 
-    Examples:
-      rmqadmin getBrokerConfig -b 127.0.0.1:10911
-      rmqadmin getBrokerConfig -c DefaultCluster --output wide
+    rmqadmin getBrokerConfig -b 127.0.0.1:10911
+    rmqadmin getBrokerConfig -c DefaultCluster --output wide
     """
     wanted = replica_headings(call.admin, broker_addr, cluster_name)
     return read_configs(wanted, call.admin.broker_config, as_mqadmin=call.as_mqadmin, mqadmin_end="\n")
@@ -50,7 +49,6 @@ def update_broker_config(
     """Reads the value back: an unknown property, or a value that a broker does not understand, is an error. mqadmin
     calls that a success, and so does --output mqadmin.
 
-    Examples:
       rmqadmin updateBrokerConfig -b 127.0.0.1:10911 -k traceOn -v true
       rmqadmin updateBrokerConfig -b 127.0.0.1:10911 -k brokerPermission -v R --dry-run
       rmqadmin updateBrokerConfig -c DefaultCluster -k fileReservedTime -v 48 --dry-run
@@ -67,9 +65,8 @@ def update_broker_config(
 def get_namesrv_config(call: Call) -> Configs:
     """Shows every name server of -n.
 
-    Examples:
-      rmqadmin getNamesrvConfig
-      rmqadmin getNamesrvConfig -n '127.0.0.1:9876' --output wide
+    rmqadmin getNamesrvConfig
+    rmqadmin getNamesrvConfig -n '127.0.0.1:9876' --output wide
     """
     wanted = [(addr, f"============{addr}============\n") for addr in call.admin.namesrv_addrs]
     return read_configs(wanted, call.admin.namesrv_config, as_mqadmin=call.as_mqadmin)
@@ -79,7 +76,6 @@ def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Ch
     """Changes every name server of -n. An unknown property is an error; mqadmin calls that a success, and so does
     --output mqadmin.
 
-    Examples:
       rmqadmin updateNamesrvConfig -k orderMessageEnable -v true
       rmqadmin updateNamesrvConfig -n '127.0.0.1:9876' -k clusterTest -v false --dry-run
     """
@@ -103,9 +99,8 @@ def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Ch
 def get_controller_config(call: Call, controller_address: ControllerAddrs) -> Configs:
     """Shows every controller that -a names.
 
-    Examples:
-      rmqadmin getControllerConfig -a 127.0.0.1:9878
-      rmqadmin getControllerConfig -a '127.0.0.1:9878;127.0.0.1:9878' --output wide
+    rmqadmin getControllerConfig -a 127.0.0.1:9878
+    rmqadmin getControllerConfig -a '127.0.0.1:9878;127.0.0.1:9878' --output wide
     """
     wanted = [(addr, f"============{addr}============\n") for addr in parse_addresses(controller_address)]
     return read_configs(wanted, call.admin.controller_config, as_mqadmin=call.as_mqadmin)
@@ -117,7 +112,6 @@ def update_controller_config(
     """Changes every controller that -a names. An unknown property is an error; mqadmin calls that a success, and so
     does --output mqadmin.
 
-    Examples:
       rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000
       rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000 --dry-run
     """

@@ -118,7 +118,6 @@ def fault_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedClus
     """Rules are set by `fault set`, or come with the server (`rmqserver --fault`). Without -b and -c, shows those of
     the only broker.
 
-    Examples:
       rmqadmin fault ls
       rmqadmin fault ls -b 127.0.0.1:10911
     """
@@ -139,7 +138,6 @@ def fault_set(
     error=CODE, drop, lose-answer or disconnect; WHICH narrows it down: share=0.1, count=2, topic=T, group=G. The first
     matching rule decides. While everything fails, -b is needed, because the name server does not answer either.
 
-    Examples:
       rmqadmin fault set SEND_MESSAGE:error=SYSTEM_BUSY:count=2
       rmqadmin fault set PULL_MESSAGE:delay=200ms:share=0.1 SEND_MESSAGE:drop:topic=OrderTopic -b 127.0.0.1:10911
       rmqadmin fault set '*:disconnect:share=0.01' --dry-run
@@ -151,9 +149,8 @@ def fault_set(
 def fault_clear(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Changes:
     """Removes all rules. With -b no name server is asked, so it works while everything fails.
 
-    Examples:
-      rmqadmin fault clear
-      rmqadmin fault clear -b 127.0.0.1:10911
+    rmqadmin fault clear
+    rmqadmin fault clear -b 127.0.0.1:10911
     """
     return set_faults(call.admin, meant_brokers(call.admin, broker_addr, cluster_name), [], dry_run=call.dry_run)
 
@@ -170,9 +167,8 @@ class Snapshots(FoundRows[SnapshotRow], frozen=True):
 def snapshot_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Snapshots:
     """A snapshot lasts as long as the store. Without -b and -c, shows those of the only broker.
 
-    Examples:
-      rmqadmin snapshot ls
-      rmqadmin snapshot ls -b 127.0.0.1:10911
+    rmqadmin snapshot ls
+    rmqadmin snapshot ls -b 127.0.0.1:10911
     """
     admin = call.admin
     addrs = meant_brokers(admin, broker_addr, cluster_name)
@@ -189,7 +185,6 @@ def snapshot_save(
     that name, after the snapshot's name was typed, or with --yes. The broker is away for some tens of milliseconds, and
     clients come back as after a restart.
 
-    Examples:
       rmqadmin snapshot save a-day
       rmqadmin snapshot save a-day -b 127.0.0.1:10911 --dry-run
     """
@@ -210,7 +205,6 @@ def snapshot_restore(
     """Everything made or sent since the snapshot is lost. The snapshot stays. The broker is away for some tens of
     milliseconds, and clients come back as after a restart. Asks for the broker's name; in a script, --yes is needed.
 
-    Examples:
       rmqadmin snapshot restore a-day --dry-run
       rmqadmin snapshot restore a-day --yes
     """
@@ -228,7 +222,6 @@ def server_reset(call: Call, broker_addr: BrokerAddr = None, cluster_name: Named
     """Deletes topics, groups, offsets and messages, then loads again what `rmqserver --seed` says. Snapshots, rules of
     `fault set` and settings stay. Asks for the broker's name; in a script, --yes is needed.
 
-    Examples:
       rmqadmin server reset --dry-run
       rmqadmin server reset -b 127.0.0.1:10911 --yes
     """

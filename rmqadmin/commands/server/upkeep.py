@@ -55,7 +55,6 @@ def clean_expired_cq(
     """Brokers do this by themselves every ten seconds. Without -b and -c, mqadmin cleans up every cluster, and so does
     --output mqadmin.
 
-    Examples:
       rmqadmin cleanExpiredCQ -b 127.0.0.1:10911
       rmqadmin cleanExpiredCQ -c DefaultCluster
       rmqadmin cleanExpiredCQ --all-clusters --dry-run
@@ -69,7 +68,6 @@ def clean_unused_topic(
     """Deletes the files of topics that are not in the broker's table; topics without messages stay. Without -b and -c,
     mqadmin cleans up every cluster, and so does --output mqadmin.
 
-    Examples:
       rmqadmin cleanUnusedTopic -b 127.0.0.1:10911
       rmqadmin cleanUnusedTopic -c DefaultCluster
       rmqadmin cleanUnusedTopic --all-clusters --dry-run
@@ -86,7 +84,6 @@ def delete_expired_commit_log(
     """Deletes files older than the broker's fileReservedTime, with their messages. Brokers do this by themselves at the
     hour deleteWhen. Without -b and -c, mqadmin cleans up every cluster, and so does --output mqadmin.
 
-    Examples:
       rmqadmin deleteExpiredCommitLog -b 127.0.0.1:10911
       rmqadmin deleteExpiredCommitLog -c DefaultCluster
       rmqadmin deleteExpiredCommitLog --all-clusters --dry-run
@@ -116,9 +113,8 @@ def switch_timer_engine(
 ) -> Changes:
     """Timers that are waiting stay where they are until they are due. Brokers before 5.5 do not know this request.
 
-    Examples:
-      rmqadmin switchTimerEngine -b 127.0.0.1:10911 -e F
-      rmqadmin switchTimerEngine -c DefaultCluster -e F --dry-run
+    rmqadmin switchTimerEngine -b 127.0.0.1:10911 -e F
+    rmqadmin switchTimerEngine -c DefaultCluster -e F --dry-run
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
     changes = [FieldChange("timer_engine", None, _NAMES[engine_type])]  # no request tells the present one
@@ -142,9 +138,8 @@ def set_commit_log_read_ahead_mode(
 ) -> Changes:
     """Mode 1 spares a broker useless reads if its consumers are far behind.
 
-    Examples:
-      rmqadmin setCommitLogReadAheadMode -b 127.0.0.1:10911 -m 0
-      rmqadmin setCommitLogReadAheadMode -c DefaultCluster -m 1 --dry-run
+    rmqadmin setCommitLogReadAheadMode -b 127.0.0.1:10911 -m 0
+    rmqadmin setCommitLogReadAheadMode -c DefaultCluster -m 1 --dry-run
     """
     headings = dict(replica_headings(call.admin, broker_addr, cluster_name))
     said: dict[str, str] = {}
@@ -168,9 +163,8 @@ def reset_master_flush_offset(
 ) -> Changes:
     """Helps a slave that waits for an offset which its master has lost. A master answers with success but ignores it.
 
-    Examples:
-      rmqadmin resetMasterFlushOffset -b 127.0.0.1:10911 -o 0
-      rmqadmin resetMasterFlushOffset -b 127.0.0.1:10911 -o 0 --dry-run
+    rmqadmin resetMasterFlushOffset -b 127.0.0.1:10911 -o 0
+    rmqadmin resetMasterFlushOffset -b 127.0.0.1:10911 -o 0 --dry-run
     """
     addr, admin = broker_addr.strip(), call.admin
     split_address(addr)
@@ -189,9 +183,8 @@ def add_broker(
 ) -> Changes:
     """Containers are Apache's processes that hold several brokers. Waits up to 20 s for the broker to start.
 
-    Examples:
-      rmqadmin addBroker -c 127.0.0.1:10811 -b /etc/rocketmq/broker-b.conf --dry-run
-      rmqadmin addBroker -c 127.0.0.1:10811 -b /etc/rocketmq/broker-b.conf
+    rmqadmin addBroker -c 127.0.0.1:10811 -b /etc/rocketmq/broker-b.conf --dry-run
+    rmqadmin addBroker -c 127.0.0.1:10811 -b /etc/rocketmq/broker-b.conf
     """
     addr, path = container_addr.strip(), config_path.strip()
     split_address(addr)
@@ -208,9 +201,8 @@ def remove_broker(
 ) -> Changes:
     """The broker's files stay. Waits up to 20 s for the broker to stop.
 
-    Examples:
-      rmqadmin removeBroker -c 127.0.0.1:10811 -b DefaultCluster:broker-b:0 --dry-run
-      rmqadmin removeBroker -c 127.0.0.1:10811 -b DefaultCluster:broker-b:0 --yes
+    rmqadmin removeBroker -c 127.0.0.1:10811 -b DefaultCluster:broker-b:0 --dry-run
+    rmqadmin removeBroker -c 127.0.0.1:10811 -b DefaultCluster:broker-b:0 --yes
     """
     addr = container_addr.strip()
     split_address(addr)

@@ -70,7 +70,6 @@ def allocate_mq(
     """Uses the strategy AVG, the clients' default, which sorts queues and clients first. mqadmin assigns unsorted
     queues, which no group does.
 
-    Examples:
       rmqadmin allocateMQ -t OrderTopic -i 10.0.0.1,10.0.0.2,10.0.0.3
       rmqadmin -o json allocateMQ -t OrderTopic -i 10.0.0.1,10.0.0.2
     """
@@ -170,9 +169,8 @@ def query_cq(
 ) -> Units:
     """Each unit says where a message lies in the commit log. An offset outside the queue is an error.
 
-    Examples:
-      rmqadmin queryCq -t OrderTopic -q 0 -i 0
-      rmqadmin queryCq -t OrderTopic -q 0 -i 0 -c 3 -b 127.0.0.1:10911 -g OrderGroup
+    rmqadmin queryCq -t OrderTopic -q 0 -i 0
+    rmqadmin queryCq -t OrderTopic -q 0 -i 0 -c 3 -b 127.0.0.1:10911 -g OrderGroup
     """
     if broker is not None:
         addr = broker

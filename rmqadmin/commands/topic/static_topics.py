@@ -58,7 +58,6 @@ def update_static_topic(
     """New queues go to the brokers with the fewest, among the named brokers and those that the topic is on. Files keep
     the old and the new mapping. -mf applies the mapping of such a file; mqadmin ignores -mf here.
 
-    Examples:
       rmqadmin updateStaticTopic -t LogicalTopic -qn 8 -c DefaultCluster
       rmqadmin updateStaticTopic -t LogicalTopic -qn 12 -b broker-a --dry-run
     """
@@ -76,7 +75,6 @@ def remapping_static_topic(call: Call, topic: Topic, options: MappingOptions) ->
     logical offsets continue after them. Files keep the old and the new mapping. If a broker fails midway, -mf with the
     new file and -fr true finishes the move.
 
-    Examples:
       rmqadmin remappingStaticTopic -t LogicalTopic -b broker-a --dry-run
       rmqadmin remappingStaticTopic -t LogicalTopic -c DefaultCluster
     """

@@ -67,7 +67,6 @@ def stats_all(
     """Leaves out retry topics and dead-letter queues, and on a terminal system topics too. If a broker fails, the
     topic's row says why; mqadmin leaves the topic out.
 
-    Examples:
       rmqadmin statsAll
       rmqadmin statsAll -t OrderTopic --watch 5
       rmqadmin statsAll -a

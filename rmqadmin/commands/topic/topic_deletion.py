@@ -24,7 +24,6 @@ def topic_delete(
     """Also deletes their messages and the groups' offsets in them. Says first how many messages, and who reads them. If
     producers still send to a topic, brokers that create topics by themselves create it again.
 
-    Examples:
       rmqadmin topic delete OldTopic --dry-run
       rmqadmin topic delete OldTopic OlderTopic --if-exists --yes
     """
@@ -68,7 +67,6 @@ def delete_topic(
     """Also deletes its messages and the groups' offsets in it. If producers still send to it, brokers that create
     topics by themselves create it again.
 
-    Examples:
       rmqadmin deleteTopic -c DefaultCluster -t OldTopic
       rmqadmin deleteTopic -c DefaultCluster -t OldTopic --dry-run
       rmqadmin deleteTopic -c DefaultCluster -t OldTopic --if-exists --yes

@@ -67,7 +67,6 @@ def topic_list(
     """Includes retry (%RETRY%), dead-letter (%DLQ%) and system topics; -c leaves out the first two. A terminal shows
     retry and system topics only with --all.
 
-    Examples:
       rmqadmin topicList
       rmqadmin topicList -c -n 127.0.0.1:9876
       rmqadmin -o json topicList
@@ -103,9 +102,8 @@ def topic_ls(
 ) -> Topics:
     """A terminal shows retry and system topics only with --all; a pipe gets all of them.
 
-    Examples:
-      rmqadmin topic ls
-      rmqadmin topic ls Order --output name
+    rmqadmin topic ls
+    rmqadmin topic ls Order --output name
     """
     found = [topic for topic in known_topics(call) if text is None or text.strip() in topic]
     return Topics(call.own_topics(found, show_all=show_all))
@@ -126,9 +124,8 @@ class TopicClusters(FoundRows[TopicCluster], frozen=True):
 def topic_cluster_list(call: Call, topic: Topic) -> TopicClusters:
     """Looks at all brokers of the topic; mqadmin looks at the first one only.
 
-    Examples:
-      rmqadmin topicClusterList -t OrderTopic
-      rmqadmin -o json topicClusterList -t OrderTopic
+    rmqadmin topicClusterList -t OrderTopic
+    rmqadmin -o json topicClusterList -t OrderTopic
     """
     brokers = call.admin.topic_route(topic).broker_datas
     names = {broker.broker_name for broker in brokers}

@@ -68,9 +68,8 @@ def topic_create(
 ) -> Changes:
     """On every master of the cluster, or on one broker. `updateTopic` changes a topic that exists.
 
-    Examples:
-      rmqadmin topic create NewTopic --queues 4 --if-not-exists
-      rmqadmin topic create NewTopic OtherTopic --type FIFO --if-not-exists --dry-run
+    rmqadmin topic create NewTopic --queues 4 --if-not-exists
+    rmqadmin topic create NewTopic OtherTopic --type FIFO --if-not-exists --dry-run
     """
     signed = parse_attributes(attributes)
     if message_type is not None:
@@ -129,7 +128,6 @@ def update_topic(
     Messages in queues past the read queues reach no consumer. --shrink-to takes write queues first, and read queues
     once every group has consumed what is in them; until then it says what it waits for, with status 1: repeat it.
 
-    Examples:
       rmqadmin updateTopic -c DefaultCluster -t OrderTopic -r 4 -w 4
       rmqadmin updateTopic -b 127.0.0.1:10911 -t OrderTopic -p R --dry-run
       rmqadmin updateTopic -c DefaultCluster -t OrderTopic --shrink-to 2
@@ -177,7 +175,6 @@ def update_topic_list(
     topicSysFlag and attributes, or what exportMetadata wrote. Fields that an object leaves out stay as they are.
     Attributes need no sign; -name deletes one. perm is 6 or "RW".
 
-    Examples:
       rmqadmin updateTopicList -c DefaultCluster -f topics.json --dry-run
       rmqadmin updateTopicList -b 127.0.0.1:10911 -f topics.json
     """
@@ -212,9 +209,8 @@ def update_topic_perm(
 ) -> Changes:
     """Each broker keeps its own queue counts, order and attributes; mqadmin takes them from the first broker.
 
-    Examples:
-      rmqadmin updateTopicPerm -c DefaultCluster -t OrderTopic -p RW
-      rmqadmin updateTopicPerm -b 127.0.0.1:10911 -t OrderTopic -p 4 --dry-run
+    rmqadmin updateTopicPerm -c DefaultCluster -t OrderTopic -p RW
+    rmqadmin updateTopicPerm -b 127.0.0.1:10911 -t OrderTopic -p 4 --dry-run
     """
     bits = parse_perm(perm)
     targets.masters(call.admin, broker_addr, cluster_name)  # errors in -b and -c come first
@@ -281,10 +277,9 @@ def update_order_conf(
 ) -> OrderConf | Changes:
     """Changes go to every name server of -n. updateTopic -o true writes this configuration too.
 
-    Examples:
-      rmqadmin updateOrderConf -t OrderTopic -m put -v broker-a:4
-      rmqadmin updateOrderConf -t OrderTopic -m get
-      rmqadmin updateOrderConf -t OrderTopic -m delete --dry-run
+    rmqadmin updateOrderConf -t OrderTopic -m put -v broker-a:4
+    rmqadmin updateOrderConf -t OrderTopic -m get
+    rmqadmin updateOrderConf -t OrderTopic -m delete --dry-run
     """
     admin = call.admin
     if method is OrderMethod.GET:

@@ -90,9 +90,8 @@ def topic_route(
 ) -> Route:
     """One row a broker. The route is what the name server tells producers and consumers.
 
-    Examples:
-      rmqadmin topicRoute -t OrderTopic,CopyTopic
-      rmqadmin topicRoute -t OrderTopic -l --output mqadmin
+    rmqadmin topicRoute -t OrderTopic,CopyTopic
+    rmqadmin topicRoute -t OrderTopic -l --output mqadmin
     """
     return Route({name: call.admin.topic_route(name) for name in topic_names([topic])}, as_list)
 
@@ -105,7 +104,6 @@ def topic_status(
     """One row a queue. Queues that keep messages although consumers do not read them are marked. A static topic also
     has rows of its logical queues, under the broker name __syslo__global__.
 
-    Examples:
       rmqadmin topicStatus -t OrderTopic
       rmqadmin topicStatus -t OrderTopic,CopyTopic
       rmqadmin topicStatus -t OrderTopic --watch 5
@@ -121,9 +119,8 @@ def topic_status(
 def topic_describe(call: Call, topics: TopicNames) -> DescribedTopics:
     """Everything about a topic in one view. Queues whose messages consumers do not read are marked.
 
-    Examples:
-      rmqadmin topic describe OrderTopic
-      rmqadmin -o json topic describe OrderTopic
+    rmqadmin topic describe OrderTopic
+    rmqadmin -o json topic describe OrderTopic
     """
 
     def describe(topic: str) -> DescribedTopicRow:

@@ -20,7 +20,7 @@ from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerConnection, SubscriptionData
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.bodies.statistics import ConsumeOffset, TopicStats, lag_of
+from rmqproto.bodies.statistics import ConsumeOffset, ConsumerRunningInfo, TopicStats, lag_of
 from rmqproto.codes import NOBODY_THERE
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.ha import MASTER_ID
@@ -307,3 +307,43 @@ def online_clients(
     if not clients.connections:
         raise NotFoundError(f"no client of the group {group} is online", hint="`rmqadmin consumerProgress` shows lag.")
     return clients
+
+
+class ClientAnswer(msgspec.Struct, frozen=True):
+    """One client and its answer; ``info`` is None if it did not answer, and ``error`` says why."""
+
+    connection: ClientConnection
+    info: ConsumerRunningInfo | None
+    error: str | None = None
+
+
+def ask_client(
+    admin: AdminClient,
+    group: str,
+    client_id: str,
+    clients: GroupClients,
+    brokers: Sequence[BrokerData],
+    *,
+    jstack: bool = False,
+) -> ConsumerRunningInfo:
+    """One client's answer, through a broker that it is connected to. NotFoundError if no such broker can be asked."""
+    addrs = {broker.broker_name: broker.selected_addr() for broker in brokers}
+    addr = next((addr for name in clients.broker_names[client_id] if (addr := addrs.get(name))), None)
+    if addr is None:
+        raise NotFoundError(f"no broker that {client_id} is connected to can be asked")
+    return admin.consumer_running_info(addr, group, client_id, jstack=jstack)
+
+
+def ask_clients(
+    admin: AdminClient, group: str, clients: GroupClients, brokers: Sequence[BrokerData], *, jstack: bool = False
+) -> list[ClientAnswer]:
+    """The answers of all clients. For one that fails, the answer holds the error, and the others are still asked."""
+
+    def ask(connection: ClientConnection) -> ClientAnswer:
+        try:
+            info = ask_client(admin, group, connection.client_id, clients, brokers, jstack=jstack)
+        except RocketMQError as error:
+            return ClientAnswer(connection, None, str(error))
+        return ClientAnswer(connection, info)
+
+    return targets.ask_each(ask, list(clients.connections.values()))

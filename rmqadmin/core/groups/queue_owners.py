@@ -12,13 +12,11 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.groups.consumption import GroupClients
+from rmqadmin.core.groups.consumption import ClientAnswer, GroupClients, ask_clients
 from rmqadmin.core.groups.running_info import Pace, pace_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.bodies.statistics import ConsumerRunningInfo
-from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_READ
 
@@ -144,10 +142,9 @@ def without_heading(summary: str) -> str:
 def read_queue_owners(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str, clients: GroupClients
 ) -> QueueOwners:
-    """Asks every online client through a broker that knows it, one after another. A broker waits 10 s for a silent
-    client, so the deadline of ``admin`` decides how many can be asked. The rest is unknown."""
-    addr_of = {broker.broker_name: broker.selected_addr() for broker in brokers}
-    members = [_ask(admin, addr_of, group, clients, client_id) for client_id in clients.connections]
+    """Asks every online client through a broker that knows it. A broker waits 10 s for a silent client, so the deadline
+    of ``admin`` decides how many can be asked. The rest is unknown."""
+    members = list(map(_member, ask_clients(admin, group, clients, brokers)))
     topics = set(clients.subscriptions) | {topic for member in members for topic in member.subscriptions or {}}
     queues: dict[MessageQueue, list[str]] = {queue: [] for queue in _queues_of(admin, topics)}
     for member in members:
@@ -156,20 +153,10 @@ def read_queue_owners(
     return QueueOwners(members, dict(sorted(queues.items())), clients.message_model == BROADCASTING)
 
 
-def _ask(
-    admin: AdminClient, addr_of: Mapping[str, str | None], group: str, clients: GroupClients, client_id: str
-) -> Member:
-    connection = clients.connections[client_id]
-    addr = next((addr for name in clients.broker_names[client_id] if (addr := addr_of.get(name))), None)
-    info: ConsumerRunningInfo | None = None
-    error = None if addr else "no broker that it is connected to can be asked"
-    if addr is not None:
-        try:
-            info = admin.consumer_running_info(addr, group, client_id)
-        except RocketMQError as failure:
-            error = str(failure)
+def _member(answer: ClientAnswer) -> Member:
+    connection, info = answer.connection, answer.info
     return Member(
-        client_id=client_id,
+        client_id=connection.client_id,
         client_addr=connection.client_addr,
         language=connection.language,
         version=connection.version,
@@ -177,7 +164,7 @@ def _ask(
         subscriptions=None if info is None else expressions_of(info.subscription_set),
         uses_pop=bool(info and info.mq_pop_table),
         pace=None if info is None else pace_of(info),
-        error=error,
+        error=answer.error,
     )
 
 

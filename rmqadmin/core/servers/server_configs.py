@@ -11,6 +11,7 @@ from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.changes import FieldChange, Step
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.results import ResultOf, Row, doc
+from rmqadmin.core.servers.broker_answers import ask_addrs
 from rmqadmin.core.topics.perms import perm_of_letters
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.ha import MASTER_ID
@@ -87,19 +88,11 @@ def read_configs(
 ) -> Configs:
     """Each server's properties. ``as_mqadmin``: as Apache's tool would list them, without our own properties that have
     their default values. A server that fails is reported if others answer; the first error if none does."""
-
-    def ask_one(named: tuple[str, str]) -> Listing | RocketMQError:
-        try:
-            return Listing(*named, ask(named[0], with_own_defaults=not as_mqadmin))
-        except RocketMQError as error:
-            return error
-
-    answers = targets.ask_each(ask_one, wanted)
-    failed = [answer for answer in answers if isinstance(answer, RocketMQError)]
-    found = [answer for answer in answers if isinstance(answer, Listing)]
-    if failed and not found:
-        raise failed[0]
-    return Configs(found, [str(error) for error in failed], mqadmin_end)
+    headings = dict(wanted)
+    answers = ask_addrs(headings, lambda addr: ask(addr, with_own_defaults=not as_mqadmin))
+    errors = [str(answer) for answer in answers.values() if isinstance(answer, RocketMQError)]
+    found = [(addr, answer) for addr, answer in answers.items() if not isinstance(answer, RocketMQError)]
+    return Configs([Listing(addr, headings[addr], values) for addr, values in found], errors, mqadmin_end)
 
 
 class PassedOverError(RocketMQError):

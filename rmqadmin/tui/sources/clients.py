@@ -9,7 +9,7 @@ import msgspec
 
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.groups import running_info
-from rmqadmin.core.groups.client_status import ask_client
+from rmqadmin.core.groups.consumption import ask_client
 from rmqadmin.core.units import count, moment, rate
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, lacks_text

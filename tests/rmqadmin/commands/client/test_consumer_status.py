@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin.core.groups.client_status import ClientAnswer, GroupStatus
+from rmqadmin.core.groups.client_status import GroupStatus
+from rmqadmin.core.groups.consumption import ClientAnswer
 from rmqadmin.core.groups.running_info import STUCK_MS, have_same_subscription, queue_problems, running_info_text
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerData, Heartbeat, SubscriptionData
