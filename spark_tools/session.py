@@ -23,13 +23,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any
 
 from rmqproto.errors import RocketMQError, UsageError
 from spark_tools.class_archive import ClassArchive, class_archive
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 JAVA_VERSION_MIN = 17
@@ -188,34 +187,33 @@ def spark_session(
     started. ``say`` is called with the name of a step that may take a while.
 
     The log file names the Java and contains everything that the JVM and its workers print. Its path is the session's
-    ``spark.rmqadmin.log``. All sessions of a process have one JVM, so a later one must ask for the same Java,
-    memory and log (UsageError).
+    ``spark.rmqadmin.log``. A temporary log file is kept only after an error.
     """
     check_installed()
-    from pyspark import SparkContext
+    import pyspark
     from pyspark.sql import SparkSession
 
-    java = find_java(options.java_home)
-    python = local_python(cache_directory()) if options.master.startswith("local[") else sys.executable
     if SparkSession.getActiveSession() is not None:
         raise UsageError(_ONE_SESSION, hint="a process has room for one: stop it first")
-    with _environment(JAVA_HOME=java.home, PYSPARK_PYTHON=python):
-        jvm = Jvm.of_process(options, java)
-        settings = {**default_settings(options, jvm.archive), **options.settings, "spark.rmqadmin.log": jvm.log_path}
-        try:
-            session = SparkSession(SparkContext(conf=_conf(settings), gateway=jvm.gateway))
-        except ValueError as error:  # another thread's, or one whose session was not asked for
-            raise UsageError(_ONE_SESSION, hint=str(error).partition(";")[0]) from None
+    java = find_java(options.java_home)
+    log = _open_log(options.log_path)
+    python = local_python(cache_directory()) if options.master.startswith("local[") else sys.executable
+    with log, _environment(JAVA_HOME=java.home, PYSPARK_PYTHON=python):
+        log.write(f"Java: {java.home} ({java.origin})\n".encode())
+        log.flush()
+        archive = class_archive(java.home, os.path.dirname(pyspark.__file__), cache_directory())
+        session, gateway = _start(options, log, archive)
         try:
             yield session
-        except BaseException:
-            jvm.keeps_log = True
-            raise
         finally:
             session.stop()
-            if jvm.archive is not None and not jvm.archive.is_made and not jvm.is_archive_told:
-                jvm.is_archive_told = True
+            if archive is not None and not archive.is_made:
                 say("Java keeps Spark's classes for quicker starts, this once")
+            _end_jvm(gateway)
+            if archive is not None:
+                archive.keep()
+    if options.log_path is None:
+        os.unlink(log.name)  # no error, and the caller did not ask for the log
 
 
 @contextmanager
@@ -248,64 +246,27 @@ def notebook_session(
     return session
 
 
-class Jvm:
-    """The JVM of this process, for all its sessions: Spark's Python part knows only one (``SparkContext``). It ends
-    with the process, and its temporary log goes then, unless a session ``keeps_log``."""
+def _start(options: SessionOptions, log: IO[bytes], archive: ClassArchive | None) -> tuple[SparkSession, Any]:
+    """The session, and the gateway to its JVM."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
 
-    running: ClassVar[Jvm | None] = None
-
-    def __init__(self, options: SessionOptions, java: Java):
-        import pyspark
-        from pyspark.java_gateway import launch_gateway
-
-        self.keeps_log = options.log_path is not None
-        self.is_archive_told = False
-        self.archive = class_archive(java.home, os.path.dirname(pyspark.__file__), cache_directory())
-        settings = {**default_settings(options, self.archive), **options.settings}
-        with _open_log(options.log_path) as log:
-            self.log_path = str(log.name)
-            log.write(f"Java: {java.home} ({java.origin})\n".encode())
-            log.flush()
-            popen = {"stdout": log, "stderr": log}
-            self.gateway: Any = launch_gateway(_conf(settings), popen_kwargs=popen)  # type: ignore[no-untyped-call]
-        self._asked = self._part_of(options, java)
-        atexit.register(self._end)
-
-    @staticmethod
-    def of_process(options: SessionOptions, java: Java) -> Jvm:
-        """Started by the first call. UsageError if it was started with another Java, memory or log."""
-        if Jvm.running is None:
-            Jvm.running = Jvm(options, java)
-        elif Jvm.running._asked != Jvm._part_of(options, java):
-            asked = ", ".join(str(part) for part in Jvm.running._asked if part is not None)
-            raise UsageError(f"this process runs Spark's Java already: {asked}", hint="begin another process")
-        return Jvm.running
-
-    @staticmethod
-    def _part_of(options: SessionOptions, java: Java) -> tuple[str, str, str | None]:
-        return java.home, options.driver_memory, options.log_path
-
-    def _end(self) -> None:
-        """Ends the JVM by closing its standard input, and waits for its end, so that it does not outlive the
-        process."""
-        process = self.gateway.proc
-        self.gateway.shutdown()
-        process.stdin.close()
-        try:
-            process.wait(timeout=JVM_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if self.archive is not None:
-            self.archive.keep()
-        if not self.keeps_log:
-            Path(self.log_path).unlink(missing_ok=True)
-
-
-def _conf(settings: Mapping[str, str]) -> SparkConf:
-    from pyspark import SparkConf
-
-    return SparkConf(loadDefaults=False).setAll([(name, str(value)) for name, value in settings.items()])
+    conf = SparkConf(loadDefaults=False)
+    for name, value in {
+        **default_settings(options, archive),
+        **options.settings,
+        "spark.rmqadmin.log": log.name,
+    }.items():
+        conf.set(name, str(value))
+    gateway: Any = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+    try:
+        return SparkSession(SparkContext(conf=conf, gateway=gateway)), gateway
+    except BaseException as error:
+        _end_jvm(gateway)
+        if isinstance(error, ValueError):  # a context runs, without a session of this thread
+            raise UsageError(_ONE_SESSION, hint=str(error).partition(";")[0]) from None
+        raise
 
 
 def default_settings(options: SessionOptions, archive: ClassArchive | None = None) -> dict[str, str]:
@@ -343,6 +304,25 @@ def _open_log(path: str | None) -> IO[bytes]:
     if path is not None:
         return open(path, "ab")
     return tempfile.NamedTemporaryFile(prefix="rmqadmin-spark-", suffix=".log", delete=False)
+
+
+def _end_jvm(gateway: Any) -> None:
+    """Ends the JVM by closing its standard input, and waits for its end, so that it does not outlive the command."""
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    if process is not None:
+        process.stdin.close()
+        try:
+            process.wait(timeout=JVM_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    from pyspark import SparkContext
+
+    # Nothing public makes Spark's Python part forget a JVM that has ended, and a second session needs one of its own:
+    # a JVM keeps the data sources, memory and log of its first.
+    if SparkContext._gateway is gateway:
+        SparkContext._gateway, SparkContext._jvm = None, None
 
 
 @contextmanager

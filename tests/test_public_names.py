@@ -25,6 +25,9 @@ SERVE = ROOT / "tui" / "browser"
 LIBRARIES = ("textual", "trio", "typer", "pyspark")
 PRODUCT = ("rmqadmin", "rmqclient", "rmqproto", "rmqreplay", "rmqserver", "spark_tools")
 IMPORTS = re.compile(rf"^\s*(?:import|from) (?:{'|'.join(LIBRARIES)})\b", re.MULTILINE)
+WITHOUT_A_PUBLIC_NAME = {("spark_tools/session.py", "_gateway"), ("spark_tools/session.py", "_jvm")}
+"""What nothing public does: that Spark's Python part forgets a JVM that has ended."""
+
 USERS = [
     path
     for folder in (*PRODUCT, "tests", "bench", "quickstart", ".ci")
@@ -42,7 +45,8 @@ def is_private(name: str) -> bool:
 def test_nothing_private_of_a_library_is_named(path: Path) -> None:
     """A module may name private attributes that it or another of ours sets or defines, and no others."""
     tree = ast.parse(path.read_text())
-    assert [one for one in found_in(tree) if one[1] not in ours()] == []
+    allowed = ours() | {name for file, name in WITHOUT_A_PUBLIC_NAME if path == CHECKOUT / file}
+    assert [one for one in found_in(tree) if one[1] not in allowed] == []
 
 
 def found_in(tree: ast.Module) -> Iterator[tuple[int, str]]:

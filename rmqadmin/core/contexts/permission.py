@@ -7,7 +7,6 @@ another context, or in none, that names one of its name servers by a flag or the
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -76,6 +75,8 @@ def _addresses(context: Context) -> set[str]:
 def _lead_there(contexts: Sequence[Context], addrs: set[str]) -> list[bool]:
     """Whether one of each context's name servers is one of ``addrs`` under another name. Names that are not found
     within ``FOUND_WITHIN_S`` count as others."""
+    import socket
+
     found: dict[str, set[tuple[str, int]]] = {}
 
     def look_up(addr: str) -> None:

@@ -21,6 +21,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         log = Path(session.conf.get("spark.rmqadmin.log"))
         assert log.read_text().startswith("Java: ")
         yield session
+    assert not log.exists(), "a temporary log is for errors"
 
 
 @pytest.fixture(scope="package")

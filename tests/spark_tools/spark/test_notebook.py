@@ -31,7 +31,6 @@ try:
 except Exception as error:
     print(str(error).strip())
 print(spark.conf.get("spark.driver.extraJavaOptions"))
-print(spark.conf.get("spark.rmqadmin.log"))
 """
 
 
@@ -45,10 +44,9 @@ def test_a_notebook_has_the_archive_of_classes_and_short_errors(store: str, tmp_
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    count, *error, java_options, log = ran.stdout.splitlines()
+    count, *error, java_options = ran.stdout.splitlines()
     assert count == "15"
     assert "did you mean endingOffsets" in "".join(error)
     assert "cannot connect to 127.0.0.1:1" in "".join(error)
     assert "Traceback" not in "".join(error)
     assert "spark-classes" in java_options, "made at its end, or used"
-    assert not Path(log).exists(), "a temporary log is for errors"
