@@ -86,7 +86,7 @@ class MetadataCopy:
         the master is gone. If the master's log is another one, progress in it means nothing here."""
         if is_other_log:
             self._waiting = None
-        ha_link = 0 if is_other_log or not self._take_covered() else await self._linked()
+        ha_link = 0 if is_other_log or not await self._covered() else await self._linked()
         steps: tuple[tuple[Callable[[MasterLink], Awaitable[Take | None]], bool], ...] = (
             (self._all_topics, False), (self._consumer_offsets, True), (self._delay_offsets, True),
             (self._all_groups, False), (self._request_modes, False), (self._timer_check, True),
@@ -102,9 +102,19 @@ class MetadataCopy:
                 log.warning("event=metadata-not-copied what=%s reason=%r", step.__name__[1:], str(error))
         if takes:
             self._waiting = _Progress(await self._log_end(link), ha_link, tuple(takes))
-            with trio.move_on_after(LOG_WITHIN_S):
-                while not self._take_covered():
-                    await trio.sleep(LOG_LOOK_S)
+            await self._covered()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether progress that was copied waits for the log."""
+        return self._waiting is not None
+
+    async def _covered(self) -> bool:
+        """As ``_take_covered``, which it gives LOG_WITHIN_S."""
+        with trio.move_on_after(LOG_WITHIN_S):
+            while not self._take_covered():
+                await trio.sleep(LOG_LOOK_S)
+        return not self.is_waiting
 
     async def _linked(self) -> int:
         """Number of the connection on which the log comes; 0 if there is none within LOG_WITHIN_S."""

@@ -183,16 +183,20 @@ class Slave:
         """Copies once. Goes on as long as the master has a stamp for its tables and this slave is not asked to copy:
         then the master may be another one."""
         stamp, are_tables_same = (await self._newer(link, 0))[0], False
+        copied = 0  # what the master is told: progress that waits for the log is not copied yet
         period_s = self._config.sync_broker_metadata_period_ms / 1000
         while True:
             is_other_log = self._note_in_store.is_other_log
             await self._metadata.round(link, is_other_log=is_other_log, are_tables_same=are_tables_same)
             self._has_copied = True
             self._note("")
+            if not self._metadata.is_waiting:
+                copied = stamp
             are_tables_same = False
             if stamp and not self._asked_to_copy.is_set():
                 with trio.move_on_after(period_s) as self._resting:
-                    stamp, are_tables_same = await self._newer(link, stamp, period_s + ASK_TIMEOUT_S)
+                    newer, is_same = await self._newer(link, copied, period_s + ASK_TIMEOUT_S)
+                    stamp, are_tables_same = newer, is_same or newer == stamp
             if not stamp or self._asked_to_copy.is_set():
                 return
 

@@ -14,6 +14,7 @@ from rmqserver.broker.assembly import BrokerAssembly
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
 from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.replicas.table_watch import GATHER_S, TableWatch
+from tests.rmqserver.store.conftest import put
 
 SLAVE_ID = 2
 
@@ -145,3 +146,46 @@ async def test_a_slave_copies_at_once_what_has_changed(
     with trio.move_on_after(12):
         await slave._copy_from(master)
     assert [round(each - began_s) for each in master.copied_s] == rounds
+
+
+class AheadMaster(Master):
+    """Its log has a message. ``told``: the stamps that the slave said it has copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[int] = []
+
+    async def ask(self, code: int, header: Any = None, timeout_s: float = 0) -> Command:
+        if code == RequestCode.GET_BROKER_HA_STATUS:
+            return Command(code=0, body=b'{"masterCommitLogMaxOffset":1}')
+        if code == RequestCode.EXCHANGE_BROKER_HA_INFO:
+            self.told.append(header.tables_stamp)
+            if header.tables_stamp == 8:
+                await trio.sleep_forever()
+            return Command(code=0, ext={"tablesStamp": "8", "tablesSame": "false"})
+        return await super().ask(code)
+
+
+@pytest.mark.trio
+async def test_what_a_slave_has_not_taken_yet_it_does_not_tell_as_copied(
+    parts: BrokerAssembly, autojump_clock: object
+) -> None:
+    """Its log has not come so far. In its master's place, groups would begin again where they were before."""
+    log, master = type("Log", (), {"link_number": 1})(), AheadMaster()
+    there: Any = log
+    link: Any = master
+    metadata = MetadataCopy(
+        parts.config, parts.store, parts.timer_store, parts.files, parts.topics, parts.groups, parts.offsets, lambda: 1
+    )
+    slave = Slave(parts.config, parts.store, parts.timer_store, parts.files, metadata, lambda: link, there)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(slave._copy_from, link)
+        await trio.sleep(3)
+        assert set(master.told) == {0}
+        assert 3 <= len(master.told) <= 8, "it asks, but not all the time"
+        assert len(master.copied_s) == 1, "tables that are the same are not copied again"
+        put(parts.store)
+        parts.store.commit()
+        await trio.sleep(3)
+        assert master.told[-1] == 8
+        nursery.cancel_scope.cancel()
