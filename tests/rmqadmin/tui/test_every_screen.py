@@ -149,7 +149,7 @@ def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet()
         await driver.until_shown("⏎ Open", "? Keys")
         assert "^r Reset" not in driver.text
         await driver.press("enter")
-        await driver.until_shown("^r Reset", "Next part")
+        await driver.until_shown("^r Reset", "l Plot")
         await driver.press("question_mark")
         await driver.until_shown("Turn round", "Page down", "Faster", "> Sort")
         await driver.press("question_mark")

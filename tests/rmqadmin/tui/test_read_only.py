@@ -38,7 +38,7 @@ def test_no_key_that_changes_is_offered_on_any_screen(world: World) -> None:
         await driver.press("g")
         await put_cursor(driver, world.group)
         await driver.press("enter")
-        await driver.until_shown("read-only", "Next part", "4 queues")
+        await driver.until_shown("read-only", "l Plot", "4 queues")
         assert "^r Reset" not in driver.text
         await driver.press("ctrl+r")
         assert isinstance(driver.app.screen, GroupScreen)
