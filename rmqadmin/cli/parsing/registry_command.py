@@ -92,7 +92,7 @@ _WORD_OF_OPTION = {
 }
 """What mqadmin's options name, as the arguments of our own commands are called."""
 _NAMES = frozenset({Value.TOPIC, Value.GROUP, Value.CLUSTER, Value.BROKER_NAME, Value.BROKER_ADDR})
-_MAY_BE_EMPTY = frozenset({Value.TEXT, Value.SECRET})
+_MAY_BE_EMPTY = frozenset({Value.TEXT, Value.SECRET, Value.FORMAT})
 """Any other value says which server, thing, place or time is meant."""
 RANGE_OPTIONS = frozenset({"--since", "--until"})
 """Our names for the two ends of a range of times, wherever a command takes one. Beside an option of mqadmin's they are
