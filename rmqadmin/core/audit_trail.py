@@ -264,8 +264,7 @@ def _user() -> str:
 def audited_changes(result: Result) -> list[AuditedChange]:
     """What a result says of each server that was changed. Empty for results whose rows are not changes, such as
     messages."""
-    names = {column.name for column in columns(result.row_type)}
-    if "done" not in names:
+    if not result.tells_changes:
         return []
     rows = result.rows()
     if len(rows) > CHANGES_MAX:

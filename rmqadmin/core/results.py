@@ -236,10 +236,15 @@ class Result(msgspec.Struct, frozen=True):
         """A remark for the user, outside the answer, once all rows are shown."""
         return None
 
+    @property
+    def tells_changes(self) -> bool:
+        """Whether each row says if something was changed (``done``)."""
+        return "done" in self.row_type.__struct_fields__
+
     def stopped_by(self, error: BaseException) -> str | None:
         """A remark for the user if ``error``, such as Ctrl-C, a closed pipe or a full disk, came before all rows were
         shown."""
-        if "done" in self.row_type.__struct_fields__ and any(row.done for row in self.rows()):  # type: ignore[attr-defined]
+        if self.tells_changes and any(row.done for row in self.rows()):  # type: ignore[attr-defined]
             return "the change was made; only its answer could not be shown"
         return None
 

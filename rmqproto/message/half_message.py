@@ -14,11 +14,13 @@ DIGITS_MAX = 18
 
 
 def ended_in(op: StoredMessage) -> list[int]:
-    """The half queue offsets of an op message; 4.x wrote one, without a comma. Parts that are not numbers are
-    skipped."""
-    if op.properties.get(props.TAGS) != OP_TAG:
-        return []
-    return [int(part) for part in op.body.split(OP_SEPARATOR.encode()) if part.isdigit()]
+    """The half queue offsets of an op message."""
+    return offsets_of(op.body) if op.properties.get(props.TAGS) == OP_TAG else []
+
+
+def offsets_of(op_body: bytes) -> list[int]:
+    """Those in the body of an op message; 4.x wrote one, without a comma. Parts that are not numbers are skipped."""
+    return [int(part) for part in op_body.split(OP_SEPARATOR.encode()) if part.isdigit()]
 
 
 def check_times(properties: dict[str, str]) -> int:

@@ -1,11 +1,10 @@
-"""Python code as a step of a Spark query, from record batches to record batches, in the workers of its tasks.
-
-A data source written in Python starts a process to look it up, one to create it, one to plan each read and write, and
+"""The records of store files and queues as a frame, without a data source: its tasks' workers read them. A data
+source written in Python starts a process to look it up, one to create it, one to plan each read and write, and
 one to commit: half a second of CPU each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rmqreplay.source.offset_ranges import OffsetRange
@@ -16,11 +15,7 @@ from spark_tools.source_options import ReadOptions
 from spark_tools.store_files import Part
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-Step = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
-"""Called once for each task, even one without rows. It is pickled with the tasks."""
 
 
 def parts_frame(

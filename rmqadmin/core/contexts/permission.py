@@ -64,7 +64,7 @@ def guards(
     unlike = [
         one for one in others if (one.settings.read_only or one.settings.protected) and not foreign & _addresses(one)
     ]
-    same = [one for one, is_same in zip(unlike, _lead_there(unlike, foreign), strict=True) if is_same]
+    same = _lead_there(unlike, foreign)
     return [*found, *(one for one in others if foreign & _addresses(one) or one in same)]
 
 
@@ -72,8 +72,8 @@ def _addresses(context: Context) -> set[str]:
     return set(addresses_of(context.settings.namesrv_addr or ""))
 
 
-def _lead_there(contexts: Sequence[Context], addrs: set[str]) -> list[bool]:
-    """Whether one of each context's name servers is one of ``addrs`` under another name. Names that are not found
+def _lead_there(contexts: Sequence[Context], addrs: set[str]) -> list[Context]:
+    """The contexts of which a name server is one of ``addrs`` under another name. Names that are not found
     within ``FOUND_WITHIN_S`` count as others."""
     import socket
 
@@ -92,7 +92,7 @@ def _lead_there(contexts: Sequence[Context], addrs: set[str]) -> list[bool]:
     for thread in threads:
         thread.join(max(0.0, until_s - time.monotonic()))
     places = _places(addrs, found)
-    return [not places.isdisjoint(_places(_addresses(one), found)) for one in contexts]
+    return [one for one in contexts if places & _places(_addresses(one), found)]
 
 
 def _places(addrs: set[str], found: dict[str, set[tuple[str, int]]]) -> set[tuple[str, int]]:

@@ -94,7 +94,7 @@ class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """``broker-a/0``."""
-        return f"{self.replica.broker_name}/{self.replica.broker_id}"
+        return self.replica.name
 
     @property
     def subject(self) -> Subject:

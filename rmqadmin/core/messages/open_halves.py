@@ -29,7 +29,7 @@ class HalfRow(Row, frozen=True):
 
 
 def half_rows(admin: AdminClient, broker_name: str, broker_addr: str) -> tuple[list[HalfRow], bool]:
-    """The rows of one broker, those that have waited longest first, and whether these are all: of a longer queue only
+    """The rows of one broker, and whether these are all: of a longer queue only
     READ_MAX messages are looked at."""
     halves, has_all = _place(admin, broker_name, broker_addr, TRANSACTION_HALF_TOPIC)
     ops, has_all_ops = _place(admin, broker_name, broker_addr, TRANSACTION_OP_TOPIC)
@@ -47,7 +47,7 @@ def half_rows(admin: AdminClient, broker_name: str, broker_addr: str) -> tuple[l
         )
         for (topic, group), messages in found.items()
     ]  # fmt: skip
-    return sorted(rows, key=lambda row: row.oldest_ms), has_all and has_all_ops
+    return rows, has_all and has_all_ops
 
 
 def _place(admin: AdminClient, broker_name: str, broker_addr: str, topic: str) -> tuple[QueuePlace, bool]:

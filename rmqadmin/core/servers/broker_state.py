@@ -60,6 +60,11 @@ class Replica(msgspec.Struct, frozen=True):
     failure: RocketMQError | None = None
 
     @property
+    def name(self) -> str:
+        """``broker-a/0``."""
+        return f"{self.broker_name}/{self.broker_id}"
+
+    @property
     def error(self) -> str | None:
         return None if self.failure is None else str(self.failure)
 

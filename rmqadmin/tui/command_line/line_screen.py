@@ -19,7 +19,7 @@ from rmqadmin.cli.prompt.live_names import WAIT_S, OnceAsked, read_names
 from rmqadmin.core.contexts.context_store import PREVIOUS, ContextStore
 from rmqadmin.core.names import did_you_mean
 from rmqadmin.core.servers.broker_state import replicas_of
-from rmqadmin.tui.command_line.places import BROKER_NAMES, FILE_NAMES, PLACES, PlaceAsked, understand
+from rmqadmin.tui.command_line.places import BROKER_NAMES, FILE_NAMES, PLACES, PlaceAsked, broker_names, understand
 from rmqadmin.tui.dialogs.dialog import PICTURE_KEY
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import while_open
@@ -56,7 +56,7 @@ class KnownNames:
         with self._make_client() as client:
             client.begin(WAIT_S)
             found = replicas_of(client.cluster_info(), None)
-        return sorted({name for one in found for name in (one.broker_name, f"{one.broker_name}/{one.broker_id}")})
+        return sorted({name for one in found for name in broker_names(one)})
 
     def _read(self, kind: str) -> list[str]:
         with self._make_client() as client:

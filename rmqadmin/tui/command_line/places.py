@@ -145,13 +145,13 @@ async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> Screen[None] | 
             cluster = await asyncio.to_thread(read_askable, client, dashboard.memory)
         if asked.word == "group":
             return group_tabs(GroupFacts(asked.name, cluster.brokers, None, tuple(cluster.gone))).open()
-        names = {name: one.replica for one in reversed(cluster.seen.values()) for name in _names_of(one.replica)}
+        names = {name: one.replica for one in reversed(cluster.seen.values()) for name in broker_names(one.replica)}
         if asked.name not in names:
             raise NotFoundError(f"the name servers list no broker {asked.name}")
         return broker_tabs(names[asked.name]).open()
     return MessagesScreen(dlq_topic(asked.name) if asked.word == "dlq" else asked.name)
 
 
-def _names_of(replica: Replica) -> tuple[str, str]:
+def broker_names(replica: Replica) -> tuple[str, str]:
     """``broker-a/1``; and ``broker-a``, which is the master, or else the next of its name."""
-    return replica.broker_name, f"{replica.broker_name}/{replica.broker_id}"
+    return replica.broker_name, replica.name

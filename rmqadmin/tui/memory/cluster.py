@@ -66,7 +66,7 @@ class ClusterMemory:
         is not gone. One whose id another process of its set has taken is gone, unless it is listed under another: it
         stays as ``NAME/ID at ADDRESS``."""
         now_ms = self.now_ms()
-        present = {f"{one.broker_name}/{one.broker_id}": one for one in replicas_of(info, None)}
+        present = {one.name: one for one in replicas_of(info, None)}
         addrs = {one.broker_addr for one in present.values()}
         with self._lock:
             listed_addrs = {one.replica.broker_addr for one in self._seen.values() if one.gone_since_ms is None}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.message import properties as props
+from rmqproto.message.half_message import offsets_of
 from rmqproto.message.recall_handle import is_recalled
 from rmqproto.message.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 from rmqproto.names import (
@@ -40,8 +41,8 @@ def delayed_count(store: MessageStore, tables: FoundTables) -> int:
 
 def open_half_offsets(first: int, end: int, op_bodies: Iterable[bytes]) -> list[int]:
     """The queue offsets of half messages whose transaction has not ended, of those from ``first``, how far the broker
-    has come, to ``end``. Op messages since then say which have ended: their bodies are numbers separated by commas."""
-    ended = {int(number) for body in op_bodies for number in body.split(b",") if number.isdigit()}
+    has come, to ``end``. Op messages since then say which have ended."""
+    ended = {number for body in op_bodies for number in offsets_of(body)}
     return [offset for offset in range(first, end) if offset not in ended]
 
 
