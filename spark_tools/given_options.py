@@ -13,6 +13,8 @@ import msgspec
 from rmqclient.addresses import AddressMap, parse_address_map, split_rules
 from rmqclient.tls import TlsFiles
 from rmqproto.errors import UsageError
+from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
+from rmqproto.java.whole_numbers import whole_number
 from rmqproto.wire.credentials import Credentials
 from rmqreplay.source.queue_ranges import OffsetTable
 
@@ -76,12 +78,13 @@ def local_path(location: str) -> str:
 class GivenOptions:
     """The given options, read by name. UsageError names the option, its value and the allowed values."""
 
-    def __init__(self, given: Mapping[str, str], known: tuple[str, ...]):
+    def __init__(self, given: Mapping[str, str], known: tuple[str, ...], others: tuple[str, ...] = ()):
+        """``others``: not known here, but perhaps meant."""
         names = {name.lower(): name for name in known}
         self._values: dict[str, str] = {}
         for name, value in given.items():
             if name.lower() not in names:
-                hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+                hint = did_you_mean(name, (*known, *others)) or f"it has {', '.join(known)}"
                 raise UsageError(f"the rocketmq source has no option {name}", hint=hint)
             self._values[names[name.lower()]] = value
 
@@ -106,15 +109,20 @@ class GivenOptions:
             raise UsageError(f"option {name}={value} is neither true nor false")
         return value.lower() == "true"
 
-    def number(self, name: str, default: int, *, at_least: int = 0) -> int:
+    def number(self, name: str, default: int, *, at_least: int = 0, at_most: int = LONG_MAX) -> int:
         value = self.text(name)
         if value is None:
             return default
         scale = {"k": 10, "m": 20, "g": 30}.get(value[-1].lower(), 0)
-        digits = value[:-1] if scale else value
-        if not digits.isdecimal() or int(digits) << scale < at_least:
-            raise UsageError(f"option {name}={value} is not a whole number of at least {at_least}")
-        return int(digits) << scale
+        found = whole_number(value[:-1] if scale else value, at_most >> scale)
+        if found is None or found << scale < at_least:
+            raise UsageError(
+                f"option {name}={value} is not a whole number of at least {at_least} and at most {at_most}"
+            )
+        return found << scale
+
+    def duration_ms(self, name: str, default: int, *, at_least: int = 0) -> int:
+        return self.number(name, default, at_least=at_least, at_most=INT_MAX)
 
     def names(self, name: str) -> list[str]:
         value = self.text(name)

@@ -5,7 +5,7 @@ accepted."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -94,16 +94,23 @@ _KINDS = {column.name: column.kind for column in COLUMNS}
 
 
 def check_columns(wanted: Iterable[tuple[str, str]], *, properties: str = "map", corrupt: bool = False) -> list[str]:
-    """The names of a user's schema (names and Spark's type names). UsageError for a column that the source does not
-    have, or has with another type."""
-    names = []
+    """As ``check_names``, of the source under its options."""
+    pairs = list(wanted)
+    if not corrupt and any(name == "corrupt" for name, _ in pairs):
+        raise UsageError("column corrupt needs the option onCorrupt=column")
+    return check_names(pairs, _KINDS | ({"properties": "string"} if properties == "raw" else {}), "the rocketmq source")
+
+
+def check_names(wanted: Iterable[tuple[str, str]], kinds: Mapping[str, str], of: str) -> list[str]:
+    """The names of a user's schema (names and Spark's type names). UsageError for a column that ``kinds`` does not
+    have, or has with another type, and for one that is named twice."""
+    names: list[str] = []
     for name, kind in wanted:
-        expected = "string" if name == "properties" and properties == "raw" else _KINDS.get(name)
-        if expected is None:
-            raise UsageError(f"the rocketmq source has no column {name}", hint="it has " + ", ".join(NAMES))
-        if name == "corrupt" and not corrupt:
-            raise UsageError("column corrupt needs the option onCorrupt=column")
-        if kind.replace(" ", "") != expected:
-            raise UsageError(f"column {name} is {expected}, not {kind}")
+        if name not in kinds:
+            raise UsageError(f"{of} has no column {name}", hint="it has " + ", ".join(kinds))
+        if kind.replace(" ", "") != kinds[name]:
+            raise UsageError(f"column {name} is {kinds[name]}, not {kind}")
+        if name in names:
+            raise UsageError(f"there are two columns {name}")
         names.append(name)
     return names

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from spark_tools.writing.writer import RocketMQStreamWriter, RocketMQWriter
 
 
-_READ_MARKS = frozenset({"path", "subscribe", "subscribepattern", "assign", "table"})
+_READ_MARKS = frozenset({"path", "paths", "subscribe", "subscribepattern", "assign", "table"})
 """Options that mark a read."""
 
 
@@ -71,7 +71,7 @@ class RocketMQDataSource(DataSource):
             is_table = bool(names & _READ_MARKS) and parse_loaded_options(self._given).table is not None
             # There is one instance per load(), and its pickle serves every later query. Store files are planned here,
             # once; of a cluster nobody knows yet whether a batch or a stream is meant.
-            is_planned = "path" in names and not is_table
+            is_planned = not names.isdisjoint(("path", "paths")) and not is_table
             self._planned = plan_read(parse_read_options(self._given)) if is_planned else None
 
     @classmethod

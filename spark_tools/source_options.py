@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from rmqclient.addresses import NO_MAP, AddressMap
 from rmqclient.tls import TlsFiles
 from rmqproto.errors import UsageError
+from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.times import parse_duration, time_range
 from rmqproto.wire.credentials import Credentials
 from rmqreplay.source.live import checked_sql92
@@ -27,8 +28,8 @@ BATCH_SIZE_DEFAULT = 128
 IN_FLIGHT_DEFAULT = 16
 
 READ_OPTIONS = (
-    "path", "brokerName", "nameServer", "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets",
-    "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
+    "path", "paths", "brokerName", "nameServer", "subscribe", "subscribePattern", "assign", "startingOffsets",
+    "endingOffsets", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "splitSize",
     "mode", "tags", "sql92", "properties", "includeBody", "decompress", "verifyCrc", "includeInternalTopics",
     "transactionState", "onCorrupt", "pushFilters", "pullBatchSize", "pullTimeoutMs", "readTimeoutMs", "readFrom",
@@ -46,6 +47,7 @@ STREAM_OPTIONS = (
 )  # fmt: skip
 NOT_IN_STREAMS = {
     "path": "it reads a live cluster: give nameServer",
+    "paths": "it reads a live cluster: give nameServer",
     "brokerName": "it reads a live cluster: give nameServer",
     "endingOffsets": "it has no end; Trigger.AvailableNow ends at what is there",
     "endingTimestamp": "it has no end; Trigger.AvailableNow ends at what is there",
@@ -215,7 +217,7 @@ def _given_to_read(given: Mapping[str, str], known: tuple[str, ...]) -> GivenOpt
     other = _given_of(given, _FOR_WRITING)
     if other is not None:
         raise UsageError(f"option {other} is for writing", hint="subscribe names the topics that are read")
-    return GivenOptions(given, known)
+    return GivenOptions(given, known, STREAM_OPTIONS)
 
 
 def _given_of(given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
@@ -227,8 +229,10 @@ def _given_of(given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
     # A stream that begins at an end misses nothing; a batch would read nothing.
     missing_time = ("latest", "error") if default_start == "latest" else ("error", "latest")
-    path, name_server = options.text("path"), options.text("nameServer")
-    if (path is None) == (name_server is None):
+    listed = options.text("paths")  # of load([…])
+    paths = [*options.names("path"), *(json_of("paths", listed, list[str]) if listed else ())]
+    name_server = options.text("nameServer")
+    if bool(paths) == (name_server is not None):
         raise UsageError("exactly one of the options path (store files) and nameServer (a live cluster) is needed")
     table = _table(options)
     topics, pattern = options.names("subscribe"), options.text("subscribePattern")
@@ -237,7 +241,7 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         name_server is not None and not topics and pattern is None and assign is None and table is None
     ):
         raise UsageError("exactly one of the options subscribe, subscribePattern and assign is needed")
-    paths, broker_names = [*map(local_path, options.names("path"))], options.names("brokerName")
+    broker_names = options.names("brokerName")
     if len(broker_names) > len(paths):
         raise UsageError("brokerName names the brokers of the stores in path, in their order: it has more names")
     between = time_range(
@@ -248,7 +252,7 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         table=table,
         groups=options.names("group") or None,
         ledger=options.text("ledger"),
-        paths=paths,
+        paths=[*map(local_path, paths)],
         broker_names=broker_names,
         name_server=name_server,
         topics=topics or None,
@@ -273,9 +277,9 @@ def _read_options(options: GivenOptions, default_start: str) -> ReadOptions:
         transaction_state=options.one_of("transactionState", "committed", "all"),
         on_corrupt=options.one_of("onCorrupt", "fail", "skip", "column"),
         push_filters=options.flag("pushFilters", False),
-        pull_batch_size=options.number("pullBatchSize", PULL_BATCH_SIZE_DEFAULT, at_least=1),
-        pull_timeout_ms=options.number("pullTimeoutMs", PULL_TIMEOUT_MS_DEFAULT, at_least=1),
-        read_timeout_ms=options.number("readTimeoutMs", READ_TIMEOUT_MS_DEFAULT),
+        pull_batch_size=options.number("pullBatchSize", PULL_BATCH_SIZE_DEFAULT, at_least=1, at_most=INT_MAX),
+        pull_timeout_ms=options.duration_ms("pullTimeoutMs", PULL_TIMEOUT_MS_DEFAULT, at_least=1),
+        read_timeout_ms=options.duration_ms("readTimeoutMs", READ_TIMEOUT_MS_DEFAULT),
         read_from=options.one_of("readFrom", "master", "slave"),
         reader_group=options.text("readerGroup") or READER_GROUP,
         credentials=options.credentials(),
@@ -328,7 +332,7 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         name_server=name_server,
         topic=topic,
         producer_group=options.text("producerGroup") or "CLIENT_INNER_PRODUCER",
-        send_timeout_ms=options.number("sendTimeoutMs", 3000, at_least=1),
+        send_timeout_ms=options.duration_ms("sendTimeoutMs", 3000, at_least=1),
         batch_size=options.number("batchSize", BATCH_SIZE_DEFAULT, at_least=1),
         in_flight_max=options.number("maxInFlight", IN_FLIGHT_DEFAULT, at_least=1),
         compress_over_bytes=options.number("compressOver", 0),

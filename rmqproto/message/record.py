@@ -47,6 +47,8 @@ RECORD_V4 = struct.Struct(">iiIiiqqiq8sq8siqi")
 RECORD_SIZE_MIN_BYTES = RECORD_V4.size + 1 + 2
 _HEAD = struct.Struct(">iiIiiqqiq")
 _HEAD_SIZE = _HEAD.size
+QUEUE_OFFSET = slice(20, 28)
+"""The place of the queue offset in a record."""
 _TAIL = struct.Struct(">iqi")  # reconsume times, prepared transaction offset, body length
 
 # An item of a batch send:

@@ -10,13 +10,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
 from rmqclient.unread_queues import pull_unread
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, ProtocolError, RefusedError, RequestTimeoutError, RocketMQError
+from rmqproto.filters.subscription import ALL
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import PullAnswer
+from rmqproto.headers.tables import TopicHeader
+from rmqproto.message.record import QUEUE_OFFSET
+from rmqproto.wire import fastjson
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqreplay.source.queue_ranges import DataLossError
 
@@ -123,8 +130,9 @@ def pull_range(
     """The bodies of pull answers, each with whole records, until the range is read. The last may contain records beyond
     the range.
 
-    DataLossError if part of the range is gone, at once where a broker says so; unless the rules allow it: then what is
-    gone is given to ``on_gap``. ConnectError and its like if no broker has answered for the rules' ``read_timeout_s``.
+    DataLossError if part of the range is gone, at once where a broker says so, or passes over it; unless the rules
+    allow it: then what is gone is given to ``on_gap``. ConnectError and its like if no broker has answered for the
+    rules' ``read_timeout_s``.
     """
     queue, at = wanted.queue, wanted.start
 
@@ -143,12 +151,38 @@ def pull_range(
             if error.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
             return lost(at, wanted.end, f"the topic is gone: {error}")
+        first = _first_offset(code, offsets, body)
+        if first > at and (code == PullStatus.OFFSET_ILLEGAL.value or _must_have_all(source, queue, rules)):
+            kept = f"offset {at} is gone, the queue now holds {max(first, offsets.min_offset)} to {offsets.max_offset}"
+            lost(at, min(first, wanted.end), kept)
         if code == PullStatus.FOUND.value:
             yield body
-        elif code == PullStatus.OFFSET_ILLEGAL.value:
-            kept = f"offset {at} is gone, the queue now holds {offsets.min_offset} to {offsets.max_offset}"
-            lost(at, min(offsets.next_begin_offset, wanted.end), kept)
         at = offsets.next_begin_offset
+
+
+def _first_offset(code: int, offsets: PullAnswer, body: bytes) -> int:
+    """The first message that an answer has or, without messages, where it goes on."""
+    if code != PullStatus.FOUND.value:
+        return offsets.next_begin_offset
+    return int.from_bytes(body[QUEUE_OFFSET], "big") + (offsets.offset_delta or 0)
+
+
+def _must_have_all(source: Readable, queue: MessageQueue, rules: PullRules) -> bool:
+    """Whether the rules take every message, and its topic keeps each. A broker that has deleted files passes over their
+    messages without a word, until it has corrected the beginnings of its queues."""
+    if rules.expression != ALL:
+        return False
+
+    def ask() -> TopicConfig:
+        header = TopicHeader(topic=queue.topic)
+        answer = source.connections.request(source.pulling_address(queue), RequestCode.GET_TOPIC_CONFIG, header)
+        return fastjson.loads_untrusted(answer.body, TopicConfig)
+
+    try:
+        config = persist(ask, partial(source.forget_route, queue.topic), rules.read_timeout_s)
+    except RefusedError:  # a broker of 4.x, whose topics keep each message, or one that does not tell
+        return True
+    return config.attributes.get("cleanup.policy") != "COMPACTION"
 
 
 def is_gone(source: Readable, queue: MessageQueue, at: int, rules: PullRules) -> bool:
@@ -166,6 +200,8 @@ def is_gone(source: Readable, queue: MessageQueue, at: int, rules: PullRules) ->
 def _pull(source: Readable, queue: MessageQueue, at: int, rules: PullRules) -> tuple[int, PullAnswer, bytes]:
     """One pull, which brings records or a later offset. _NothingYetError for one that brings neither."""
     code, offsets, body = _pull_once(source, queue, at, rules)
+    if code != PullStatus.FOUND.value and offsets.next_begin_offset <= at < offsets.min_offset:  # a slave's own view
+        return PullStatus.OFFSET_ILLEGAL.value, replace(offsets, next_begin_offset=offsets.min_offset), body
     if offsets.next_begin_offset <= at:
         if code == PullStatus.FOUND.value:
             raise ProtocolError(f"the answer to a pull at {at} goes on at {offsets.next_begin_offset}")

@@ -60,13 +60,14 @@ class QueueSurvey:
         self._check_sql92(places)
         return places
 
-    def look(self, known: Places) -> Seen:
-        """``known`` are the queues that the stream has read, with their next offsets. DataLossError if brokers do not
-        answer in time; with failOnDataLoss=false their queues are left out. NotFoundError, at the first look, for a
-        topic that the options name, and that neither the stream nor the cluster knows."""
+    def look(self, known: Places | None) -> Seen:
+        """``known`` are the queues that the stream has read, with their next offsets; None if that is not known yet.
+        DataLossError if brokers do not answer in time; with failOnDataLoss=false their queues are left out.
+        NotFoundError, at the first look that knows it, for a topic that the options name, and that neither the stream
+        nor the cluster knows."""
         self._reach(known)
         try:
-            return persist(lambda: self._look(known), lambda: None, self._timeout_s)
+            return persist(lambda: self._look(known or {}), lambda: None, self._timeout_s)
         except _AwayError as error:
             text = f"{error}, for {self._options.read_timeout_ms} ms"
             if self._options.fail_on_data_loss:
@@ -81,7 +82,9 @@ class QueueSurvey:
         if self._has_answered:
             return
         there = {*self._cluster.topics(), *(queue.topic for queue in known or ())}
-        unknown = [] if known is None else [topic for topic in self._options.topics or () if topic not in there]
+        if known is None:  # a broker that is away may have the topics
+            return
+        unknown = [topic for topic in self._options.topics or () if topic not in there]
         if unknown and self._options.fail_on_data_loss:
             raise NotFoundError(f"there is no topic {unknown[0]}", hint=did_you_mean(unknown[0], there))
         self._has_answered = True

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError
 from rmqproto.message import properties as props
+from rmqproto.message.half_message import check_times, number_or
 from rmqproto.message.recall_handle import is_recalled
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.names import TIMER_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
@@ -35,21 +36,17 @@ def _half(stored: StoredMessage, broker_name: str) -> Values:
     found = stored.properties
     return _values(stored, broker_name) | {
         "queueId": stored.queue_id, "queueOffset": stored.queue_offset,
-        "producerGroup": found.get(props.PRODUCER_GROUP), "checkTimes": _number(found, props.TRANSACTION_CHECK_TIMES),
+        "producerGroup": found.get(props.PRODUCER_GROUP), "checkTimes": check_times(found),
     }  # fmt: skip
 
 
 def _timer(stored: StoredMessage, broker_name: str) -> Values:
     found = stored.properties
     return _values(stored, broker_name) | {
-        "queueId": _number(found, props.REAL_QUEUE_ID), "logOffset": stored.log_offset,
-        "rolls": _number(found, props.TIMER_ROLL_TIMES), "deliverTimestamp": _number(found, props.TIMER_OUT_MS),
+        "queueId": number_or(found.get(props.REAL_QUEUE_ID, ""), 0), "logOffset": stored.log_offset,
+        "rolls": number_or(found.get(props.TIMER_ROLL_TIMES, ""), 0),
+        "deliverTimestamp": number_or(found.get(props.TIMER_OUT_MS, ""), 0),
     }  # fmt: skip
-
-
-def _number(found: dict[str, str], name: str) -> int:
-    text = found.get(name, "")
-    return int(text) if text.isdecimal() else 0
 
 
 def store_halves(path: str, broker_name: str) -> Iterator[Values]:
@@ -99,7 +96,7 @@ def live_timers(cluster: LiveCluster, rules: PullRules) -> Iterator[Values]:
         recalled: set[str] = set()
         for stored in _pulled(cluster, OffsetRange(queue, *cluster.bounds(queue)), rules):
             found = stored.properties
-            if _number(found, props.TIMER_OUT_MS) <= now_ms:
+            if number_or(found.get(props.TIMER_OUT_MS, ""), 0) <= now_ms:
                 continue
             if props.TIMER_DELETE_UNIQUE_KEY in found:
                 recalled.add(found[props.TIMER_DELETE_UNIQUE_KEY])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rmqproto.errors import UsageError
+from spark_tools.schema import check_names
 
 _MESSAGE = "topic string, tags string, keys string, msgId string, properties map<string,string>"
 
@@ -34,12 +34,5 @@ def kinds_of(table: str) -> dict[str, str]:
 
 
 def check_table_columns(table: str, wanted: Iterable[tuple[str, str]]) -> list[str]:
-    """The names of a user's schema. UsageError for a column that the table does not have, or has with another type."""
-    kinds, names = kinds_of(table), []
-    for name, kind in wanted:
-        if name not in kinds:
-            raise UsageError(f"the table {table} has no column {name}", hint="it has " + ", ".join(kinds))
-        if kind.replace(" ", "") != kinds[name]:
-            raise UsageError(f"column {name} is {kinds[name]}, not {kind}")
-        names.append(name)
-    return names
+    """As ``check_names``, of the table."""
+    return check_names(wanted, kinds_of(table), f"the table {table}")

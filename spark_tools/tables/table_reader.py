@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rmqproto.errors import NotFoundError
+from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.names import DLQ_PREFIX, TRACE_TOPIC
 from rmqreplay.ledger.letter_source import LiveLetters, StoredLetters
 from rmqreplay.ledger.letters import Letter, Place
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 4096
+_HIGHEST = {"int": INT_MAX, "bigint": LONG_MAX}
 
 
 @dataclass
@@ -204,7 +206,10 @@ def _batches(rows: Iterator[Values], table: str, columns: list[str]) -> Iterator
 
 
 def _stored(value: Any, kind: str) -> Any:
-    """As Arrow takes it: times in microseconds, maps as pairs."""
+    """As Arrow takes it: times in microseconds, maps as pairs. A client may write any number: one that the column
+    cannot hold is null."""
     if kind == "timestamp" and value is not None:
         return value * 1000 if DATE_MIN_MS <= value <= DATE_MAX_MS else None
+    if kind in _HIGHEST and value is not None:
+        return value if -_HIGHEST[kind] <= value <= _HIGHEST[kind] else None
     return list(value.items()) if kind.startswith("map") and value is not None else value

@@ -40,6 +40,7 @@ def test_any_subset_in_any_order_is_honoured():
         ("queueId", "bigint", "queueId is int, not bigint"),
         ("properties", "string", "properties is map<string,string>, not string"),
         ("corrupt", "string", "onCorrupt=column"),
+        ("topic", "string", "there are two columns topic"),
     ],
 )
 def test_a_column_that_would_be_empty_or_wrong_is_refused(name, kind, problem):

@@ -52,6 +52,9 @@ def test_an_unknown_option_names_the_nearest_one():
     with pytest.raises(UsageError, match="no option endingoffset") as caught:
         parse_read_options({"path": "/s", "endingoffset": "latest"})
     assert caught.value.hint == "did you mean endingOffsets?"
+    with pytest.raises(UsageError, match="no option maxoffsetpertrigger") as caught:
+        parse_loaded_options({"nameServer": "h:1", "subscribe": "T", "maxoffsetpertrigger": "5"})
+    assert caught.value.hint == "did you mean maxOffsetsPerTrigger?"
 
 
 @pytest.mark.parametrize(
@@ -73,6 +76,10 @@ def test_an_unknown_option_names_the_nearest_one():
         ({"path": "/s", "endingOffsets": '{"T": 1}'}, "is not valid"),
         ({"path": "/s", "mode": "fast"}, "none of auto, scan, index"),
         ({"path": "/s", "splitSize": "big"}, "not a whole number"),
+        ({"path": "/s", "minPartitions": "9" * 5000}, "of at least 0 and at most 9223372036854775807"),
+        ({"nameServer": "h:1", "subscribe": "T", "pullTimeoutMs": "2147483648"}, "and at most 2147483647"),
+        ({"paths": '["/s"]', "nameServer": "h:1"}, "exactly one of the options path"),
+        ({"paths": "/s"}, "option paths=/s is not valid"),
         ({"path": "/s", "includeBody": "maybe"}, "neither true nor false"),
         ({"path": "/s", "subscribePattern": "("}, "not a regular expression"),
         ({"path": "/s", "accessKey": "a"}, "belong together"),
@@ -90,6 +97,7 @@ def test_options_without_a_meaning_are_refused(given, problem):
 def test_names_are_taken_in_any_case_and_sizes_with_a_unit():
     found = parse_read_options({"PATH": "/a, /b", "splitsize": "64m", "STARTINGTIMESTAMP": "2026-01-01T00:00:00+01:00"})
     assert found.paths == ["/a", "/b"]
+    assert parse_read_options({"paths": '["/a, b", "file:/c"]'}).paths == ["/a, b", "/c"], "of load([...])"
     assert found.split_size_bytes == 64 << 20
     assert found.start.timestamp_ms == 1767222000000
 

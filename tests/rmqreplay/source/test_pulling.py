@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,18 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.codes import ResponseCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
-from rmqproto.message.record import decode_records_untrusted
+from rmqproto.headers.base import Header, to_ext
+from rmqproto.headers.consuming import PullAnswer
+from rmqproto.message.record import decode_records_untrusted, encode_record
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.pulling import PAUSE_MAX_S, PullRules, persist, pull_range
 from rmqreplay.source.queue_ranges import DataLossError
+from tests.rmqclient.fake_broker import QUEUE, record
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
 from tests.support.processes import free_ports
@@ -185,3 +191,50 @@ def test_a_queue_that_ends_too_early_is_waited_for(server: Server, fresh: Callab
             list(pull_range(cluster, beyond, PullRules(read_timeout_s=0.2)))
         assert list(pull_range(cluster, beyond, short, gaps.append)) == []
         assert gaps == [beyond]
+
+
+class Scripted:
+    """A broker whose oldest messages are gone. Until it has corrected its queue, it passes over them in its answers."""
+
+    def __init__(self, *answers: Command, policy: str = "DELETE"):
+        self.connections: Any = self
+        self._answers = list(answers)
+        self._config = TopicConfig(topic_name=QUEUE.topic, attributes={"cleanup.policy": policy})
+
+    def pulling_address(self, queue: MessageQueue) -> str:
+        return "broker-a"
+
+    def forget_route(self, topic: str) -> None:
+        pytest.fail("it has answered")
+
+    def request(self, address: str, code: RequestCode, header: Header, **_: object) -> Command:
+        if code == RequestCode.GET_TOPIC_CONFIG:
+            return Command(code=0, body=fastjson.dumps(self._config))
+        return self._answers.pop(0)
+
+
+def pulled(code: ResponseCode, next_offset: int, *offsets: int, min_offset: int = 0) -> Command:
+    ends = PullAnswer(suggest_which_broker_id=0, next_begin_offset=next_offset, min_offset=min_offset, max_offset=9)
+    return Command(code=code, ext=to_ext(ends), body=b"".join(encode_record(record(each, b"x")) for each in offsets))
+
+
+@pytest.mark.parametrize(
+    ("answers", "gone"),
+    [
+        ([pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, 5), pulled(ResponseCode.SUCCESS, 8, 5, 6, 7)], (0, 5)),
+        ([pulled(ResponseCode.SUCCESS, 8, 3, 4, 5, 6, 7)], (0, 3)),
+        ([pulled(ResponseCode.SUCCESS, 2, 0, 1), pulled(ResponseCode.SUCCESS, 9, 8)], (2, 7)),
+        ([pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, 0, min_offset=5), pulled(ResponseCode.SUCCESS, 7, 5, 6)], (0, 5)),
+    ],
+)
+def test_what_a_broker_passes_over_is_lost(answers: list[Command], gone: tuple[int, int]) -> None:
+    """It is none of a filter's, and none of a topic that keeps the last message of each key."""
+    wanted, lenient, gaps = OffsetRange(QUEUE, 0, 7), PullRules(fail_on_data_loss=False), list[OffsetRange]()
+    with pytest.raises(DataLossError, match=f"T/broker-a/0: offset {gone[0]} is gone"):
+        list(pull_range(Scripted(*answers), wanted, RULES))
+    found = list(pull_range(Scripted(*answers), wanted, lenient, gaps.append))
+    assert found == [each.body for each in answers if each.body]
+    assert gaps == [OffsetRange(QUEUE, *gone)]
+    if answers[0].ext["minOffset"] == "0":
+        list(pull_range(Scripted(*answers), wanted, PullRules(expression="a")))
+        list(pull_range(Scripted(*answers, policy="COMPACTION"), wanted, RULES))

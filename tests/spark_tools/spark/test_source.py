@@ -122,6 +122,13 @@ def test_a_table_may_be_of_store_files(spark, store, fresh) -> None:
     finally:
         spark.sql(f"DROP TABLE {name}")
     assert spark.read.format("rocketmq").option("subscribe", "NormalTopic").load(store).count() == 15
+    both = (
+        spark.read.format("rocketmq")
+        .option("subscribe", "NormalTopic")
+        .option("brokerName", "a,b")
+        .load([store, store])
+    )
+    assert {row.brokerName: row["count"] for row in both.groupBy("brokerName").count().collect()} == {"a": 15, "b": 15}
 
 
 def test_usage_errors_are_one_line_if_the_session_says_so(spark, store) -> None:

@@ -32,9 +32,9 @@ class Brokers:
     def starting(self) -> dict[MessageQueue, int]:
         return {queue: ends[self.start == "latest"] for queue, ends in self.bounds.items()}
 
-    def look(self, known: Places) -> Seen:
+    def look(self, known: Places | None) -> Seen:
         seen = {queue: ends for queue, ends in self.bounds.items() if queue not in self.away}
-        return Seen(seen, [queue for queue in known if queue not in self.bounds])
+        return Seen(seen, [queue for queue in known or () if queue not in self.bounds])
 
     def is_wanted(self, queue: MessageQueue) -> bool:
         return queue not in self.unwanted

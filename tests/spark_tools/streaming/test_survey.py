@@ -77,6 +77,10 @@ def test_a_topic_that_nobody_knows_is_an_error_although_others_were_read(
     seen = survey(stack, server.namesrv_addr, f"{topic},{topic}x", failOnDataLoss="false").look(read)
     assert set(seen.bounds) == {MessageQueue(topic, "broker-a", 0)}
     assert survey(stack, server.namesrv_addr, f"{topic},ReadBefore").look(read).gone == list(read)[1:]
+    unsaid = survey(stack, server.namesrv_addr, f"{topic},{topic}x")
+    assert set(unsaid.look(None).bounds) == {MessageQueue(topic, "broker-a", 0)}, "its broker may be away"
+    with pytest.raises(NotFoundError):
+        unsaid.look({})
 
 
 def test_a_broker_that_is_away_is_not_lost_and_one_that_comes_is_seen(tmp_path: Path, stack: ExitStack) -> None:

@@ -83,7 +83,10 @@ def fill(admin: AdminClient, server: Server) -> None:
     for number, told in enumerate(({"error.reason": "no such account"}, {"REPLAY_ROUND": "2"})):
         send(admin, server, dlq_topic(GROUP), UNIQ_KEY=f"LETTER{number + 1}", RETRY_TOPIC=ORIGIN, **told)
     later = str(time.time_ns() // 1_000_000 + 3_600_000)
-    handles = [send(admin, server, TOPIC, TIMER_DELIVER_MS=later, UNIQ_KEY=f"TIMER{number}") for number in range(3)]
+    strange = {"TIMER_ROLL_TIMES": "9" * 5000}
+    handles = [
+        send(admin, server, TOPIC, TIMER_DELIVER_MS=later, UNIQ_KEY=f"TIMER{number}", **strange) for number in range(3)
+    ]
     admin.connections.request(
         server.broker_addr, RequestCode.RECALL_MESSAGE,
         {"producerGroup": "P", "topic": TOPIC, "recallHandle": str(handles[1])},
@@ -93,6 +96,7 @@ def fill(admin: AdminClient, server: Server) -> None:
     trace(admin, server, Consumed("R1", TRACED, 40, True, "", 0, 1740, GROUP))
     trace(admin, server, published("LOST"))
     trace(admin, server, published("FAILED", is_success=False))
+    trace(admin, server, Delivered(10**25, "r", GROUP, "R2", "STRANGE", 10**12, ""))
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +210,8 @@ def test_traces_are_those_of_query_msg_trace(scene: Scene, run: Rmqadmin, where:
     assert {row["msgId"]: row["missing"] for row in rows if row["kind"] == "sent"} == {
         TRACED: False, "LOST": True, "FAILED": False,
     }  # fmt: skip
+    strange = next(row for row in rows if row["msgId"] == "STRANGE")
+    assert (strange["timestamp"], strange["retries"]) == (None, None), "numbers that no column holds"
 
 
 @pytest.mark.parametrize("where", [LIVE, STORED])
