@@ -23,7 +23,7 @@ def decimal_number(text: str) -> float | None:
 
 def signed_number(text: str) -> int | None:
     """The whole number that a text stands for, with blanks around it or not; None for any other text."""
-    return int(text) if is_whole(text) and len(text) <= _DIGITS_MAX + 1 else None
+    return int(text) if is_whole(text) and len(text.strip().lstrip("+-")) <= _DIGITS_MAX else None
 
 
 def is_whole(text: str) -> bool:

@@ -47,7 +47,6 @@ class IndexFeed:
         self._flags = flags
         self._backlog: deque[bytes | list[IndexItem]] = deque()
         self._backlog_bytes = 0
-        self._was_cut = False
         self._read_offset: int | None = None
         """How far the log has been read; None when that is finished."""
 
@@ -67,16 +66,13 @@ class IndexFeed:
         return None
 
     def cut(self, end_offset: int) -> None:
-        self._was_cut = self._index.drop_from(end_offset)
+        self._index.drop_from(end_offset)
 
     def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
-        """If index files are missing, because they were removed or a crash took them, entries may be missing from
+        """If the last index files are missing, because they were removed or a crash took them, entries are missing from
         before ``start_offset`` on."""
-        is_complete = was_clean and not self._was_cut and bool(self._index.files)
-        known = max(self._index.end_log_offset, self._log.min_offset)
-        if is_complete or known >= start_offset:
-            known = start_offset
-        elif not is_record(self._log.segments, known):
+        known = min(max(self._index.end_log_offset, self._log.min_offset), start_offset)
+        if known < start_offset and not is_record(self._log.segments, known):
             known = self._log.segments.base_of(known)
         if known < end_offset:
             self._read_offset = known

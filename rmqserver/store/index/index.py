@@ -163,12 +163,10 @@ class Index:
                 break
         return list(found)
 
-    def drop_from(self, log_offset: int) -> bool:
-        """Removes files that hold entries of messages at ``log_offset`` or behind; True if there were any."""
-        count = len(self.files)
+    def drop_from(self, log_offset: int) -> None:
+        """Removes files that hold entries of messages at ``log_offset`` or behind."""
         while self.files and self.files[-1].header.end_log_offset >= log_offset:
             self._disk.unlink(self.files.pop().path)
-        return len(self.files) < count
 
     def delete_below(self, log_offset: int) -> None:
         """Removes files, never the last, whose messages all lie before ``log_offset``."""

@@ -4,7 +4,7 @@ import contextlib
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
@@ -100,6 +100,8 @@ def test_a_decimal_number_is_read(number: float) -> None:
 
 
 @given(st.integers(-(10**18), 10**18))
+@example(-(10**17))
+@example(-(2**63))
 def test_a_whole_number_is_read(number: int) -> None:
     assert signed_number(f" {number} ") == number
     assert decimal_number(str(number)) == float(number)

@@ -18,7 +18,7 @@ CHECKPOINT_PATH = "checkpoint"
 _KNOWN = frozenset({
     "commitlog", "consumequeue", "batchconsumequeue", "compaction", "index", "config", "checkpoint", "timerwheel",
     "timerlog", "abort", "abort.bak", "lock", "failed_flush", "snapshots", "namesrv", "consumequeue_ext",
-    "rocksdbstore", "consumequeue_r", *set_findings.PATHS,
+    "rocksdbstore", "consumequeue_r", "queueEnds", "queueFiles", *set_findings.PATHS,
 })  # fmt: skip
 
 

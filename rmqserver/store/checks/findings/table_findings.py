@@ -51,7 +51,7 @@ def _add_damage(checked: CheckedStore, tables: FoundTables, name: str, prefix: s
         _add(checked, Severity.WARNING, copy, "this copy is there alone", prefix, "takes it")
     taken = next((each for each in (table, copy) if each is not None and each.size_bytes and not each.problem), None)
     for each in (table, copy):
-        if each is None or each.is_usable or (each is copy and not each.size_bytes):
+        if each is None or each.is_usable or (each is copy and not each.size_bytes and table is not None):
             continue
         what = each.problem or each.misfit or "empty"
         if each.misfit and each is taken:
@@ -63,7 +63,9 @@ def _add_damage(checked: CheckedStore, tables: FoundTables, name: str, prefix: s
         elif each.problem:
             _add(checked, Severity.ERROR, each, what, prefix, REFUSED)
         else:
-            _add(checked, Severity.WARNING, each, "empty, and without a copy", prefix, "begins with an empty table")
+            severity = Severity.WARNING if each.reader == APACHE else Severity.ERROR
+            what = "empty, and without a copy" if each is table else "this copy is empty, and there alone"
+            _add(checked, severity, each, what, prefix, REFUSED, "begins with an empty table")
 
 
 def _add(

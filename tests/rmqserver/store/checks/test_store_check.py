@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from rmqproto.errors import UsageError
+from rmqproto.errors import StorageError, UsageError
 from rmqproto.message.record import RECORD_V4
 from rmqproto.names import SCHEDULE_TOPIC
 from rmqserver.store.checks.findings.finding import FINDINGS_OF_A_KIND_MAX, FindingKind, Severity, StoreFinding
 from rmqserver.store.checks.store_check import check_store
 from rmqserver.store.checks.survey import Queues, Writer, survey
+from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.message_store import MessageStore, open_read_only
@@ -430,6 +431,20 @@ def test_a_byte_of_an_index_file(closed: Path, at: int, words: str) -> None:
     assert (found.path, found.ours) == (first, "leaves it: look-ups by key miss messages")
 
 
+def test_the_last_index_file_of_a_closed_store_is_made_anew(closed: Path) -> None:
+    damaged = Damaged.of(closed)
+    damaged.remove(index_names(closed)[-1])
+    found = one(damaged.found(), FindingKind.INDEX_DIFFERS)
+    assert (found.severity, found.ours) == (Severity.WARNING, "makes it anew from the log")
+
+
+def test_files_of_our_broker_alone_are_no_strangers(tmp_path: Path) -> None:
+    for is_closed, name in ((True, "queueEnds"), (False, "queueFiles")):
+        root = fill(tmp_path / name, is_closed=is_closed)
+        assert (root / name).is_file()
+        assert not [each for each in Damaged.of(root).check().findings if each.kind is FindingKind.STRANGER]
+
+
 def test_an_index_file_that_is_gone(closed: Path) -> None:
     damaged, names = Damaged.of(closed), index_names(closed)
     assert len(names) > 2
@@ -501,6 +516,20 @@ def test_a_table_whose_copy_is_whole(tmp_path: Path) -> None:
     assert [(each.severity, each.ours, each.apache) for each in tables] == [
         (Severity.ERROR, "refuses to start", "refuses to start")
     ] * 2
+
+
+def test_an_empty_table_without_a_copy_keeps_our_broker_alone_from_starting(closed: Path) -> None:
+    for kept in ("topics.json", "topics.json.bak"):
+        damaged = Damaged.of(closed)
+        for name in ("topics.json", "topics.json.bak"):
+            damaged.disk.unlink(f"{closed}/config/{name}")
+        damaged.disk.open(f"{closed}/config/{kept}", create_size_bytes=0)
+        with pytest.raises(StorageError, match="the file is empty"):
+            ConfigFiles(f"{closed}/config", damaged.disk, background=False).load("topics.json")
+        found = one(damaged.found(), FindingKind.TABLE_DAMAGED)
+        assert (found.path, found.severity, found.ours, found.apache) == (
+            f"config/{kept}", Severity.ERROR, "refuses to start", "begins with an empty table",
+        )  # fmt: skip
 
 
 def test_a_failed_flush_is_told(closed: Path) -> None:

@@ -12,6 +12,9 @@ import pytest
 from rmqproto.errors import StorageError
 from rmqproto.java.java_hash import tag_code
 from rmqproto.message.record import MAGIC_BLANK, decode_record_untrusted
+from rmqserver.store.checks.findings.finding import FindingKind
+from rmqserver.store.checks.store_check import check_store
+from rmqserver.store.checks.survey import survey
 from rmqserver.store.disk.checkpoint import Checkpoint
 from rmqserver.store.disk.disk import Disk, OsDisk
 from rmqserver.store.message_store import MessageStore
@@ -104,6 +107,21 @@ def test_lost_queues_and_index_are_made_again_from_the_log(make_store: MakeStore
     store = make_store()
     assert bodies(store) == EXPECTED
     assert store.query("T", "U7", 10, 0, 1 << 60).records
+
+
+def test_the_last_index_files_of_a_closed_store_are_made_again(make_store: MakeStore, crashed: Path) -> None:
+    assert make_store().close()
+    names = sorted((crashed / "index").iterdir())
+    assert len(names) > 2
+    for name in names[-2:]:
+        name.unlink()
+    store = make_store()
+    assert all(store.query("T", f"U{number}", 10, 0, 1 << 60).records for number in range(100))
+    assert not store.dispatch_some()
+    assert store.close()
+    assert not any(
+        each.kind is FindingKind.INDEX_DIFFERS for each in check_store(survey(str(crashed), OsDisk())).findings
+    )
 
 
 def test_a_page_of_a_queue_that_never_reached_the_disk_is_filled_again(make_store: MakeStore, crashed: Path) -> None:
