@@ -115,9 +115,9 @@ class AddWritePermAnswer(Header, kw_only=True):
 
 
 class ClusterHeader(Header, kw_only=True):
-    """224 GET_TOPICS_BY_CLUSTER."""
+    """224 GET_TOPICS_BY_CLUSTER. Without a cluster there are no topics."""
 
-    cluster: str
+    cluster: str = ""
 
 
 class PutKvHeader(Header, kw_only=True):

@@ -117,6 +117,11 @@ def test_every_topic_is_listed_once(wire: Wire, name: str) -> None:
     assert ours == theirs
 
 
+def test_without_a_cluster_no_topics_are_listed_as_at_apache(wire: Wire) -> None:
+    answer = wire.ask(RequestCode.GET_TOPICS_BY_CLUSTER)
+    assert (answer.code, bytes(answer.body)) == (0, b'{"topicList":[]}')
+
+
 @pytest.mark.parametrize("number", ["01", "02", "03"])
 def test_topics_that_can_be_written_again_are_counted(wire: Wire, number: str) -> None:
     answer = golden.exchange(f"327-ADD_WRITE_PERM_OF_BROKER/{number}").answer

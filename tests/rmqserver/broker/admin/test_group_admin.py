@@ -23,6 +23,14 @@ def test_creating_and_reading_as_apache_does(admin: Wire, each: Exchange) -> Non
     play(admin, each.name)
 
 
+def test_a_request_without_a_body_makes_nothing_and_succeeds_as_at_apache(admin: Wire) -> None:
+    """A Go library for administrators puts the settings into ext fields, and goes on by asking for the group."""
+    assert admin.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, GroupHeader(group="NoBodyGroup")).code == 0
+    assert "NoBodyGroup" not in all_groups(admin).subscription_group_table
+    ok(admin.ask(R.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader(group="NoBodyGroup")))
+    assert "NoBodyGroup" in all_groups(admin).subscription_group_table
+
+
 def test_a_lite_group_is_kept_as_apache_keeps_it(admin: Wire) -> None:
     play(admin, "200-UPDATE_AND_CREATE_SUBSCRIPTIONGROUP/03")
     assert all_groups(admin).subscription_group_table["LiteGroup"].attributes == {"lite.bind.topic": "LiteTopic"}
