@@ -9,7 +9,7 @@ library takes several addresses in their order, the slaves' follow: they pass it
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,7 +100,7 @@ class RouteCalls:
         takes_several = self._do_slaves_pass_on and call.metadata.get(b"x-mq-language") in _TAKE_SEVERAL
 
         def go_on(route: TopicRoute | None) -> None:
-            found = list(self._queues(self._topics.get(topic), route, takes_several))
+            found = self._queues(self._topics.get(topic), route, takes_several)
             if not found:
                 text = f"CODE: 17  DESC: No topic route info in name server for the topic: {topic}"
                 faq = "For more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ"
@@ -109,20 +109,24 @@ class RouteCalls:
 
         self._ask_route(topic, lambda route: self._guarded(call, partial(go_on, route)))
 
-    def _queues(self, own: TopicConfig | None, route: TopicRoute | None, takes_several: bool) -> Iterator[_Queues]:
-        """This broker knows its own queues best: a nameserver may not have heard of them yet."""
+    def _queues(self, own: TopicConfig | None, route: TopicRoute | None, takes_several: bool) -> list[_Queues]:
+        """By their brokers' names, whoever is asked: a client finds the queue of a message group by its place among
+        all. This broker knows its own queues best: a nameserver may not have heard of them yet."""
         brokers = {data.broker_name: data.broker_addrs for data in route.broker_datas} if route is not None else {}
-        own_name = self._config.broker_name
+        own_name, found = self._config.broker_name, []
         if own is not None:
             members = brokers.get(own_name, {})
             is_alone = not self._is_slave and len(members) < 2
             addresses = [] if is_alone else _addresses(members, takes_several)
             perm = own.perm & self._config.broker_permission
-            yield _Queues(own_name, perm, own.read_queue_nums, own.write_queue_nums, addresses)
-        for data in sorted(route.queue_datas, key=lambda each: each.broker_name) if route is not None else ():
+            found.append(_Queues(own_name, perm, own.read_queue_nums, own.write_queue_nums, addresses))
+        for data in route.queue_datas if route is not None else ():
             addresses = _addresses(brokers.get(data.broker_name, {}), takes_several)
             if addresses and (data.broker_name != own_name or (self._is_slave and own is None)):
-                yield _Queues(data.broker_name, data.perm, data.read_queue_nums, data.write_queue_nums, addresses)
+                found.append(
+                    _Queues(data.broker_name, data.perm, data.read_queue_nums, data.write_queue_nums, addresses)
+                )
+        return sorted(found)
 
 
 def _addresses(members: Mapping[int, str], takes_several: bool) -> list[str]:
@@ -137,6 +141,10 @@ def _name(queue: Any, queues: _Queues, request: Any, call: GrpcCall) -> None:
     endpoints = queue.broker.endpoints
     if not queues.addresses and request.endpoints.addresses:
         endpoints.CopyFrom(request.endpoints)
+        came_by = [each for each in endpoints.addresses if f"{each.host}:{each.port}" == call.local_addr]
+        if came_by:  # the others may lead to other brokers
+            del endpoints.addresses[:]
+            endpoints.addresses.extend(came_by[:1])
         return
     for addr in queues.addresses or [call.local_addr]:
         host, _, port = addr.rpartition(":")

@@ -52,7 +52,7 @@ def test_a_route_names_the_queues_of_all_brokers_whoever_is_asked(cluster: list[
     expected = [("broker-a", 0, READ_WRITE, one), ("broker-a", 1, READ, one), ("broker-b", 0, READ_WRITE, two)]
     for broker in cluster:
         with GrpcClient(broker.broker_addr) as client:
-            assert sorted(queues_in(client, "Both")) == expected
+            assert queues_in(client, "Both") == expected, "in one order: a message group has its place in it"
             assert queues_in(client, "Only-a") == [("broker-a", 0, READ_WRITE, one)]
             assert queues_in(client, "Only-b") == [("broker-b", 0, READ_WRITE, two)]
             found = client.call("QueryAssignment", {"topic": {"name": "Both"}, "group": {"name": "Group"}})
@@ -98,6 +98,21 @@ def test_a_broker_that_is_alone_is_named_as_the_client_named_it(typed_server: Se
         }
         route = client.call("QueryRoute", {"topic": {"name": "Golden_Normal"}, "endpoints": named})
         assert {each.broker.endpoints.addresses[0].host for each in route.message_queues} == {"mq.example.org"}
+
+
+def test_a_client_that_names_several_brokers_learns_which_of_them_has_a_queue(cluster: list[Server]) -> None:
+    """It may be connected to any of them."""
+    addresses = [(host, int(port)) for host, port in (each.broker_addr.split(":") for each in cluster)]
+    named = {
+        "scheme": value("AddressScheme", "IPv4"),
+        "addresses": [{"host": host, "port": port} for host, port in addresses],
+    }
+    for broker in cluster:
+        with GrpcClient(broker.broker_addr) as client:
+            route = client.call("QueryRoute", {"topic": {"name": "Both"}, "endpoints": named})
+        found = {each.broker.name: each.broker.endpoints.addresses for each in route.message_queues}
+        told = [[(each.host, each.port) for each in found[name]] for name in ("broker-a", "broker-b")]
+        assert told == [[address] for address in addresses]
 
 
 def test_addresses_of_ipv6_are_named_as_such(tmp_path: Path) -> None:
