@@ -111,9 +111,9 @@ class Sends:
             target, queue_id = self._place(header, peer)
             if not target.is_plain:
                 return None
+            store_host = self._address.record_host(peer)
             usual, sys_flag = USUAL.fullmatch(properties), header.sys_flag | target.sys_flag
             if usual is None or sys_flag & UNUSUAL_SYS_FLAG:
-                store_host = self._address.record_host(peer)
                 return self._waiting_put.put(header, target, queue_id, peer.born_host, store_host, body, properties)
             unique_key, keys, tags = usual.groups(b"")
             if not unique_key:
@@ -125,7 +125,7 @@ class Sends:
             )  # fmt: skip
         except Exception as error:
             raise self.refused(error) from None
-        return SendOutcome(appended, queue_id, self._address.record_host(peer), unique_key.decode())
+        return SendOutcome(appended, queue_id, store_host, unique_key.decode())
 
     def append_plain(
         self, target: Target, queue_id: int, sys_flag: int, born_timestamp: int, body: bytes, properties: bytes,

@@ -85,6 +85,15 @@ def test_ls_shows_who_has_how_many_since_when(rmqadmin: Rmqadmin, dead: Dead, fr
     assert (ran.status, "has no dead letters" in ran.err) == (5, True)
 
 
+def test_a_topic_that_its_broker_deleted_has_no_dead_letters(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    """A name server may still name it, and one such group must not make the list of all a failure."""
+    with AdminClient(dead.server.namesrv_addr) as admin:
+        admin.delete_topic_in_broker(dead.server.broker_addr, f"%DLQ%{dead.group}")
+    ran = rmqadmin("-o", "json", "dlq", "ls", dead.group)
+    (row,) = ran.items
+    assert (ran.status, row["messages"], row["left"], row["error"]) == (0, 0, 0, None), ran.err
+
+
 def test_show_takes_the_conditions_of_redrive(rmqadmin: Rmqadmin, dead: Dead) -> None:
     rows = rmqadmin("-o", "json", "dlq", "show", dead.group).items
     assert [json.loads(row["body"])["number"] for row in rows] == list(range(COUNT))
