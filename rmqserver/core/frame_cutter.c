@@ -87,10 +87,13 @@ static int is_taken(FrameCutter *self, const Frame *frame) {
 static int call_on_frame(FrameCutter *self, const Frame *frame) {
     uint32_t peeked = 0;
     if (frame->header.size + frame->body.size >= PEEKED_AT + 4) peeked = u32_at(frame->header.bytes + PEEKED_AT);
-    Text header = frame->header, body = frame->body;
-    PyObject *on_frame = Py_NewRef(self->on_frame);
-    PyObject *done = PyObject_CallFunction(on_frame, "OiIy#y#", self->owner, frame->codec, (unsigned int)peeked,
-                                           header.bytes, header.size, body.bytes, body.size);
+    PyObject *on_frame = Py_NewRef(self->on_frame), *owner = Py_NewRef(self->owner), *done = NULL, *given[] = {
+        owner, PyLong_FromLong(frame->codec), PyLong_FromUnsignedLong(peeked),
+        PyBytes_FromStringAndSize(frame->header.bytes, frame->header.size),
+        PyBytes_FromStringAndSize(frame->body.bytes, frame->body.size),
+    };
+    if (given[1] && given[2] && given[3] && given[4]) done = PyObject_Vectorcall(on_frame, given, 5, NULL);
+    for (int number = 0; number < 5; number++) Py_XDECREF(given[number]);
     Py_DECREF(on_frame);
     Py_XDECREF(done);
     return done ? 0 : -1;

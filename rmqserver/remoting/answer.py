@@ -43,10 +43,12 @@ class Request(msgspec.Struct, Generic[H], gc=False):
 
 
 _SUCCESS = (
-    f'{{"code":0,"flag":{RESPONSE_FLAG},"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON",'
+    f'{{"code":0,%b"flag":{RESPONSE_FLAG},"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON",'
     f'"version":{VERSION}}}'
 ).encode()
-"""The JSON header that tells only of success, for an opaque."""
+"""The JSON header of a success without a remark, for the member of its ext fields, if there are any, and an opaque."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 def success(request: Request[Any], header: Header | None = None, body: bytes = b"", remark: str | None = None) -> bytes:
@@ -58,9 +60,9 @@ def refusal(request: Request[Any], code: int, remark: str | None, header: Header
 
 
 def answer_frame(request: Request[Any], code: int, remark: str | None, header: Header | None, body: bytes) -> bytes:
-    if header is None and not (code or remark is not None or request.codec):
-        return frame(_SUCCESS % request.opaque, body)
     ext = {} if header is None else to_ext(header)
+    if not (code or remark is not None or request.codec):
+        return frame(_SUCCESS % (b'"extFields":%b,' % _encode(ext) if ext else b"", request.opaque), body)
     raw = ENCODERS[request.codec](code, LANGUAGE, VERSION, request.opaque, RESPONSE_FLAG, remark, ext)
     return frame(raw, body, request.codec)
 

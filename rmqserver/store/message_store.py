@@ -559,10 +559,6 @@ class MessageStore:
         wait for the device. Any thread."""
         return self._reader.load(result)
 
-    def queue(self, topic: str, queue_id: int, *, opens: bool = True) -> ConsumeQueue | None:
-        """The queue; None until a message has reached it. NotCached if it has to be opened first, unless ``opens``."""
-        return self.queues.find(topic, queue_id, opens=opens)
-
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first queue offset that can be read; 0 for a queue that no message has reached."""
         queue = self.queues.find(topic, queue_id)

@@ -67,7 +67,7 @@ class MessageQuery:
 
     def consume_queue(self, header: QueryConsumeQueueHeader) -> ConsumeQueueAnswer | None:
         """Units from ``index`` on. None where there is no such unit, also in a queue that no message has reached."""
-        queue = self._store.queue(header.topic, header.queue_id)
+        queue = self._store.queues.find(header.topic, header.queue_id)
         if queue is None and not self._has_queue(header.topic, header.queue_id):
             raise Refused(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{header.topic} is not exist!")
         if queue is None or not queue.min_offset <= header.index < queue.max_offset:

@@ -68,7 +68,7 @@ class CommittedOffsets:
 def is_whole_queue_near(store: MessageStore, topic: str, queue_id: int) -> bool:
     """Whether a new group should read the queue from its start, whatever it asked for: the queue begins at 0 and its
     first message is no further back than memory reaches, so the queue is young."""
-    queue = store.queue(topic, queue_id)
+    queue = store.queues.find(topic, queue_id)
     unit = queue.unit(0) if queue is not None and queue.min_offset <= 0 else None
     if unit is None:
         return False
@@ -98,19 +98,19 @@ class QueueEnds:
 
     def max_offset(self, header: MaxOffsetHeader) -> int:
         """NotCached if the queue is not open yet."""
-        queue = self._store.queue(header.topic, header.queue_id, opens=False)
+        queue = self._store.queues.find(header.topic, header.queue_id, opens=False)
         if queue is None:
             return 0
         return queue.max_offset if header.is_committed else queue.next_offset
 
     def min_offset(self, header: QueueHeader) -> int:
         """NotCached if the queue is not open yet."""
-        queue = self._store.queue(header.topic, header.queue_id, opens=False)
+        queue = self._store.queues.find(header.topic, header.queue_id, opens=False)
         return 0 if queue is None else queue.min_offset
 
     def open(self, header: QueueHeader) -> object:
         """Opens the queue, if it has messages."""
-        return self._store.queue(header.topic, header.queue_id)
+        return self._store.queues.find(header.topic, header.queue_id)
 
     def earliest_time(self, header: QueueHeader) -> int:
         """When the first message was stored, in ms since the epoch."""

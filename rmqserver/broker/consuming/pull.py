@@ -157,7 +157,7 @@ class Pulls:
     def go_on(self, asked: AskedPull, pulled: PullOutcome | None, is_first: bool = True) -> None:
         """As ``serve``, with what ``pull`` has returned; None: it has raised NotCached."""
         if pulled is None:
-            opened = partial(self._store.queue, asked.header.topic, asked.header.queue_id)
+            opened = partial(self._store.queues.find, asked.header.topic, asked.header.queue_id)
             self._reads.read(opened, lambda _: self.serve(asked, is_first), asked.guarded)
         elif pulled.result.chunks:
             self._found(asked, pulled)

@@ -68,7 +68,7 @@ class PullPlans:
     ) -> None:
         """Leaves a plan for pulls with a header like this one's, which was answered at once. ``pieces`` are those of
         the answer's header, around the highest, the lowest and the next queue offset and the opaque."""
-        queue = self._store.queue(header.topic, header.queue_id)
+        queue = self._store.queues.find(header.topic, header.queue_id)
         if queue is None or header.sys_flag & PULL_LITE or header.lite_topic:
             return
         codes = pulled.wanted.codes

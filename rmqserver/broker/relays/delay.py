@@ -142,7 +142,7 @@ LOOKED_AT_MAX = 10_000
 def delivered_up_to(store: MessageStore, level: int, queue_offset: int) -> int:
     """The queue offset up to which the level's messages are delivered, if a file says ``queue_offset``: never more than
     that."""
-    queue = store.queue(SCHEDULE_TOPIC, level - 1)
+    queue = store.queues.find(SCHEDULE_TOPIC, level - 1)
     if queue is None:
         return 0
     end = min(queue_offset, queue.max_offset)

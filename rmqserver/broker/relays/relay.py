@@ -58,7 +58,7 @@ class Relay:
     async def step(self) -> bool:
         """Acts on a portion; returns False if nothing is due. Raises the refusals of ``act``; earlier messages are
         done."""
-        queue = self._store.queue(self._topic, self._queue_id)
+        queue = self._store.queues.find(self._topic, self._queue_id)
         if queue is None:
             return False
         start = min(max(self.next_offset, queue.min_offset), queue.max_offset)

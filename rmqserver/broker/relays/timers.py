@@ -180,7 +180,7 @@ class Timers:
 
     def _take_in_announced(self) -> bool:
         """Takes in messages that were announced when put, up to one that has to be read. Returns False if none was."""
-        queue, start, now_ms = self._store.queue(TIMER_TOPIC, 0), self._queue.next_offset, self._clock_ms()
+        queue, start, now_ms = self._store.queues.find(TIMER_TOPIC, 0), self._queue.next_offset, self._clock_ms()
         if queue is None or start < queue.min_offset:
             return False
         counts: Counter[str] = Counter()

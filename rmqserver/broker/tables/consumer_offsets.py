@@ -163,7 +163,7 @@ class ConsumerOffsets:
 
     def set_pull_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Does nothing if there is no room for one more."""
-        self.pull_offset_setter(group, topic, queue_id)(queue_offset)
+        self._put(self.pull_table, f"{topic}@{group}", queue_id, queue_offset)
 
     def pull_offset_setter(self, group: str, topic: str, queue_id: int) -> Callable[[int], object]:
         """``set_pull_offset`` of one queue, for many offsets."""

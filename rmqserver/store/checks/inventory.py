@@ -101,7 +101,7 @@ def inventory(found: Survey) -> Iterator[Inventory]:
 
 def _queue(store: MessageStore, topic: str, queue_id: int) -> FoundQueue:
     try:
-        queue = store.queue(topic, queue_id)
+        queue = store.queues.find(topic, queue_id)
     except StorageError as error:
         return FoundQueue(topic, queue_id, problem=str(error))
     if queue is None:

@@ -61,7 +61,7 @@ def half_count(store: MessageStore, tables: FoundTables) -> int:
 
 
 def _op_bodies(store: MessageStore, committed: dict[str, dict[int, int]], queue_id: int) -> Iterator[bytes]:
-    ops = store.queue(TRANSACTION_OP_TOPIC, queue_id)
+    ops = store.queues.find(TRANSACTION_OP_TOPIC, queue_id)
     if ops is None:
         return
     offset = _committed(committed, TRANSACTION_OP_TOPIC, TRANSACTION_GROUP, ops)

@@ -6,10 +6,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 from threading import Lock
 
 from rmqproto.errors import StorageError
+from rmqserver.store.disk.cached_reads import cached_only as in_memory_only
 from rmqserver.store.disk.disk import Disk, File
 
 NAME_DIGITS = 20
@@ -125,13 +127,18 @@ class SegmentedFile:
         """OSError (FileNotFoundError) if it does not exist."""
         return self._cache.open(self.path(base))
 
-    def read(self, offset: int, size_bytes: int) -> bytes:
-        """Bytes of one file; fewer at its end, none if the file does not exist."""
+    def read(self, offset: int, size_bytes: int, *, cached_only: bool = False) -> bytes:
+        """Bytes of one file; fewer at its end, none if the file does not exist. NotCached, with one place, if
+        ``cached_only`` and that would wait for the device."""
         base = offset - offset % self.file_size_bytes
         if not self.bases or not self.bases[0] <= base <= self.bases[-1]:
             return b""
         inside = offset - base
-        return self.file(base).pread(min(size_bytes, self.file_size_bytes - inside), inside)
+        file, size_bytes = self.file(base), min(size_bytes, self.file_size_bytes - inside)
+        if not cached_only:
+            return file.pread(size_bytes, inside)
+        data = file.pread_cached(size_bytes, inside)
+        return data if data is not None else in_memory_only(partial(file.pread, size_bytes, inside), {})
 
     def create(self, base: int) -> File:
         """Makes the file, at full size, unless it exists. Durable once it and the directories above are synced."""

@@ -73,16 +73,17 @@ class ConsumeQueue:
 
     # -- reading
 
-    def units(self, first: int, count: int) -> bytes:
+    def units(self, first: int, count: int, *, cached_only: bool = False) -> bytes:
         """Raw units from ``first`` on: at most ``count``, only visible ones, all from one file. Empty if there are
-        none."""
+        none. NotCached, with one place, if ``cached_only`` and they are in a file and not in memory."""
         end = min(first + count, self.max_offset)
         if first >= end:
             return b""
         skipped = first - self.tail_first
         if skipped >= 0:
             return bytes(self.tail[skipped * UNIT_SIZE_BYTES : (end - self.tail_first) * UNIT_SIZE_BYTES])
-        data = self.segments.read(first * UNIT_SIZE_BYTES, (min(end, self.tail_first) - first) * UNIT_SIZE_BYTES)
+        size_bytes = (min(end, self.tail_first) - first) * UNIT_SIZE_BYTES
+        data = self.segments.read(first * UNIT_SIZE_BYTES, size_bytes, cached_only=cached_only)
         if end > self.tail_first and len(data) == (self.tail_first - first) * UNIT_SIZE_BYTES:
             data += self.tail[: (end - self.tail_first) * UNIT_SIZE_BYTES]
         return data

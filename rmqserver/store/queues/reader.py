@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
-from functools import partial
 from itertools import accumulate
 
 from msgspec.structs import replace
@@ -15,7 +13,6 @@ from msgspec.structs import replace
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqserver.core import PlainPulls
 from rmqserver.store.disk.cached_reads import NotCached
-from rmqserver.store.disk.cached_reads import cached_only as in_memory_only
 from rmqserver.store.log.commit_log import HOT_BYTES, CommitLog
 from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
@@ -80,10 +77,9 @@ class Reader:
                 result.chunks = [records]
                 result.next_offset = queue_offset + len(result.sizes)
                 return result
-        read = partial(_cached_units, queue) if cached_only and queue_offset < queue.tail_first else queue.units
         try:
-            if not takes_all or not self._take_run(result, read, queue_offset, max_count, max_bytes):
-                units = read(queue_offset, self._scan_count_max(max_count))
+            if not takes_all or not self._take_run(result, queue, max_count, max_bytes, cached_only):
+                units = queue.units(queue_offset, self._scan_count_max(max_count), cached_only=cached_only)
                 if not units:
                     return self._without_units(result, queue, queue_offset)
                 result.walk = Walk(queue_offset, units, max_count, max_bytes, wanted)
@@ -96,17 +92,13 @@ class Reader:
         return self.load(result, cached_only=cached_only)
 
     def _take_run(
-        self,
-        result: GetResult,
-        read: Callable[[int, int], bytes],
-        queue_offset: int,
-        max_count: int,
-        max_bytes: int,
+        self, result: GetResult, queue: ConsumeQueue, max_count: int, max_bytes: int, cached_only: bool
     ) -> bool:
         """The common case: all requested records exist, are in memory and are within the limits. False, with nothing
         changed, in other cases."""
         options, log = self._options, self._log
-        units = read(queue_offset, min(max_count, options.transfer_count_in_memory_max))
+        max_count = min(max_count, options.transfer_count_in_memory_max)
+        units = queue.units(result.next_offset, max_count, cached_only=cached_only)
         count = len(units) // UNIT_SIZE_BYTES
         if not count:
             return False
@@ -124,7 +116,7 @@ class Reader:
         else:
             result.ranges = list(zip(offsets_struct(count).unpack(units), sizes, strict=True))
         result.sizes = list(sizes)
-        result.next_offset = queue_offset + count
+        result.next_offset += count
         return True
 
     def plain_limits(self, max_count: int, *, takes_all: bool) -> tuple[int, int, int, int]:
@@ -206,11 +198,6 @@ class Reader:
                 return result
         result.chunks = chunks
         return result
-
-
-def _cached_units(queue: ConsumeQueue, queue_offset: int, count: int) -> bytes:
-    """As ``queue.units``. NotCached, with one place, if they are in a file and not in memory."""
-    return in_memory_only(partial(queue.units, queue_offset, count), {})
 
 
 def _outside(queue_offset: int, low: int, high: int) -> GetResult:

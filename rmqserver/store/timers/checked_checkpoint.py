@@ -53,7 +53,7 @@ def log_state(store: MessageStore) -> LogState:
     """The state of an open store's log."""
 
     def offset_at(queue_offset: int) -> int | None:
-        queue = store.queue(TIMER_TOPIC, 0)
+        queue = store.queues.find(TIMER_TOPIC, 0)
         unit = queue.unit(max(queue_offset, queue.min_offset)) if queue is not None else None
         return unit[0] if unit is not None else None
 

@@ -284,7 +284,7 @@ def test_a_read_that_fails_is_told(bench: Bench, question: str) -> None:
 
 def test_a_pull_of_an_open_queue_is_loaded_in_one_go(bench: Bench) -> None:
     ColdFile.loop_runs = False
-    assert bench.store.queue("T", 0) is not None
+    assert bench.store.queues.find("T", 0) is not None
     ColdFile.loop_runs = True
     peer = bench.ask(R.PULL_MESSAGE, bench.pull_header())
     assert bench.reads.finish() == 1

@@ -303,7 +303,7 @@ def test_pulls(tmp_path: Path) -> None:
     bench.put_many(40)
     bench.by_python(header_of())
     asked = header_of(3)
-    answer, queue = bench.by_core(asked), bench.store.queue("T", 0)
+    answer, queue = bench.by_core(asked), bench.store.queues.find("T", 0)
     assert answer is not None
     seen = [queue, bench.store.log, bench.store.log.segments]
     bench.offsets()

@@ -33,7 +33,7 @@ def test_a_round_in_flight_does_not_bring_a_deleted_topic_back(tmp_path: Path, f
     store.commit()
     store.delete_topic("U")
     store.flush()
-    assert store.queue("T", 0) is None
+    assert store.queues.find("T", 0) is None
     assert queue_files(tmp_path) == []
     assert append(store, "T", b"new") == 0
     store.commit()

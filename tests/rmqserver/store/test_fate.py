@@ -95,7 +95,7 @@ def seen(store: MessageStore, queue_count: int) -> Seen:
     found: Seen = {}
     for topic in ("T", "SCHEDULE_TOPIC_XXXX"):
         for queue_id in range(queue_count):
-            queue = store.queue(topic, queue_id)
+            queue = store.queues.find(topic, queue_id)
             if queue is not None and queue.max_offset:
                 units = queue.units(0, queue.max_offset)
                 found[f"{topic}-{queue_id}"] = (queue.min_offset, queue.max_offset, queue.next_offset, units)

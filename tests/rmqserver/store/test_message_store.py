@@ -146,7 +146,7 @@ def test_delayed_messages_carry_their_due_time_in_place_of_a_tag(make_store: Mak
         put(store, "SCHEDULE_TOPIC_XXXX", 0, tags="red", properties=b"DELAY\x01" + level + b"\x02")
     put(store, "SCHEDULE_TOPIC_XXXX", 0, tags="red")
     store.commit()
-    queue = store.queue("SCHEDULE_TOPIC_XXXX", 0)
+    queue = store.queues.find("SCHEDULE_TOPIC_XXXX", 0)
     assert queue is not None
     hour_ms = 3_600_000
     due = [clock.now_ms + 1000, clock.now_ms + 2 * hour_ms, clock.now_ms + 2 * hour_ms]
@@ -166,7 +166,7 @@ def test_tags_are_found_wherever_they_stand(make_store: MakeStore, properties: b
     store = make_store()
     put(store, properties=properties)
     store.commit()
-    queue = store.queue("T", 0)
+    queue = store.queues.find("T", 0)
     assert queue is not None
     assert queue.tag_codes(0, 1) == [tag_code(tags)]
 

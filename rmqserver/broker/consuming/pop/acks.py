@@ -54,7 +54,7 @@ class Acks:
         if header.lite_topic:
             self._lite_pops.ack(header, header.lite_topic)
             return
-        queue = self._store.queue(header.topic, header.queue_id)
+        queue = self._store.queues.find(header.topic, header.queue_id)
         low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
         if not low <= header.offset <= high:
             text = (
@@ -73,7 +73,7 @@ class Acks:
         """As ``ack``, for messages of one pop that is not in order: with one entry, and only if all can be
         acknowledged. ``handle`` is that of any of them."""
         self._checks.acked_queue(topic, handle.queue_id, peer.address)
-        queue = self._store.queue(topic, handle.queue_id)
+        queue = self._store.queues.find(topic, handle.queue_id)
         if queue is None or not queue.min_offset <= min(offsets) <= max(offsets) <= queue.max_offset:
             raise Refused(ResponseCode.NO_MESSAGE, "an offset is illegal")
         self._put_ack(group, topic, handle.queue_id, handle, offsets, self._address.record_host(peer))
@@ -81,7 +81,7 @@ class Acks:
     def ack_batch(self, ack: BatchAck, broker_name: str | None, peer: Peer) -> None:
         """As ``ack``, but skips offsets at which the queue has no message."""
         topic = real_topic(ack.topic, ack.consumer_group, ack.retry)
-        queue = self._store.queue(topic, ack.queue_id)
+        queue = self._store.queues.find(topic, ack.queue_id)
         if queue is None:
             return
         low, high, start = queue.min_offset, queue.max_offset, ack.start_offset

@@ -211,7 +211,7 @@ def read_both(bench: Bench, randomly: random.Random) -> bool:
     low, high = store.min_offset("T", queue_id), store.max_offset("T", queue_id)
     given = randomly.randint(low - 1, high + 1), randomly.choice((1, 5, 32, 40)), randomly.choice((200, 1 << 20))
     found = store.get("T", queue_id, *given)
-    expected = by_python.get(store.queue("T", queue_id), *given, None, cached_only=False)
+    expected = by_python.get(store.queues.find("T", queue_id), *given, None, cached_only=False)
     parts = [(each.status, each.next_offset, each.min_offset, each.sizes, b"".join(each.chunks))
              for each in (found, expected)]  # fmt: skip
     assert parts[0] == parts[1]

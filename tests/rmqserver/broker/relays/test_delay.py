@@ -90,7 +90,7 @@ async def test_time_further_off_than_the_level_is_long_does_not_count(bench: Ben
     """The clock was set back, or the levels were longer when the message came: it must not wait for years."""
     bench.wait()
     bench.clock.now_ms -= 3_600_000
-    queue = bench.store.queue(SCHEDULE_TOPIC, 0)
+    queue = bench.store.queues.find(SCHEDULE_TOPIC, 0)
     assert queue is not None
     assert count_due(queue, 0, bench.clock.now_ms, LEVEL_MS) == 1
 

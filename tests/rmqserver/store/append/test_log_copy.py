@@ -130,7 +130,7 @@ def test_a_record_whose_properties_come_in_two_parts_is_shown_when_it_is_whole(
         copy.append(at, data[at : at + 1])
         copy.dispatch_all()
         assert slave.max_offset("T", 0) == (at == len(data) - 1)
-    queues = slave.queue("T", 0), master.queue("T", 0)
+    queues = slave.queues.find("T", 0), master.queues.find("T", 0)
     units = [queue.unit(0) for queue in queues if queue is not None]
     assert units[0] == units[1]
 

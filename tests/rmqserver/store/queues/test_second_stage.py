@@ -129,7 +129,7 @@ def test_a_pull_stops_at_its_limits_among_messages_of_other_queues(
 def test_damaged_units_hide_no_neighbour(make_store: MakeStore) -> None:
     store = make_store(options=ROOMY)
     put_numbered(store, [0, 2, 4, 6, 8])
-    queue = store.queue("T", 0)
+    queue = store.queues.find("T", 0)
     assert queue is not None
     units = list(UNIT.iter_unpack(queue.tail))
     for at, (log_offset, size) in ((1, (units[3][0], units[1][1])), (3, (units[1][0], units[3][1]))):  # the same sum

@@ -159,7 +159,7 @@ def test_a_unit_torn_between_two_sectors_is_made_again(
         tags = tags[: at // 20]
     again = make_store(options=options)
     assert again.max_offset("T", 0) == len(tags)
-    queue = again.queue("T", 0)
+    queue = again.queues.find("T", 0)
     assert queue is not None
     assert queue.tag_codes(0, len(tags)) == [tag_code(tag) for tag in tags]
 
@@ -279,7 +279,7 @@ def test_damage_before_the_checkpoint_is_reported(
 def test_offsets_that_no_record_has_are_stepped_over(make_store: MakeStore, crashed: Path) -> None:
     """A round whose write failed has used queue offsets. The next message must keep its own."""
     store = make_store()
-    queue = store.queue("T", 0)
+    queue = store.queues.find("T", 0)
     assert queue is not None
     queue.append_recovered(103, store.confirmed_offset + 1000, 100, 0)
     assert queue.next_offset == 104
