@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
+from rmqproto.java.whole_numbers import whole_number
 from rmqproto.message import properties as props
 from rmqproto.message.compression import compressed
-from rmqproto.message.half_message import number_or
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
@@ -191,4 +191,4 @@ def check_transform(transform: Transform, *, at_least_once: bool = False) -> Non
 
 def round_of(properties: Mapping[str, str]) -> int:
     """How often the message was redriven."""
-    return number_or(properties.get(REPLAY_ROUND, "0"), 0)
+    return whole_number(properties.get(REPLAY_ROUND, "")) or 0

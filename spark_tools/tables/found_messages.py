@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError
+from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.java.whole_numbers import whole_number
 from rmqproto.message import properties as props
-from rmqproto.message.half_message import check_times, number_or
+from rmqproto.message.half_message import check_times
 from rmqproto.message.recall_handle import is_recalled
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.names import TIMER_TOPIC, TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
@@ -43,9 +45,9 @@ def _half(stored: StoredMessage, broker_name: str) -> Values:
 def _timer(stored: StoredMessage, broker_name: str) -> Values:
     found = stored.properties
     return _values(stored, broker_name) | {
-        "queueId": number_or(found.get(props.REAL_QUEUE_ID, ""), 0), "logOffset": stored.log_offset,
-        "rolls": number_or(found.get(props.TIMER_ROLL_TIMES, ""), 0),
-        "deliverTimestamp": number_or(found.get(props.TIMER_OUT_MS, ""), 0),
+        "queueId": whole_number(found.get(props.REAL_QUEUE_ID, "")) or 0, "logOffset": stored.log_offset,
+        "rolls": whole_number(found.get(props.TIMER_ROLL_TIMES, "")) or 0,
+        "deliverTimestamp": whole_number(found.get(props.TIMER_OUT_MS, ""), LONG_MAX) or 0,
     }  # fmt: skip
 
 
@@ -96,7 +98,7 @@ def live_timers(cluster: LiveCluster, rules: PullRules) -> Iterator[Values]:
         recalled: set[str] = set()
         for stored in _pulled(cluster, OffsetRange(queue, *cluster.bounds(queue)), rules):
             found = stored.properties
-            if number_or(found.get(props.TIMER_OUT_MS, ""), 0) <= now_ms:
+            if (whole_number(found.get(props.TIMER_OUT_MS, ""), LONG_MAX) or 0) <= now_ms:
                 continue
             if props.TIMER_DELETE_UNIQUE_KEY in found:
                 recalled.add(found[props.TIMER_DELETE_UNIQUE_KEY])
