@@ -5,7 +5,6 @@ the queue anew is still found out."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -172,7 +171,6 @@ class QueueCheck:
         return FoundFiles(f"{directory}/{topic}/{queue_id}", self._size_bytes, disk, self._caches[disk])
 
     def _compare(self, queue: CheckedQueue, log: LogEnds) -> None:
-        shift_ms = _shift_ms(queue) if queue.topic == SCHEDULE_TOPIC else 0
         for first, wanted, there in queue.blocks():
             if wanted == there and NO_UNIT not in wanted and PRE_BLANK not in wanted:
                 queue.unit_count += len(wanted) // UNIT_SIZE_BYTES
@@ -183,9 +181,8 @@ class QueueCheck:
                         return
                     continue
                 queue.unit_count += 1
-                log_offset, size, code = UNIT.unpack(unit)
-                unit = UNIT.pack(log_offset, size, code + shift_ms)
-                if unit != found:
+                if unit != found and not (queue.topic == SCHEDULE_TOPIC and _is_other_delay(unit, found)):
+                    log_offset, _, _ = UNIT.unpack(unit)
                     queue.differs(unit, _difference(queue, queue_offset, log_offset, found))
 
     def _take_other(self, queue: CheckedQueue, queue_offset: int, wanted: bytes, there: bytes, log: LogEnds) -> bool:
@@ -231,15 +228,7 @@ def _difference(queue: CheckedQueue, queue_offset: int, log_offset: int, there: 
     return Difference(queue_offset, what, log_offset, is_empty=there in _NONE)
 
 
-def _shift_ms(queue: CheckedQueue) -> int:
-    """By how much all messages of a delay level are due later than its default delay says: ``messageDelayLevel`` was
-    another. 0 if they do not agree."""
-    shifts = Counter(
-        UNIT.unpack(found)[2] - UNIT.unpack(unit)[2]
-        for block in queue.blocks()
-        for _, unit, found in _units(*block)
-        if unit not in _NONE and unit[:_CODE_AT] == found[:_CODE_AT]
-    )
-    shift_ms, count = next(iter(shifts.items()), (0, 0))
-    is_delay = len(shifts) == 1 and count > 1 and abs(shift_ms) <= _SHIFT_MS_MAX and not shift_ms % _MS_PER_S
-    return shift_ms if is_delay else 0
+def _is_other_delay(wanted: bytes, there: bytes) -> bool:
+    """Whether only the due time is another, by whole seconds: ``messageDelayLevel`` was not the default."""
+    shift_ms = UNIT.unpack(there)[2] - UNIT.unpack(wanted)[2]
+    return wanted[:_CODE_AT] == there[:_CODE_AT] and abs(shift_ms) <= _SHIFT_MS_MAX and not shift_ms % _MS_PER_S

@@ -12,10 +12,13 @@ from rmqproto.errors import StorageError, UsageError
 from rmqproto.message.record import RECORD_V4
 from rmqproto.names import SCHEDULE_TOPIC
 from rmqserver.store.checks.findings.finding import FINDINGS_OF_A_KIND_MAX, FindingKind, Severity, StoreFinding
+from rmqserver.store.checks.found_files import commit_log_of
 from rmqserver.store.checks.store_check import check_store
 from rmqserver.store.checks.survey import Queues, Writer, survey
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.index.index_file import IndexFile, entries_of
+from rmqserver.store.index.live_file import LiveIndexFile
 from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.options import StoreOptions
@@ -300,6 +303,7 @@ def test_a_delay_level_that_was_longer_is_no_damage_and_a_single_due_time_is(tmp
     longer = tuple(1000 + each for each in OPTIONS.delay_levels_ms)
     store = MessageStore(tmp_path, replace(OPTIONS, delay_levels_ms=longer), clock_ms=Clock(), background=False)
     store.open()
+    put(store, SCHEDULE_TOPIC, 0, b"alone", properties=b"DELAY\x011\x02REAL_TOPIC\x01TopicA\x02REAL_QID\x010\x02")
     for _ in range(3):
         put(store, SCHEDULE_TOPIC, 1, b"delayed", properties=b"DELAY\x012\x02REAL_TOPIC\x01TopicA\x02REAL_QID\x010\x02")
         store.commit()
@@ -308,7 +312,7 @@ def test_a_delay_level_that_was_longer_is_no_damage_and_a_single_due_time_is(tmp
     damaged = Damaged.of(tmp_path)
     assert FindingKind.QUEUE_DIFFERS not in {each.kind for each in damaged.check().findings}
     damaged.flip(f"consumequeue/{SCHEDULE_TOPIC}/1/00000000000000000000", 20 + 19, 1)
-    assert one(damaged.found(), FindingKind.QUEUE_DIFFERS).queue_offset == 0  # the default's due times are other ones
+    assert one(damaged.found(), FindingKind.QUEUE_DIFFERS).queue_offset == 1
 
 
 def test_a_queue_counts_as_made_anew_only_if_all_of_it_is(tmp_path: Path) -> None:
@@ -436,6 +440,22 @@ def test_the_last_index_file_of_a_closed_store_is_made_anew(closed: Path) -> Non
     damaged.remove(index_names(closed)[-1])
     found = one(damaged.found(), FindingKind.INDEX_DIFFERS)
     assert (found.severity, found.ours) == (Severity.WARNING, "makes it anew from the log")
+
+
+def test_entries_that_apaches_broker_made_again_after_a_kill_are_no_damage(tmp_path: Path) -> None:
+    root = fill(tmp_path / "store")
+    path, found = f"{root}/{index_names(root)[-1]}", survey(str(root), OsDisk())
+    (last,) = [each for each in scan(commit_log_of(found), 0) if each.log_offset == index_end(path)]
+    live = LiveIndexFile(OsDisk().open(path), OPTIONS.index_slot_count, OPTIONS.index_unit_count)
+    live.put(entries_of([last], {}))
+    snapshot = live.snapshot()
+    assert snapshot is not None
+    snapshot.write()
+    assert not Damaged.of(root).found()
+
+
+def index_end(path: str) -> int:
+    return IndexFile(OsDisk().open(path), OPTIONS.index_slot_count, OPTIONS.index_unit_count).header.end_log_offset
 
 
 def test_files_of_our_broker_alone_are_no_strangers(tmp_path: Path) -> None:
