@@ -3,8 +3,10 @@ own."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,8 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from tests.rmqadmin.tui.opened import clients_of
+from tests.rmqadmin.tui.fixed import FixedClient
+from tests.rmqadmin.tui.opened import Driver, clients_of, opened, run_eagerly
 from tests.support import servers
 from tests.support.servers import Server
 
@@ -92,6 +95,34 @@ def world(server: Server, fresh: Callable[[str], str]) -> Iterator[World]:
             admin.delete_topic_in_namesrv(server.namesrv_addr, name)
         for name in set(admin.all_groups(addr).subscription_group_table) - groups:
             admin.delete_group(addr, name, clean_offset=True)
+
+
+@pytest.fixture
+def driver(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Driver]:
+    """A dashboard, in tests that are coroutines: of ``world`` if the test takes that, else of ``FixedClient``.
+    ``@pytest.mark.dashboard`` gives another client and what else ``opened`` takes."""
+    mark = request.node.get_closest_marker("dashboard")
+    clients = request.getfixturevalue("world").make_client if "world" in request.fixturenames else FixedClient
+    return opened(**{"make_client": clients, **(mark.kwargs if mark else {})})
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine, while those of its fixtures that are asynchronous contexts are open."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    fixtures = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            for name, value in fixtures.items():
+                if isinstance(value, AbstractAsyncContextManager):
+                    fixtures[name] = await stack.enter_async_context(value)
+            await test(**fixtures)
+
+    run_eagerly(run())
+    return True
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 from unittest.mock import patch
@@ -127,11 +127,20 @@ def drive(make_client: ClientMaker, test: Driven, *, size: tuple[int, int] = SIZ
     """Runs a dashboard and a test on it."""
 
     async def run() -> None:
-        eager = getattr(asyncio, "eager_task_factory", None)
-        if eager is not None:  # from 3.12 on, Textual sets this in a terminal, but not in its tests
-            asyncio.get_running_loop().set_task_factory(eager)
         async with opened(make_client, size=size, **settings) as driver:
             await test(driver)
+
+    run_eagerly(run())
+
+
+def run_eagerly(test: Coroutine[Any, Any, None]) -> None:
+    """From Python 3.12 on, Textual has tasks begin at once in a terminal, but not in its tests."""
+
+    async def run() -> None:
+        eager = getattr(asyncio, "eager_task_factory", None)
+        if eager is not None:
+            asyncio.get_running_loop().set_task_factory(eager)
+        await test
 
     asyncio.run(run())
 

@@ -21,12 +21,9 @@ from tests.support.quick import first_is_quick
 
 
 @pytest.mark.slow
-def test_brokers_with_version_and_state(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await driver.until_shown("DefaultCluster", "broker-a", "V5_5_0", world.server.broker_addr, "active", "1 broker")
-
-    drive(world.make_client, test)
+async def test_brokers_with_version_and_state(driver: Driver, world: World) -> None:
+    await driver.press("c")
+    await driver.until_shown("DefaultCluster", "broker-a", "V5_5_0", world.server.broker_addr, "active", "1 broker")
 
 
 class SetClient(FixedClient):
@@ -44,125 +41,107 @@ class SetClient(FixedClient):
 
 
 @pytest.mark.slow
-def test_a_slave_is_not_wrong_because_it_does_not_do_the_duties_of_a_master() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await driver.until(lambda: [line.split()[-1] for line in driver.lines[3:6]] == ["active", "slave", "answers"])
-        await driver.press("h")
-        await driver.until_shown("broker-a/2", "80.1%")
-        assert "not active" not in driver.text
-
-    drive(SetClient, test)
+@pytest.mark.dashboard(make_client=SetClient)
+async def test_a_slave_is_not_wrong_because_it_does_not_do_the_duties_of_a_master(driver: Driver) -> None:
+    await driver.press("c")
+    await driver.until(lambda: [line.split()[-1] for line in driver.lines[3:6]] == ["active", "slave", "answers"])
+    await driver.press("h")
+    await driver.until_shown("broker-a/2", "80.1%")
+    assert "not active" not in driver.text
 
 
 @pytest.mark.slow
-def test_values_of_a_broker_filtered_by_an_expression(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("enter")
-        await driver.until_shown("getTotalTps")
-        await driver.press("2")
-        await driver.until_shown("accountStatsEnable")
-        await driver.press("slash")
-        await driver.type("/^flushDiskType.*ASYNC/", into="filter")
-        await driver.until_shown("ASYNC_FLUSH", "1 of ")
-        assert "accountStatsEnable" not in driver.text
-
-    drive(world.make_client, test)
+async def test_values_of_a_broker_filtered_by_an_expression(driver: Driver, world: World) -> None:
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("enter")
+    await driver.until_shown("getTotalTps")
+    await driver.press("2")
+    await driver.until_shown("accountStatsEnable")
+    await driver.press("slash")
+    await driver.type("/^flushDiskType.*ASYNC/", into="filter")
+    await driver.until_shown("ASYNC_FLUSH", "1 of ")
+    assert "accountStatsEnable" not in driver.text
 
 
 @pytest.mark.slow
-def test_values_are_told_with_their_units_and_sorted_as_numbers(world: World) -> None:
+@pytest.mark.dashboard(size=(200, 60))
+async def test_values_are_told_with_their_units_and_sorted_as_numbers(driver: Driver, world: World) -> None:
     """Times used to be milliseconds since 1970, and a column of numbers and text could not be sorted."""
-
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("enter")
-        await driver.until(lambda: bool(re.search(r"earliestMessageTimeStamp +(now|\d+[smh] ago)", driver.text)))
-        assert re.search(r"commitLogDiskRatio +\d+\.\d%", driver.text)
-        assert re.search(r"getTotalTps +[\d,]+\.\d [\d,]+\.\d [\d,]+\.\d", driver.text)
-        await driver.press(*["greater_than_sign"] * 3)
-        await driver.until_shown("by value, rising")
-        table = driver.app.screen.query_one(RowTable)
-        values = [table.part(line.key).value for line in table.model.shown]
-        numbers = [value for value in values if not isinstance(value, str)]
-        assert numbers
-        assert values[: len(numbers)] == sorted(numbers)
-        await driver.press("2", "slash")
-        await driver.type("flushDiskType", into="filter")
-        await driver.until_shown("ASYNC_FLUSH", "when a send is answered")
-
-    drive(world.make_client, test, size=(200, 60))
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("enter")
+    await driver.until(lambda: bool(re.search(r"earliestMessageTimeStamp +(now|\d+[smh] ago)", driver.text)))
+    assert re.search(r"commitLogDiskRatio +\d+\.\d%", driver.text)
+    assert re.search(r"getTotalTps +[\d,]+\.\d [\d,]+\.\d [\d,]+\.\d", driver.text)
+    await driver.press(*["greater_than_sign"] * 3)
+    await driver.until_shown("by value, rising")
+    table = driver.app.screen.query_one(RowTable)
+    values = [table.part(line.key).value for line in table.model.shown]
+    numbers = [value for value in values if not isinstance(value, str)]
+    assert numbers
+    assert values[: len(numbers)] == sorted(numbers)
+    await driver.press("2", "slash")
+    await driver.type("flushDiskType", into="filter")
+    await driver.until_shown("ASYNC_FLUSH", "when a send is answered")
 
 
 @pytest.mark.slow
-def test_down_to_the_topics_of_a_broker(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("3")
-        await driver.until_shown("Brokers › broker-a", "newest")
-        await driver.press("slash")  # other tests' topics are there too, more than fit on the screen
-        await driver.type(world.topic, into="filter")
-        await driver.until_shown("1 of ")
-
-    drive(world.make_client, test)
+async def test_down_to_the_topics_of_a_broker(driver: Driver, world: World) -> None:
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("3")
+    await driver.until_shown("Brokers › broker-a", "newest")
+    await driver.press("slash")  # other tests' topics are there too, more than fit on the screen
+    await driver.type(world.topic, into="filter")
+    await driver.until_shown("1 of ")
 
 
 @pytest.mark.slow
-def test_a_broker_without_users_says_so(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("p")
-        await driver.until_shown("Brokers › Access to broker-a 0", "0 entries, ACL 1.0 off")
-
-    drive(world.make_client, test)
+async def test_a_broker_without_users_says_so(driver: Driver, world: World) -> None:
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("p")
+    await driver.until_shown("Brokers › Access to broker-a 0", "0 entries, ACL 1.0 off")
 
 
 @pytest.mark.slow
-def test_a_broker_that_does_not_know_users_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_does_not_know_users_says_so(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Apache's brokers up to 5.3.0 answer like this."""
 
     def refuse(self: FixedClient, broker_addr: str) -> list[UserInfo]:
         raise RefusedError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, " request type 3005 not supported")
 
     monkeypatch.setattr(FixedClient, "users", refuse)
-
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("p")
-        await driver.until_shown("Access to", "lists no users and no ACL")
-
-    drive(FixedClient, test)
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("p")
+    await driver.until_shown("Access to", "lists no users and no ACL")
 
 
 @pytest.mark.slow
-def test_a_refusal_to_list_users_is_no_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.dashboard(interval_s=2.0)
+async def test_a_refusal_to_list_users_is_no_empty_list(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user who may not list users must not read the refusal as "nobody may do anything"."""
 
     def refuse(self: FixedClient, broker_addr: str) -> list[UserInfo]:
         raise RefusedError(ResponseCode.NO_PERMISSION, "User:ann has no permission to access Cluster:C")
 
     monkeypatch.setattr(FixedClient, "users", refuse)
-
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("p")
-        await driver.until_shown("User:ann has no permission to access Cluster:C", "again in")
-
-    drive(FixedClient, test, interval_s=2.0)
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("p")
+    await driver.until_shown("User:ann has no permission to access Cluster:C", "again in")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "provider", first_is_quick(["", "org.apache.rocketmq.auth.authentication.provider.LocalAuthentication"])
 )
-def test_a_broker_that_keeps_no_users_and_one_that_fails_to_say(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
+@pytest.mark.dashboard(interval_s=2.0)
+async def test_a_broker_that_keeps_no_users_and_one_that_fails_to_say(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, provider: str
+) -> None:
     """Apache's 5.5.0 answers like this without an authenticationMetadataProvider, and the dashboard kept asking in
     vain."""
 
@@ -172,17 +151,13 @@ def test_a_broker_that_keeps_no_users_and_one_that_fails_to_say(monkeypatch: pyt
     monkeypatch.setattr(FixedClient, "users", fail)
     config = {"authenticationMetadataProvider": provider} if provider else {}
     monkeypatch.setattr(FixedClient, "broker_config", lambda self, broker_addr: config)
-
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("p")
-        if provider:
-            await driver.until_shown("An system error occurred", "again in")
-        else:
-            await driver.until_shown("keeps no users (authenticationMetadataProvider is not set)", "User:ann")
-
-    drive(FixedClient, test, interval_s=2.0)
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("p")
+    if provider:
+        await driver.until_shown("An system error occurred", "again in")
+    else:
+        await driver.until_shown("keeps no users (authenticationMetadataProvider is not set)", "User:ann")
 
 
 @pytest.mark.slow

@@ -150,61 +150,59 @@ def test_lines_that_need_more_than_what_is_selected() -> None:
 
 
 @pytest.mark.slow
-def test_every_screen_tells_what_its_row_is_about() -> None:
+@pytest.mark.dashboard(size=(120, 40))
+async def test_every_screen_tells_what_its_row_is_about(driver: Driver) -> None:
     queue = {"TOPIC": "flights", "BROKER": "broker-a", "QUEUE": "0"}
     broker = {"HOST:PORT": "192.0.2.10:10911", "BROKER": "broker-a", "CLUSTER": "C"}
 
-    async def test(driver: Driver) -> None:
-        def selected() -> dict[str, str]:
-            screen = driver.app.screen
-            assert isinstance(screen, DashboardScreen)
-            return screen.selected()
+    def selected() -> dict[str, str]:
+        screen = driver.app.screen
+        assert isinstance(screen, DashboardScreen)
+        return screen.selected()
 
-        async def opened(*keys: str) -> dict[str, str]:
-            await driver.press(*keys)
-            await driver.until(lambda: bool(selected()))
-            return selected()
+    async def opened(*keys: str) -> dict[str, str]:
+        await driver.press(*keys)
+        await driver.until(lambda: bool(selected()))
+        return selected()
 
-        await driver.until_shown(GROUP, "broker-a/0")
-        driver.app.screen.query_one("#brokers").focus()
-        await driver.until(lambda: selected() == broker)
-        await driver.press("tab")
-        await driver.until(lambda: selected() == {"GROUP": GROUP})
-        await driver.press("g")
-        await put_cursor(driver, GROUP)
-        await driver.press("enter")
-        await driver.until_shown("192.0.2.50@1")
-        assert selected() == {"GROUP": GROUP, **queue}
-        await driver.press("l")
-        await driver.until(lambda: driver.app.way[-1].endswith("over time"))
-        assert selected() == {"GROUP": GROUP, **queue}
-        await driver.press("escape", "tab", "home")
-        assert selected() == {"GROUP": GROUP, "CLIENT": "192.0.2.50@1"}
-        await driver.press("enter")
-        await driver.until(lambda: driver.app.way[-1] == "192.0.2.50@1")
-        assert selected() == {"GROUP": GROUP, "CLIENT": "192.0.2.50@1"}
-        await driver.press("escape", "3")
-        await driver.until_shown("owner before")
-        assert {"GROUP": GROUP}.items() <= (await opened()).items()
-        await driver.press("t")
-        await put_cursor(driver, "flights")
-        assert await opened() == {"TOPIC": "flights"}
-        await driver.press("enter")
-        await driver.until(lambda: selected() == queue)
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("enter", "home")
-        await driver.until(lambda: selected() == broker)
-        await driver.press("2")
-        await driver.until_shown("SYNC_FLUSH")
-        await driver.press("end")
-        await driver.until(lambda: selected().keys() == {*broker, "PROPERTY"})
-        await driver.press("escape", "p")
-        await driver.until_shown("User:ann")
-        await driver.press("home")
-        assert selected() == {**broker, "User:NAME": "User:[/red]", "USER": "[/red]"}
-
-    drive(FixedClient, test, size=(120, 40))
+    await driver.until_shown(GROUP, "broker-a/0")
+    driver.app.screen.query_one("#brokers").focus()
+    await driver.until(lambda: selected() == broker)
+    await driver.press("tab")
+    await driver.until(lambda: selected() == {"GROUP": GROUP})
+    await driver.press("g")
+    await put_cursor(driver, GROUP)
+    await driver.press("enter")
+    await driver.until_shown("192.0.2.50@1")
+    assert selected() == {"GROUP": GROUP, **queue}
+    await driver.press("l")
+    await driver.until(lambda: driver.app.way[-1].endswith("over time"))
+    assert selected() == {"GROUP": GROUP, **queue}
+    await driver.press("escape", "tab", "home")
+    assert selected() == {"GROUP": GROUP, "CLIENT": "192.0.2.50@1"}
+    await driver.press("enter")
+    await driver.until(lambda: driver.app.way[-1] == "192.0.2.50@1")
+    assert selected() == {"GROUP": GROUP, "CLIENT": "192.0.2.50@1"}
+    await driver.press("escape", "3")
+    await driver.until_shown("owner before")
+    assert {"GROUP": GROUP}.items() <= (await opened()).items()
+    await driver.press("t")
+    await put_cursor(driver, "flights")
+    assert await opened() == {"TOPIC": "flights"}
+    await driver.press("enter")
+    await driver.until(lambda: selected() == queue)
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("enter", "home")
+    await driver.until(lambda: selected() == broker)
+    await driver.press("2")
+    await driver.until_shown("SYNC_FLUSH")
+    await driver.press("end")
+    await driver.until(lambda: selected().keys() == {*broker, "PROPERTY"})
+    await driver.press("escape", "p")
+    await driver.until_shown("User:ann")
+    await driver.press("home")
+    assert selected() == {**broker, "User:NAME": "User:[/red]", "USER": "[/red]"}
 
 
 async def typed_line(driver: Driver, text: str) -> None:
@@ -218,49 +216,42 @@ def reach(world: World) -> Reach:
 
 
 @pytest.mark.slow
-def test_to_places_with_names_that_are_there(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await typed_line(driver, f"group {world.group[:-1]}")
-        await driver.until_shown(f" group {world.group}")
-        line = driver.app.screen.query_one("#command", Input)
-        line.value = f"group {world.group}x"
-        await driver.press("enter")
-        await driver.until_shown(f"there is no group {world.group}x", "Did you mean")
-        line.value = f"group {world.group}"
-        await driver.press("enter")
-        await driver.until_shown("lag 4", f"Groups › {world.group}")
-        await typed_line(driver, f"messages {world.topic}")
-        await driver.press("enter")
-        await driver.until_shown("4 messages of 4", f"Topics › {world.topic}")
-        await typed_line(driver, "letters")
-        await driver.press("enter")
-        await driver.until_shown("with dead letters")
-        assert driver.app.way == ["Dead letters"]
-        await driver.press("colon")
-        await driver.until_shown("⏎ Go", "tab Complete", "esc Close")
-        await driver.press("escape")
-        await driver.until(lambda: not isinstance(driver.app.screen, CommandLineScreen))
-
-    drive(world.make_client, test)
+async def test_to_places_with_names_that_are_there(driver: Driver, world: World) -> None:
+    await typed_line(driver, f"group {world.group[:-1]}")
+    await driver.until_shown(f" group {world.group}")
+    line = driver.app.screen.query_one("#command", Input)
+    line.value = f"group {world.group}x"
+    await driver.press("enter")
+    await driver.until_shown(f"there is no group {world.group}x", "Did you mean")
+    line.value = f"group {world.group}"
+    await driver.press("enter")
+    await driver.until_shown("lag 4", f"Groups › {world.group}")
+    await typed_line(driver, f"messages {world.topic}")
+    await driver.press("enter")
+    await driver.until_shown("4 messages of 4", f"Topics › {world.topic}")
+    await typed_line(driver, "letters")
+    await driver.press("enter")
+    await driver.until_shown("with dead letters")
+    assert driver.app.way == ["Dead letters"]
+    await driver.press("colon")
+    await driver.until_shown("⏎ Go", "tab Complete", "esc Close")
+    await driver.press("escape")
+    await driver.until(lambda: not isinstance(driver.app.screen, CommandLineScreen))
 
 
 @pytest.mark.slow
-def test_tab_completes_words_and_live_names(world: World) -> None:
+async def test_tab_completes_words_and_live_names(driver: Driver, world: World) -> None:
     names = KnownNames(lambda: world.make_client(read_only=True))
-
-    async def test(driver: Driver) -> None:
-        await driver.press("colon")
-        await driver.type("mes", into="command")
-        await driver.until(lambda: driver.text.count("messages") == 3)  # two of them are the offer, one the suggestion
-        await driver.press("tab")
-        line = driver.app.screen.query_one("#command", Input)
-        await driver.until(lambda: line.value == "messages ")
-        await driver.type(world.topic[:-1], into="command")
-        await driver.until(lambda: driver.text.count(f"messages {world.topic[:-1]}") > len(offered(line.value, names)))
-        await driver.press("tab")
-        await driver.until(lambda: line.value in [text for text, _ in offered("messages ", names)])
-
-    drive(world.make_client, test)
+    await driver.press("colon")
+    await driver.type("mes", into="command")
+    await driver.until(lambda: driver.text.count("messages") == 3)  # two of them are the offer, one the suggestion
+    await driver.press("tab")
+    line = driver.app.screen.query_one("#command", Input)
+    await driver.until(lambda: line.value == "messages ")
+    await driver.type(world.topic[:-1], into="command")
+    await driver.until(lambda: driver.text.count(f"messages {world.topic[:-1]}") > len(offered(line.value, names)))
+    await driver.press("tab")
+    await driver.until(lambda: line.value in [text for text, _ in offered("messages ", names)])
 
 
 def test_a_suggestion_that_comes_while_the_line_is_closed_is_no_defect(

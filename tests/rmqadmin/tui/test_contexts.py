@@ -48,15 +48,13 @@ def color_at(driver: Driver, text: str) -> str:
     )
 
 
-def test_its_name_is_in_the_second_line_in_its_colour(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.until(lambda: driver.lines[1].startswith(" live ›"))
-        assert color_at(driver, "live") == "#b3261e"
-        await driver.press("t")
-        await driver.until(lambda: driver.lines[1].startswith(" live ›") and driver.app.way == ["Topics"])
-        assert color_at(driver, "live") == "#b3261e"
-
-    drive(world.make_client, test, context="live", color=ContextColor.RED)
+@pytest.mark.dashboard(context="live", color=ContextColor.RED)
+async def test_its_name_is_in_the_second_line_in_its_colour(driver: Driver, world: World) -> None:
+    await driver.until(lambda: driver.lines[1].startswith(" live ›"))
+    assert color_at(driver, "live") == "#b3261e"
+    await driver.press("t")
+    await driver.until(lambda: driver.lines[1].startswith(" live ›") and driver.app.way == ["Topics"])
+    assert color_at(driver, "live") == "#b3261e"
 
 
 def perm_of(world: World) -> int:
@@ -64,29 +62,27 @@ def perm_of(world: World) -> int:
 
 
 @pytest.mark.slow
-def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        await driver.press("p")
-        await driver.until_shown("keep")
-        await driver.press("down")
-        await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
-        await driver.press("enter")
-        await driver.type(world.topic, into="name")
-        await driver.press("enter")
-        await driver.until_shown("live is protected. Type live to go on")
-        await driver.type(world.topic, into="name")  # the topic's name again, which is wrong here
-        await driver.press("enter")
-        await driver.until_shown("nothing was changed: that is not the name to type")
-        assert perm_of(world) == 6
-        await driver.press("ctrl+u")
-        await driver.type("live", into="name")
-        await driver.press("enter")
-        await driver.until_shown("✔ done")
-        assert perm_of(world) == 4
-
-    drive(world.make_client, test, context="live", protected="live")
+@pytest.mark.dashboard(context="live", protected="live")
+async def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(driver: Driver, world: World) -> None:
+    await driver.press("t")
+    await put_cursor(driver, world.topic)
+    await driver.press("p")
+    await driver.until_shown("keep")
+    await driver.press("down")
+    await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
+    await driver.press("enter")
+    await driver.type(world.topic, into="name")
+    await driver.press("enter")
+    await driver.until_shown("live is protected. Type live to go on")
+    await driver.type(world.topic, into="name")  # the topic's name again, which is wrong here
+    await driver.press("enter")
+    await driver.until_shown("nothing was changed: that is not the name to type")
+    assert perm_of(world) == 6
+    await driver.press("ctrl+u")
+    await driver.type("live", into="name")
+    await driver.press("enter")
+    await driver.until_shown("✔ done")
+    assert perm_of(world) == 4
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
-from tests.rmqadmin.tui.opened import Driver, drive
+from tests.rmqadmin.tui.fixed import NOW_MS
+from tests.rmqadmin.tui.opened import Driver
 
 PAGE = Path(__file__).parents[3] / "docs/dashboard-tour.md"
 _STEP = re.compile(r"^\| (`.+`) \| (.+) \|$", re.MULTILINE)
@@ -23,20 +23,17 @@ def steps() -> list[tuple[list[str], list[str]]]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("utc")
-def test_the_keys_of_the_page() -> None:
+@pytest.mark.dashboard(size=(120, 40), now_ms=NOW_MS, interval_s=2.0)
+async def test_the_keys_of_the_page(driver: Driver) -> None:
     assert len(steps()) >= 15
-
-    async def test(driver: Driver) -> None:
-        await driver.until_shown("Furthest behind", "Wrong", "Changes", "arrivals")
-        for keys, seen in steps():
-            for key in keys:
-                if len(key) > 1 and key not in (*_NAMES, "enter", "space", "tab"):
-                    await type_in(driver, key)
-                else:
-                    await driver.press(_NAMES.get(key, key))
-            await driver.until(lambda seen=seen: all(word.lower() in driver.text.lower() for word in seen))
-
-    drive(FixedClient, test, size=(120, 40), now_ms=NOW_MS, interval_s=2.0)
+    await driver.until_shown("Furthest behind", "Wrong", "Changes", "arrivals")
+    for keys, seen in steps():
+        for key in keys:
+            if len(key) > 1 and key not in (*_NAMES, "enter", "space", "tab"):
+                await type_in(driver, key)
+            else:
+                await driver.press(_NAMES.get(key, key))
+        await driver.until(lambda seen=seen: all(word.lower() in driver.text.lower() for word in seen))
 
 
 async def type_in(driver: Driver, text: str) -> None:

@@ -11,7 +11,7 @@ from rmqadmin.tui.dialogs.change import ChangeDialog
 from rmqadmin.tui.until_closed import until_closed, while_open
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.fixed import NOW_MS, TOPIC, FixedClient
+from tests.rmqadmin.tui.fixed import NOW_MS, TOPIC
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.support.quick import first_size_is_quick
 
@@ -62,56 +62,47 @@ def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world
 
 
 @pytest.mark.slow
-def test_a_text_has_the_focus_only_while_it_scrolls_and_shows_it(world: World) -> None:
+@pytest.mark.dashboard(size=SIZES[0])
+async def test_a_text_has_the_focus_only_while_it_scrolls_and_shows_it(driver: Driver, world: World) -> None:
     """``shift+tab`` used to go from the first field to a text, which showed nothing of that."""
-
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        await driver.press("e")
-        dialog = driver.app.screen
-        assert isinstance(dialog, ChangeDialog)
-        text = dialog.query_one("#saying")
-        assert text not in dialog.focus_chain
-        dialog.say("\n".join(map(str, range(9))))
-        await driver.until(lambda: text in dialog.focus_chain)
-        plain = text.background_colors
-        text.focus()
-        await driver.until(lambda: text.background_colors != plain)
-
-    drive(world.make_client, test, size=SIZES[0])
+    await driver.press("t")
+    await put_cursor(driver, world.topic)
+    await driver.press("e")
+    dialog = driver.app.screen
+    assert isinstance(dialog, ChangeDialog)
+    text = dialog.query_one("#saying")
+    assert text not in dialog.focus_chain
+    dialog.say("\n".join(map(str, range(9))))
+    await driver.until(lambda: text in dialog.focus_chain)
+    plain = text.background_colors
+    text.focus()
+    await driver.until(lambda: text.background_colors != plain)
 
 
 @pytest.mark.slow
-def test_what_may_be_entered_is_said_of_the_field_with_the_focus() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, TOPIC)
-        await driver.press("n")
-        await driver.until_shown("letters, digits")
-        await driver.press("tab")
-        await driver.until(lambda: "a cluster, or a broker's address" in driver.text and "letters" not in driver.text)
-
-    drive(FixedClient, test, size=SIZES[0], now_ms=NOW_MS)
+@pytest.mark.dashboard(size=SIZES[0], now_ms=NOW_MS)
+async def test_what_may_be_entered_is_said_of_the_field_with_the_focus(driver: Driver) -> None:
+    await driver.press("t")
+    await put_cursor(driver, TOPIC)
+    await driver.press("n")
+    await driver.until_shown("letters, digits")
+    await driver.press("tab")
+    await driver.until(lambda: "a cluster, or a broker's address" in driver.text and "letters" not in driver.text)
 
 
 @pytest.mark.slow
-def test_what_comes_for_a_dialog_that_is_closed_is_dropped(world: World) -> None:
+async def test_what_comes_for_a_dialog_that_is_closed_is_dropped(driver: Driver, world: World) -> None:
     """A preview, a layout and a new focus used to end the dashboard, because their widgets were gone."""
-
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        await driver.press("p")
-        await driver.until_shown("Permissions of the topic")
-        dialog = driver.app.screen
-        assert isinstance(dialog, ChangeDialog)
-        await driver.press("escape")
-        await driver.until(lambda: not dialog.query("*"))
-        await until_closed(dialog, lambda: dialog._preview(then_name=True))
-        dialog.on_resize()
-        dialog._preview_if_filled()
-        with pytest.raises(NoMatches), while_open(driver.app.screen):
-            driver.app.screen.query_one("#none")
-
-    drive(world.make_client, test)
+    await driver.press("t")
+    await put_cursor(driver, world.topic)
+    await driver.press("p")
+    await driver.until_shown("Permissions of the topic")
+    dialog = driver.app.screen
+    assert isinstance(dialog, ChangeDialog)
+    await driver.press("escape")
+    await driver.until(lambda: not dialog.query("*"))
+    await until_closed(dialog, lambda: dialog._preview(then_name=True))
+    dialog.on_resize()
+    dialog._preview_if_filled()
+    with pytest.raises(NoMatches), while_open(driver.app.screen):
+        driver.app.screen.query_one("#none")

@@ -30,39 +30,35 @@ def status(driver: Driver) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", first_is_quick("ctgd"))
-def test_interval_and_age_are_always_shown(world: World, key: str) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press(key)
-        assert driver.app.current_mode == {"c": "brokers", "t": "topics", "g": "groups", "d": "letters"}[key]
-        await driver.until(lambda: bool(re.search(r"every 2 s · \d+ s ago", driver.text)))
-        await driver.press("minus")
-        await driver.until(lambda: "every 5 s" in driver.text)
-        await driver.press("plus", "plus", "plus", "plus", "plus")
-        await driver.until(lambda: "every 0.5 s" in driver.text)
-        await driver.press("full_stop")
-        await driver.until(lambda: "paused" in driver.text)
-
-    drive(world.make_client, test, interval_s=2.0)
+@pytest.mark.dashboard(interval_s=2.0)
+async def test_interval_and_age_are_always_shown(driver: Driver, world: World, key: str) -> None:
+    await driver.press(key)
+    assert driver.app.current_mode == {"c": "brokers", "t": "topics", "g": "groups", "d": "letters"}[key]
+    await driver.until(lambda: bool(re.search(r"every 2 s · \d+ s ago", driver.text)))
+    await driver.press("minus")
+    await driver.until(lambda: "every 5 s" in driver.text)
+    await driver.press("plus", "plus", "plus", "plus", "plus")
+    await driver.until(lambda: "every 0.5 s" in driver.text)
+    await driver.press("full_stop")
+    await driver.until(lambda: "paused" in driver.text)
 
 
 @pytest.mark.slow
-def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        screen = driver.app.screen
-        assert isinstance(screen, DashboardScreen)
-        await driver.press("p")
-        await driver.until_shown("nothing would change", "paused")
-        await driver.until(lambda: screen.feeds[0].next_s is not None)  # a refresh under way has finished
-        updated_s = screen.feeds[0].updated_s
-        await driver.pilot.pause(3 * 0.05)
-        assert screen.feeds[0].updated_s == updated_s
-        await driver.press("escape")
-        await driver.until(lambda: screen.feeds[0].updated_s != updated_s)
-        assert "paused" not in driver.text
-
-    drive(world.make_client, test, interval_s=0.05, size=(224, 50))
+@pytest.mark.dashboard(interval_s=0.05, size=(224, 50))
+async def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(driver: Driver, world: World) -> None:
+    await driver.press("t")
+    await put_cursor(driver, world.topic)
+    screen = driver.app.screen
+    assert isinstance(screen, DashboardScreen)
+    await driver.press("p")
+    await driver.until_shown("nothing would change", "paused")
+    await driver.until(lambda: screen.feeds[0].next_s is not None)  # a refresh under way has finished
+    updated_s = screen.feeds[0].updated_s
+    await driver.pilot.pause(3 * 0.05)
+    assert screen.feeds[0].updated_s == updated_s
+    await driver.press("escape")
+    await driver.until(lambda: screen.feeds[0].updated_s != updated_s)
+    assert "paused" not in driver.text
 
 
 @pytest.mark.slow
@@ -100,138 +96,123 @@ def test_an_error_is_read_to_its_end_at_80_columns() -> None:
 
 
 @pytest.mark.slow
-def test_the_filter_is_named_and_kept_on_the_way_back() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t", "slash")
-        await driver.type("!/^%|sys/", into="filter")
-        await driver.until(lambda: "5 of 6 topics, 2 of the system hidden  ·  filter !/^%|sys/" in status(driver))
-        await driver.press("enter")
-        await put_cursor(driver, "flights")
-        await driver.press("enter")
-        await driver.until_shown("Topics › flights")
-        await driver.press("escape")
-        await driver.until(lambda: "5 of 6 topics, 2 of the system hidden  ·  filter !/^%|sys/" in status(driver))
-        assert driver.app.screen.query_one(RowTable).cursor_key == "flights"
-        await driver.press("slash")
-        await driver.type("nowhere", into="filter")
-        await driver.until_shown("no row matches the filter")
-        await driver.press("escape")
-        await driver.until(lambda: "6 topics" in status(driver) and "filter" not in status(driver))
-        assert "no row" not in driver.text
-
-    drive(FixedClient, test)
+async def test_the_filter_is_named_and_kept_on_the_way_back(driver: Driver) -> None:
+    await driver.press("t", "slash")
+    await driver.type("!/^%|sys/", into="filter")
+    await driver.until(lambda: "5 of 6 topics, 2 of the system hidden  ·  filter !/^%|sys/" in status(driver))
+    await driver.press("enter")
+    await put_cursor(driver, "flights")
+    await driver.press("enter")
+    await driver.until_shown("Topics › flights")
+    await driver.press("escape")
+    await driver.until(lambda: "5 of 6 topics, 2 of the system hidden  ·  filter !/^%|sys/" in status(driver))
+    assert driver.app.screen.query_one(RowTable).cursor_key == "flights"
+    await driver.press("slash")
+    await driver.type("nowhere", into="filter")
+    await driver.until_shown("no row matches the filter")
+    await driver.press("escape")
+    await driver.until(lambda: "6 topics" in status(driver) and "filter" not in status(driver))
+    assert "no row" not in driver.text
 
 
 @pytest.mark.slow
-def test_each_of_two_tables_has_a_filter_of_its_own() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, GROUP)
-        await driver.press("enter")
-        await driver.until_shown("192.0.2.50@1", "192.0.2.51@1")
-        screen = driver.app.screen
-        assert isinstance(screen, GroupScreen)
-        await driver.press("tab", "slash")
-        await driver.type("@1", into="filter")
-        await driver.press("enter")
-        await driver.until(lambda: screen.members.shown_count == 2 and screen.offsets.shown_count == 3)
-        await driver.press("slash", "escape")
-        await driver.until(lambda: screen.members.shown_count == 3)
-
-    drive(FixedClient, test, size=(234, 30))
+@pytest.mark.dashboard(size=(234, 30))
+async def test_each_of_two_tables_has_a_filter_of_its_own(driver: Driver) -> None:
+    await driver.press("g")
+    await put_cursor(driver, GROUP)
+    await driver.press("enter")
+    await driver.until_shown("192.0.2.50@1", "192.0.2.51@1")
+    screen = driver.app.screen
+    assert isinstance(screen, GroupScreen)
+    await driver.press("tab", "slash")
+    await driver.type("@1", into="filter")
+    await driver.press("enter")
+    await driver.until(lambda: screen.members.shown_count == 2 and screen.offsets.shown_count == 3)
+    await driver.press("slash", "escape")
+    await driver.until(lambda: screen.members.shown_count == 3)
 
 
 @pytest.mark.slow
-def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, GROUP)
-        await driver.until_shown("⏎ Open", "? Keys")
-        assert "^r Reset" not in driver.text
-        await driver.press("enter")
-        await driver.until_shown("^r Reset", "l Plot")
-        await driver.press("question_mark")
-        await driver.until_shown("Turn round", "Page down", "Faster", "> Sort")
-        await driver.press("question_mark")
-        await driver.until_shown("^r Reset")
-        assert "Page down" not in driver.text
-
-    drive(FixedClient, test, size=(234, 60))
+@pytest.mark.dashboard(size=(234, 60))
+async def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet(driver: Driver) -> None:
+    await driver.press("g")
+    await put_cursor(driver, GROUP)
+    await driver.until_shown("⏎ Open", "? Keys")
+    assert "^r Reset" not in driver.text
+    await driver.press("enter")
+    await driver.until_shown("^r Reset", "l Plot")
+    await driver.press("question_mark")
+    await driver.until_shown("Turn round", "Page down", "Faster", "> Sort")
+    await driver.press("question_mark")
+    await driver.until_shown("^r Reset")
+    assert "Page down" not in driver.text
 
 
 @pytest.mark.slow
-def test_the_sheet_of_keys_can_be_read_to_its_end_at_80_columns() -> None:
+@pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
+async def test_the_sheet_of_keys_can_be_read_to_its_end_at_80_columns(driver: Driver) -> None:
     """Textual's panel is 30 columns wide and cannot be scrolled by keys, so the last 20 keys were out of reach."""
+    await driver.press("t")
+    await put_cursor(driver, "flights")
+    await driver.press("question_mark")
+    await driver.until_shown("where the cursor is", "Page down")
+    seen = [driver.text]
 
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, "flights")
-        await driver.press("question_mark")
-        await driver.until_shown("where the cursor is", "Page down")
-        seen = [driver.text]
+    def all_seen() -> bool:
+        seen.append(driver.text)  # it may still scroll
+        wanted = (
+            "^d Delete",
+            "n New",
+            "z System",
+            ": Place",
+            "+ = Faster",
+            "? Keys",
+            "^s Save as SVG",
+            "h Pulse",
+        )
+        return all(any(key in text for text in seen) for key in wanted)
 
-        def all_seen() -> bool:
-            seen.append(driver.text)  # it may still scroll
-            wanted = (
-                "^d Delete",
-                "n New",
-                "z System",
-                ": Place",
-                "+ = Faster",
-                "? Keys",
-                "^s Save as SVG",
-                "h Pulse",
-            )
-            return all(any(key in text for text in seen) for key in wanted)
-
-        await driver.press("end")
-        await driver.until(all_seen)
-        await driver.press("q")
-        await driver.until_shown("336,774", "^d Delete")
-
-    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+    await driver.press("end")
+    await driver.until(all_seen)
+    await driver.press("q")
+    await driver.until_shown("336,774", "^d Delete")
 
 
 @pytest.mark.slow
-def test_what_is_typed_into_a_line_is_no_key_and_the_line_says_how_to_leave_it() -> None:
+@pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
+async def test_what_is_typed_into_a_line_is_no_key_and_the_line_says_how_to_leave_it(driver: Driver) -> None:
     """The search used to offer / for a filter, which went into the question, and showed no way out of it."""
-
-    async def test(driver: Driver) -> None:
-        await driver.press("s")
-        await driver.until(lambda: last_line(driver) == "⏎ Ask tab Next field esc Leave the line")
-        await driver.press("escape")
-        await driver.until(lambda: "? Keys" in last_line(driver))
-        await driver.press("s")
-        await driver.until(lambda: "⏎ Ask" in last_line(driver))
-        await driver.press("escape", "t")
-        await put_cursor(driver, "flights")
-        await driver.press("slash")
-        await driver.until(lambda: last_line(driver) == "⏎ Keep esc No filter")
-
-    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+    await driver.press("s")
+    await driver.until(lambda: last_line(driver) == "⏎ Ask tab Next field esc Leave the line")
+    await driver.press("escape")
+    await driver.until(lambda: "? Keys" in last_line(driver))
+    await driver.press("s")
+    await driver.until(lambda: "⏎ Ask" in last_line(driver))
+    await driver.press("escape", "t")
+    await put_cursor(driver, "flights")
+    await driver.press("slash")
+    await driver.until(lambda: last_line(driver) == "⏎ Keep esc No filter")
 
 
 @pytest.mark.slow
-def test_a_dialog_offers_only_keys_that_do_something_now() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, "flights")
-        await driver.press("ctrl+d")
-        await driver.until_shown("Delete the topic", "cannot connect to 192.0.2.11:10911")
-        await driver.until(lambda: last_line(driver) == "⏎ Do it tab Next field esc Close")
-        await driver.press("escape", "p")
-        await driver.until_shown("keep", "nothing would change")
-        await driver.until(lambda: last_line(driver) == "tab Next field esc Close")
-        await driver.press("down")
-        await driver.until_shown("Type flights to go on; enter goes to this line")
-        await driver.press("enter")
-        await driver.until(lambda: "enter goes" not in driver.text)
-        await driver.type("fl", into="name")
-        await driver.until(lambda: last_line(driver) == "⏎ Do it tab Next field esc Close")
-        await driver.press("escape", "n")
-        await driver.until(lambda: last_line(driver) == "⏎ Show what would change tab Next field esc Close")
-
-    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+@pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
+async def test_a_dialog_offers_only_keys_that_do_something_now(driver: Driver) -> None:
+    await driver.press("t")
+    await put_cursor(driver, "flights")
+    await driver.press("ctrl+d")
+    await driver.until_shown("Delete the topic", "cannot connect to 192.0.2.11:10911")
+    await driver.until(lambda: last_line(driver) == "⏎ Do it tab Next field esc Close")
+    await driver.press("escape", "p")
+    await driver.until_shown("keep", "nothing would change")
+    await driver.until(lambda: last_line(driver) == "tab Next field esc Close")
+    await driver.press("down")
+    await driver.until_shown("Type flights to go on; enter goes to this line")
+    await driver.press("enter")
+    await driver.until(lambda: "enter goes" not in driver.text)
+    await driver.type("fl", into="name")
+    await driver.until(lambda: last_line(driver) == "⏎ Do it tab Next field esc Close")
+    await driver.press("escape", "n")
+    await driver.until(lambda: last_line(driver) == "⏎ Show what would change tab Next field esc Close")
 
 
 def last_line(driver: Driver) -> str:
@@ -239,31 +220,26 @@ def last_line(driver: Driver) -> str:
 
 
 @pytest.mark.slow
-def test_keys_of_the_user_take_the_place_of_ours() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("slash")
-        assert not driver.app.screen.query(FilterInput)
-        await driver.press("ctrl+g")
-        await driver.until(lambda: isinstance(driver.app.focused, FilterInput))
-
-    drive(FixedClient, test, keys={"filter": "ctrl+g"})
+@pytest.mark.dashboard(keys={"filter": "ctrl+g"})
+async def test_keys_of_the_user_take_the_place_of_ours(driver: Driver) -> None:
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("slash")
+    assert not driver.app.screen.query(FilterInput)
+    await driver.press("ctrl+g")
+    await driver.until(lambda: isinstance(driver.app.focused, FilterInput))
 
 
 @pytest.mark.slow
-def test_keys_of_the_user_are_not_those_of_the_table() -> None:
+@pytest.mark.dashboard(keys={"filter": "slash,ctrl+f", "topics": "G"})
+async def test_keys_of_the_user_are_not_those_of_the_table(driver: Driver) -> None:
     """ctrl+f, which the manual gives as an example, moved the table by a page, and a capital letter sorted it."""
-
-    async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, GROUP)
-        await driver.press("ctrl+f")
-        await driver.until(lambda: isinstance(driver.app.focused, FilterInput))
-        await driver.press("escape", "G")
-        await driver.until(lambda: driver.app.current_mode == "topics")
-
-    drive(FixedClient, test, keys={"filter": "slash,ctrl+f", "topics": "G"})
+    await driver.press("g")
+    await put_cursor(driver, GROUP)
+    await driver.press("ctrl+f")
+    await driver.until(lambda: isinstance(driver.app.focused, FilterInput))
+    await driver.press("escape", "G")
+    await driver.until(lambda: driver.app.current_mode == "topics")
 
 
 def test_a_key_of_the_user_for_an_action_that_is_not_there_is_told(said: list[str]) -> None:
@@ -277,16 +253,13 @@ def test_a_key_of_the_user_for_an_action_that_is_not_there_is_told(said: list[st
 
 
 @pytest.mark.slow
-def test_enter_is_not_offered_where_nothing_is_behind_a_row() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.until_shown("⏎ Open")
-        await driver.press("enter")
-        await driver.until_shown("brokerVersionDesc")
-        assert "Open" not in driver.text
-
-    drive(FixedClient, test)
+async def test_enter_is_not_offered_where_nothing_is_behind_a_row(driver: Driver) -> None:
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.until_shown("⏎ Open")
+    await driver.press("enter")
+    await driver.until_shown("brokerVersionDesc")
+    assert "Open" not in driver.text
 
 
 @pytest.mark.slow
@@ -314,75 +287,64 @@ def test_groups_sorted_by_lag_ask_also_for_those_out_of_view(tmp_path_factory: p
 
 
 @pytest.mark.slow
-def test_a_click_opens_a_place_and_presses_a_key() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.until_shown("g Groups")
-        for place, shown in (("groups", "consumed/s"), ("pulse", "Furthest behind"), ("groups", "consumed/s")):
-            await driver.pilot.click(f"#go-{place}")
-            await driver.until_shown(shown)
-        line = driver.text.splitlines()[-1]
-        await driver.pilot.click(Footer, offset=(line.index("Keys"), 0))
-        await driver.until_shown("on this screen")
-
-    drive(FixedClient, test)
+async def test_a_click_opens_a_place_and_presses_a_key(driver: Driver) -> None:
+    await driver.until_shown("g Groups")
+    for place, shown in (("groups", "consumed/s"), ("pulse", "Furthest behind"), ("groups", "consumed/s")):
+        await driver.pilot.click(f"#go-{place}")
+        await driver.until_shown(shown)
+    line = driver.text.splitlines()[-1]
+    await driver.pilot.click(Footer, offset=(line.index("Keys"), 0))
+    await driver.until_shown("on this screen")
 
 
 @pytest.mark.slow
-def test_a_place_counts_what_is_wrong_there_on_every_screen() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await driver.until_shown("g Groups ▲1", "c Brokers ✖1")
-
-    drive(FixedClient, test)
+async def test_a_place_counts_what_is_wrong_there_on_every_screen(driver: Driver) -> None:
+    await driver.press("t")
+    await driver.until_shown("g Groups ▲1", "c Brokers ✖1")
 
 
 @pytest.mark.slow
-def test_from_110_columns_on_the_detail_of_the_row_stands_beside_its_list_and_follows_the_cursor() -> None:
+@pytest.mark.dashboard(size=(120, 36), now_ms=NOW_MS)
+async def test_from_110_columns_on_the_detail_of_the_row_stands_beside_its_list_and_follows_the_cursor(
+    driver: Driver,
+) -> None:
     """What a finding means and how to mend it was only to be read in a shell."""
-
-    async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, GROUP)
-        await driver.until_shown(
-            "│ arrivals", "share queues out every 20 s", "consumed/s", "192.0.2.77@77       ?", "flights  9,462"
-        )
-        await put_cursor(driver, "stopped")
-        await driver.until_shown("│ stopped", "│ ▲ may not consume")
-        assert "share queues out" not in driver.text
-        await driver.press("t")
-        await put_cursor(driver, "flights")
-        await driver.until_shown("broker-a      3     3  RW (6)", "groups behind      lag", "arrivals       9,462")
-        await driver.pilot.resize_terminal(109, 36)
-        await driver.until(lambda: "│" not in driver.text and "groups behind" not in driver.text)
-
-    drive(FixedClient, test, size=(120, 36), now_ms=NOW_MS)
+    await driver.press("g")
+    await put_cursor(driver, GROUP)
+    await driver.until_shown(
+        "│ arrivals", "share queues out every 20 s", "consumed/s", "192.0.2.77@77       ?", "flights  9,462"
+    )
+    await put_cursor(driver, "stopped")
+    await driver.until_shown("│ stopped", "│ ▲ may not consume")
+    assert "share queues out" not in driver.text
+    await driver.press("t")
+    await put_cursor(driver, "flights")
+    await driver.until_shown("broker-a      3     3  RW (6)", "groups behind      lag", "arrivals       9,462")
+    await driver.pilot.resize_terminal(109, 36)
+    await driver.until(lambda: "│" not in driver.text and "groups behind" not in driver.text)
 
 
 @pytest.mark.slow
-def test_the_name_of_a_row_is_copied_or_the_whole_row() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, GROUP)
-        await driver.until_shown("9,462")
-        await driver.press("y")
-        await driver.until(lambda: driver.app.clipboard == GROUP)
-        await driver.until_shown(f"copied {GROUP}")
-        await driver.press("Y")
-        await driver.until(lambda: driver.app.clipboard.startswith(f"group: {GROUP}\nlag: ≥9,462\n"))
-        assert "model: clustering" in driver.app.clipboard, "of which there is no room at 80 x 24"
-
-    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+@pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
+async def test_the_name_of_a_row_is_copied_or_the_whole_row(driver: Driver) -> None:
+    await driver.press("g")
+    await put_cursor(driver, GROUP)
+    await driver.until_shown("9,462")
+    await driver.press("y")
+    await driver.until(lambda: driver.app.clipboard == GROUP)
+    await driver.until_shown(f"copied {GROUP}")
+    await driver.press("Y")
+    await driver.until(lambda: driver.app.clipboard.startswith(f"group: {GROUP}\nlag: ≥9,462\n"))
+    assert "model: clustering" in driver.app.clipboard, "of which there is no room at 80 x 24"
 
 
 @pytest.mark.slow
-def test_of_a_message_the_id_is_copied() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("d")
-        await put_cursor(driver, GROUP)
-        await driver.press("enter")
-        await driver.until_shown("4 messages of 4")
-        await put_cursor_at(driver, 3)
-        await driver.press("y")
-        await driver.until(lambda: driver.app.clipboard == f"C000020A0001{0:020X}")
-
-    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+@pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
+async def test_of_a_message_the_id_is_copied(driver: Driver) -> None:
+    await driver.press("d")
+    await put_cursor(driver, GROUP)
+    await driver.press("enter")
+    await driver.until_shown("4 messages of 4")
+    await put_cursor_at(driver, 3)
+    await driver.press("y")
+    await driver.until(lambda: driver.app.clipboard == f"C000020A0001{0:020X}")

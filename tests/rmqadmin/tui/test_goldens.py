@@ -23,7 +23,7 @@ from rmqadmin.tui.widgets import frame
 from rmqadmin.tui.widgets.tables import rows
 from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient, FixedSetClient
 from tests.rmqadmin.tui.forms import fill
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at, without_ages
+from tests.rmqadmin.tui.opened import Driver, put_cursor, put_cursor_at, without_ages
 from tests.rmqadmin.tui.painted import painted, said_by_color_alone, unreadable
 
 GOLDEN_DIR = Path(__file__).parents[2] / "golden/tui"
@@ -346,29 +346,24 @@ ONE_OF_EACH_KIND: list[Steps] = [pulse, topics, group, over_time, message_json]
     [each if each in ONE_OF_EACH_KIND else pytest.param(each, marks=pytest.mark.slow) for each in SCREENS],
     ids=lambda steps: steps.__name__,
 )
-def test_screen(steps: Steps, sizes: Sizes) -> None:
+@pytest.mark.dashboard(make_client, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
+async def test_screen(driver: Driver, steps: Steps, sizes: Sizes) -> None:
     name = steps.__name__
-
-    async def test(driver: Driver) -> None:
-        await steps(driver)
-        await compare(name, driver, sizes)
-        await can_be_read(driver)
-        assert not said_by_color_alone(driver)
-        if name in PICTURED:
-            await compare_picture(name, driver)
-
-    drive(make_client, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
+    await steps(driver)
+    await compare(name, driver, sizes)
+    await can_be_read(driver)
+    assert not said_by_color_alone(driver)
+    if name in PICTURED:
+        await compare_picture(name, driver)
 
 
-def test_masters(sizes: Sizes) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await driver.until_shown("broker-a")
-        await driver.press("5")
-        await driver.until_shown("2 of 3 are in sync", "300.0 MiB", "3m05s", "not in sync", "Changes: 0")
-        await compare("masters", driver, sizes)
-
-    drive(FixedSetClient, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
+@pytest.mark.dashboard(make_client=FixedSetClient, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
+async def test_masters(driver: Driver, sizes: Sizes) -> None:
+    await driver.press("c")
+    await driver.until_shown("broker-a")
+    await driver.press("5")
+    await driver.until_shown("2 of 3 are in sync", "300.0 MiB", "3m05s", "not in sync", "Changes: 0")
+    await compare("masters", driver, sizes)
 
 
 @pytest.mark.slow
@@ -377,28 +372,24 @@ def test_masters(sizes: Sizes) -> None:
     [pulse, topics, groups, group, edit_topic, permissions, message_json, client],
     ids=lambda each: each.__name__,
 )
-def test_every_text_can_be_read_in_every_theme(steps: Steps) -> None:
-    async def test(driver: Driver) -> None:
-        await steps(driver)
-        for name, theme in driver.app.available_themes.items():
-            if Color.parse(theme.primary).ansi is not None:
-                continue
-            driver.app.theme = name
-            variables = driver.app.get_css_variables()
-            grounds = {Color.parse(variables["panel"]), Color.parse(variables["surface"])}
-            await driver.until(lambda grounds=grounds: any(ground in grounds for _, _, ground in painted(driver)))
-            await can_be_read(driver)
-
-    drive(make_client, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
+@pytest.mark.dashboard(make_client, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
+async def test_every_text_can_be_read_in_every_theme(driver: Driver, steps: Steps) -> None:
+    await steps(driver)
+    for name, theme in driver.app.available_themes.items():
+        if Color.parse(theme.primary).ansi is not None:
+            continue
+        driver.app.theme = name
+        variables = driver.app.get_css_variables()
+        grounds = {Color.parse(variables["panel"]), Color.parse(variables["surface"])}
+        await driver.until(lambda grounds=grounds: any(ground in grounds for _, _, ground in painted(driver)))
+        await can_be_read(driver)
 
 
 @pytest.mark.slow
-def test_read_only(sizes: Sizes) -> None:
-    async def test(driver: Driver) -> None:
-        await topics(driver)
-        await compare("read_only", driver, sizes)
-
-    drive(make_client, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0, read_only=True)
+@pytest.mark.dashboard(make_client, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0, read_only=True)
+async def test_read_only(driver: Driver, sizes: Sizes) -> None:
+    await topics(driver)
+    await compare("read_only", driver, sizes)
 
 
 def writes() -> bool:

@@ -9,7 +9,7 @@ import pytest
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.forms import close, confirm, fill, set_field, undo_text
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, put_cursor
 
 SMALL = (80, 24)
 
@@ -19,40 +19,37 @@ def config_of(world: World, group: str) -> SubscriptionGroupConfig | None:
 
 
 @pytest.mark.slow
-def test_a_group_is_made_changed_and_deleted(world: World, state_home: Path) -> None:
+@pytest.mark.dashboard(size=SMALL)
+async def test_a_group_is_made_changed_and_deleted(driver: Driver, world: World, state_home: Path) -> None:
     group = f"{world.group}-made"
+    await driver.press("g")
+    await put_cursor(driver, world.group)
+    await driver.press("n")
+    await fill(driver, "group", group)
+    await driver.until_shown("create", "shows all 12 rows", "Enter here does it")
+    assert config_of(world, group) is None
+    await confirm(driver, "")
+    await driver.until_shown("to undo this: rmqadmin apply -f")
+    assert (made := config_of(world, group)) is not None
+    assert (made.retry_max_times, made.consume_broadcast_enable) == (16, False)
+    await close(driver)
 
-    async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, world.group)
-        await driver.press("n")
-        await fill(driver, "group", group)
-        await driver.until_shown("create", "shows all 12 rows", "Enter here does it")
-        assert config_of(world, group) is None
-        await confirm(driver, "")
-        await driver.until_shown("to undo this: rmqadmin apply -f")
-        assert (made := config_of(world, group)) is not None
-        assert (made.retry_max_times, made.consume_broadcast_enable) == (16, False)
-        await close(driver)
+    await put_cursor(driver, group)
+    await driver.press("e")
+    await driver.until_shown("nothing would change")
+    await set_field(driver, "consume-enable", False)
+    await driver.until_shown("change", "consume_enable", f"Type {group} to go on")
+    await confirm(driver, group)
+    await driver.until_shown("to undo this")
+    assert (changed := config_of(world, group)) is not None
+    assert (changed.consume_enable, changed.retry_max_times) == (False, 16)
+    await close(driver)
 
-        await put_cursor(driver, group)
-        await driver.press("e")
-        await driver.until_shown("nothing would change")
-        await set_field(driver, "consume-enable", False)
-        await driver.until_shown("change", "consume_enable", f"Type {group} to go on")
-        await confirm(driver, group)
-        await driver.until_shown("to undo this")
-        assert (changed := config_of(world, group)) is not None
-        assert (changed.consume_enable, changed.retry_max_times) == (False, 16)
-        await close(driver)
-
-        await put_cursor(driver, group)
-        await driver.press("ctrl+d")
-        await set_field(driver, "letters", True)
-        await driver.until_shown("delete", f"Type {group} to go on")
-        await confirm(driver, group)
-        await driver.until_shown("to undo this")
-        assert config_of(world, group) is None
-        assert "consumeEnable: false" in undo_text(state_home, "deleteSubGroup")
-
-    drive(world.make_client, test, size=SMALL)
+    await put_cursor(driver, group)
+    await driver.press("ctrl+d")
+    await set_field(driver, "letters", True)
+    await driver.until_shown("delete", f"Type {group} to go on")
+    await confirm(driver, group)
+    await driver.until_shown("to undo this")
+    assert config_of(world, group) is None
+    assert "consumeEnable: false" in undo_text(state_home, "deleteSubGroup")

@@ -48,18 +48,15 @@ def queue_line(driver: Driver, world: World, queue_id: int) -> str:
     return next((line for line in driver.lines if line.split()[:3] == wanted), "")
 
 
-def test_lag_in_messages_and_time_of_a_group_that_is_offline(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        def words() -> list[str]:
-            return line_of(driver, world.group).split()
+async def test_lag_in_messages_and_time_of_a_group_that_is_offline(driver: Driver, world: World) -> None:
+    def words() -> list[str]:
+        return line_of(driver, world.group).split()
 
-        await driver.press("g")
-        await put_cursor(driver, world.group)
-        # The online state is shown before the lag is known.
-        await driver.until(lambda: "offline" in line_of(driver, world.group) and words()[1] == "4")
-        assert words()[3] in ("ms", "s"), "the oldest waiting message is as old as this test"
-
-    drive(world.make_client, test)
+    await driver.press("g")
+    await put_cursor(driver, world.group)
+    # The online state is shown before the lag is known.
+    await driver.until(lambda: "offline" in line_of(driver, world.group) and words()[1] == "4")
+    assert words()[3] in ("ms", "s"), "the oldest waiting message is as old as this test"
 
 
 def test_an_offset_past_the_end_of_its_queue_takes_nothing_from_the_lag_of_others(world: World) -> None:
@@ -77,19 +74,14 @@ def test_an_offset_past_the_end_of_its_queue_takes_nothing_from_the_lag_of_other
 
 
 @pytest.mark.slow
-def test_a_queue_of_which_nothing_was_consumed_has_no_age(world: World) -> None:
+@pytest.mark.dashboard(size=WIDE)
+async def test_a_queue_of_which_nothing_was_consumed_has_no_age(driver: Driver, world: World) -> None:
     """Brokers report 0 for it, which used to be shown as 20,780 days ago."""
-
-    async def test(driver: Driver) -> None:
-        await at_group(driver, world)
-        await driver.until(
-            lambda: "consumed" in driver.text and queue_line(driver, world, 1).split()[3:6] == list("011")
-        )
-        assert not re.search(r"\d+d ago", driver.text)
-        world.admin.update_consumer_offset(world.server.broker_addr, world.group, world.topic, 1, 1)
-        await driver.until(lambda: bool(re.search(r" (now|\d+[smh] ago) ", queue_line(driver, world, 1))))
-
-    drive(world.make_client, test, size=WIDE)
+    await at_group(driver, world)
+    await driver.until(lambda: "consumed" in driver.text and queue_line(driver, world, 1).split()[3:6] == list("011"))
+    assert not re.search(r"\d+d ago", driver.text)
+    world.admin.update_consumer_offset(world.server.broker_addr, world.group, world.topic, 1, 1)
+    await driver.until(lambda: bool(re.search(r" (now|\d+[smh] ago) ", queue_line(driver, world, 1))))
 
 
 @pytest.mark.slow
@@ -216,23 +208,21 @@ def test_a_dashboard_that_ends_during_a_reset_names_the_undo_file(
 
 
 @pytest.mark.slow
-def test_one_queue_alone_is_moved(world: World, state_home: Path) -> None:
-    async def test(driver: Driver) -> None:
-        await at_group(driver, world)
-        await put_cursor(driver, f"{world.topic}/broker-a/2")
-        await driver.press("e")
-        await driver.until_shown("Reset the offset in queue 2 of broker-a")
-        await driver.type("end", into="field-to")
-        await driver.press("enter")
-        await driver.until_shown(
-            "lag in 1 queue: 1 before, 0 after; 1 left behind, the oldest of 20", f"Type {world.group} to go on"
-        )
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
-        await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
-        assert offsets(world) == [0, 0, 1, 0]
-
-    drive(world.make_client, test, size=WIDE)
+@pytest.mark.dashboard(size=WIDE)
+async def test_one_queue_alone_is_moved(driver: Driver, world: World, state_home: Path) -> None:
+    await at_group(driver, world)
+    await put_cursor(driver, f"{world.topic}/broker-a/2")
+    await driver.press("e")
+    await driver.until_shown("Reset the offset in queue 2 of broker-a")
+    await driver.type("end", into="field-to")
+    await driver.press("enter")
+    await driver.until_shown(
+        "lag in 1 queue: 1 before, 0 after; 1 left behind, the oldest of 20", f"Type {world.group} to go on"
+    )
+    await driver.type(world.group, into="name")
+    await driver.press("enter")
+    await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
+    assert offsets(world) == [0, 0, 1, 0]
 
 
 def offsets(world: World) -> list[int | None]:
@@ -241,13 +231,11 @@ def offsets(world: World) -> list[int | None]:
 
 
 @pytest.mark.slow
-def test_a_place_that_is_none_is_said_and_nothing_is_asked(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await at_group(driver, world)
-        await driver.press("ctrl+r")
-        await driver.type("yesterday", into="field-to")
-        await driver.press("enter")
-        await driver.until_shown("'yesterday' is not a time")
-        assert "to go on" not in driver.text
-
-    drive(world.make_client, test, size=WIDE)
+@pytest.mark.dashboard(size=WIDE)
+async def test_a_place_that_is_none_is_said_and_nothing_is_asked(driver: Driver, world: World) -> None:
+    await at_group(driver, world)
+    await driver.press("ctrl+r")
+    await driver.type("yesterday", into="field-to")
+    await driver.press("enter")
+    await driver.until_shown("'yesterday' is not a time")
+    assert "to go on" not in driver.text

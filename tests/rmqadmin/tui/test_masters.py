@@ -28,16 +28,14 @@ WIDE = (200, 40)
 
 
 @pytest.mark.slow
-def test_the_place_leads_there_and_back_to_the_cluster() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("colon")
-        await driver.type("replicas", into="command")
-        await driver.press("enter")
-        await driver.until_shown("Brokers › Replicas", "not in sync", "2 sets, 4 brokers")
-        await driver.press("escape")
-        await driver.until_shown("in/s")
-
-    drive(FixedSetClient, test, size=WIDE, now_ms=NOW_MS)
+@pytest.mark.dashboard(make_client=FixedSetClient, size=WIDE, now_ms=NOW_MS)
+async def test_the_place_leads_there_and_back_to_the_cluster(driver: Driver) -> None:
+    await driver.press("colon")
+    await driver.type("replicas", into="command")
+    await driver.press("enter")
+    await driver.until_shown("Brokers › Replicas", "not in sync", "2 sets, 4 brokers")
+    await driver.press("escape")
+    await driver.until_shown("in/s")
 
 
 @pytest.fixture
@@ -103,21 +101,19 @@ class Forgotten(FixedSetClient):
 
 
 @pytest.mark.slow
-def test_the_pulse_tells_of_a_slave_that_was_lost_before_it_began() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.until(lambda: bool(lines_of(driver, "broker-a", "2 of 3 are in sync, without broker-a/3")))
-        assert "all is well" not in driver.text
-        pulse = driver.app.screen
-        assert isinstance(pulse, PulseScreen)
-        pulse.troubles.focus()
-        pulse.troubles.move_to("set of brokers/broker-a/in-sync")
-        assert pulse.selected()["BROKER"] == "broker-a"
-        await driver.press("l")
-        await driver.until_shown("no numbers to plot")
-        await driver.press("enter")
-        await driver.until_shown("Pulse › Replicas", "not in sync")
-
-    drive(Forgotten, test, size=WIDE, now_ms=NOW_MS)
+@pytest.mark.dashboard(make_client=Forgotten, size=WIDE, now_ms=NOW_MS)
+async def test_the_pulse_tells_of_a_slave_that_was_lost_before_it_began(driver: Driver) -> None:
+    await driver.until(lambda: bool(lines_of(driver, "broker-a", "2 of 3 are in sync, without broker-a/3")))
+    assert "all is well" not in driver.text
+    pulse = driver.app.screen
+    assert isinstance(pulse, PulseScreen)
+    pulse.troubles.focus()
+    pulse.troubles.move_to("set of brokers/broker-a/in-sync")
+    assert pulse.selected()["BROKER"] == "broker-a"
+    await driver.press("l")
+    await driver.until_shown("no numbers to plot")
+    await driver.press("enter")
+    await driver.until_shown("Pulse › Replicas", "not in sync")
 
 
 class Leaving(FixedSetClient):
@@ -167,10 +163,8 @@ class Deaf(FixedSetClient):
 
 
 @pytest.mark.slow
-def test_nothing_is_said_to_be_well_while_no_broker_answers() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c", "5")
-        await driver.until_shown("unknown: 4 of 4 brokers cannot be asked", "NO_PERMISSION")
-        assert "in sync" not in driver.text
-
-    drive(Deaf, test, size=WIDE, now_ms=NOW_MS)
+@pytest.mark.dashboard(make_client=Deaf, size=WIDE, now_ms=NOW_MS)
+async def test_nothing_is_said_to_be_well_while_no_broker_answers(driver: Driver) -> None:
+    await driver.press("c", "5")
+    await driver.until_shown("unknown: 4 of 4 brokers cannot be asked", "NO_PERMISSION")
+    assert "in sync" not in driver.text

@@ -25,7 +25,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.names import TRACE_TOPIC
 from tests.rmqadmin.tui.conftest import BROKER, World
-from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient, dead_letter
+from tests.rmqadmin.tui.fixed import NOW_MS, dead_letter
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor, until_in_index
 from tests.support import servers
 from tests.support.python_member import PythonMember
@@ -57,20 +57,16 @@ async def at_message(driver: Driver, topic: str, key: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_long_line_is_wrapped_and_unwrapped(world: World) -> None:
+async def test_a_long_line_is_wrapped_and_unwrapped(driver: Driver, world: World) -> None:
     world.send(b"start " + b"x" * 500 + b" end", keys="long", queue_id=1)
-
-    async def test(driver: Driver) -> None:
-        await at_message(driver, world.topic, "long")
-        text = driver.app.screen.query_one("#body-text", Lines)
-        assert " end" not in driver.text
-        await driver.press("f")
-        await driver.until_shown("start ", " end")
-        assert text.virtual_size.height == 3
-        await driver.press("f")
-        await driver.until(lambda: " end" not in driver.text)
-
-    drive(world.make_client, test)
+    await at_message(driver, world.topic, "long")
+    text = driver.app.screen.query_one("#body-text", Lines)
+    assert " end" not in driver.text
+    await driver.press("f")
+    await driver.until_shown("start ", " end")
+    assert text.virtual_size.height == 3
+    await driver.press("f")
+    await driver.until(lambda: " end" not in driver.text)
 
 
 @pytest.mark.slow
@@ -85,17 +81,14 @@ def test_a_long_line_is_wrapped_and_unwrapped(world: World) -> None:
     ),
     ids=["one line", "many lines", "JSON"],
 )
-def test_a_large_body_is_shown_as_text(body: str, end: str) -> None:
+@pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
+async def test_a_large_body_is_shown_as_text(driver: Driver, body: str, end: str) -> None:
     """Of an unbroken line of megabytes, no key would wait for the whole."""
-
-    async def test(driver: Driver) -> None:
-        await driver.until_shown("Pulse")
-        await driver.app.push_screen(message_of(body.encode()))
-        await driver.until(lambda: isinstance(driver.app.focused, Lines))
-        await driver.press("f", "end")
-        await driver.until(lambda: any(line.rstrip("▅▂▁ ").endswith(end) for line in driver.text.splitlines()))
-
-    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+    await driver.until_shown("Pulse")
+    await driver.app.push_screen(message_of(body.encode()))
+    await driver.until(lambda: isinstance(driver.app.focused, Lines))
+    await driver.press("f", "end")
+    await driver.until(lambda: any(line.rstrip("▅▂▁ ").endswith(end) for line in driver.text.splitlines()))
 
 
 def message_of(body: bytes) -> MessageScreen:
@@ -104,52 +97,49 @@ def message_of(body: bytes) -> MessageScreen:
 
 
 @pytest.mark.slow
-def test_arrows_go_from_tab_to_tab_and_a_key_into_one() -> None:
+@pytest.mark.dashboard(size=(120, 30), now_ms=NOW_MS)
+async def test_arrows_go_from_tab_to_tab_and_a_key_into_one(driver: Driver) -> None:
     """An arrow used to move the focus into the tab, so the next one scrolled there."""
-
-    async def test(driver: Driver) -> None:
-        screen = message_of(b'{"tailnum": 1}')
-        await driver.until_shown("Pulse")
-        await driver.app.push_screen(screen)
-        await driver.until_shown("tailnum")
-        await driver.press("shift+tab", "right", "right")
-        await driver.until(lambda: screen.open_tab == "hex")
-        assert isinstance(driver.app.focused, Tabs)
-        await driver.press("left", "left", "left")
-        await driver.until(lambda: screen.open_tab == "trace")
-        await driver.press("4")
-        await driver.until_shown("RETRY_TOPIC")
-        await driver.pilot.click("#--content-tab-json")
-        await driver.press("tab")
-        await driver.until(lambda: isinstance(driver.app.focused, JsonTree))
-
-    drive(FixedClient, test, size=(120, 30), now_ms=NOW_MS)
+    screen = message_of(b'{"tailnum": 1}')
+    await driver.until_shown("Pulse")
+    await driver.app.push_screen(screen)
+    await driver.until_shown("tailnum")
+    await driver.press("shift+tab", "right", "right")
+    await driver.until(lambda: screen.open_tab == "hex")
+    assert isinstance(driver.app.focused, Tabs)
+    await driver.press("left", "left", "left")
+    await driver.until(lambda: screen.open_tab == "trace")
+    await driver.press("4")
+    await driver.until_shown("RETRY_TOPIC")
+    await driver.pilot.click("#--content-tab-json")
+    await driver.press("tab")
+    await driver.until(lambda: isinstance(driver.app.focused, JsonTree))
 
 
 @pytest.mark.slow
-def test_a_body_is_copied_and_saved_as_it_is(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_is_copied_and_saved_as_it_is(
+    driver: Driver, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = b"[/red] \xff\x00"
     world.send(body, keys="raw", queue_id=1)
     monkeypatch.chdir(tmp_path)
-
-    async def test(driver: Driver) -> None:
-        await at_message(driver, world.topic, "raw")
-        await driver.press("Y")
-        await driver.until_shown("copied the body")
-        assert driver.app.clipboard == "[/red] \\xff\x00"
-        await driver.press("x")
-        await driver.until(lambda: bool(list(tmp_path.glob("*.body"))))
-        (saved,) = tmp_path.glob("*.body")
-        assert saved.read_bytes() == body
-        await driver.press("x")
-        await driver.until_shown("exists")
-        assert saved.read_bytes() == body
-
-    drive(world.make_client, test)
+    await at_message(driver, world.topic, "raw")
+    await driver.press("Y")
+    await driver.until_shown("copied the body")
+    assert driver.app.clipboard == "[/red] \\xff\x00"
+    await driver.press("x")
+    await driver.until(lambda: bool(list(tmp_path.glob("*.body"))))
+    (saved,) = tmp_path.glob("*.body")
+    assert saved.read_bytes() == body
+    await driver.press("x")
+    await driver.until_shown("exists")
+    assert saved.read_bytes() == body
 
 
 @pytest.mark.slow
-def test_a_body_is_shown_in_the_users_pager(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_body_is_shown_in_the_users_pager(
+    driver: Driver, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     taken = tmp_path / "taken"
     pager = tmp_path / "pager"
     pager.write_text(f'#!/bin/sh\n[ "$1" = -R ] && cp "$2" {taken}\n')
@@ -157,28 +147,22 @@ def test_a_body_is_shown_in_the_users_pager(world: World, monkeypatch: pytest.Mo
     monkeypatch.setenv("PAGER", f"{pager} -R")
     monkeypatch.delenv("RMQADMIN_PAGER", raising=False)
     without_terminal(monkeypatch)
-
-    async def test(driver: Driver) -> None:
-        await at_message(driver, world.topic, "key-1")
-        await driver.press("v")
-        await driver.until(taken.exists)
-        assert taken.read_bytes() == b'{"n": 1}'
-
-    drive(world.make_client, test)
+    await at_message(driver, world.topic, "key-1")
+    await driver.press("v")
+    await driver.until(taken.exists)
+    assert taken.read_bytes() == b'{"n": 1}'
 
 
 @pytest.mark.slow
-def test_a_pager_that_does_not_exist_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pager_that_does_not_exist_is_said(
+    driver: Driver, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RMQADMIN_PAGER", "no-such-pager")
 
     without_terminal(monkeypatch)
-
-    async def test(driver: Driver) -> None:
-        await at_message(driver, world.topic, "key-1")
-        await driver.press("v")
-        await driver.until_shown("no-such-pager: No such file or directory")
-
-    drive(world.make_client, test)
+    await at_message(driver, world.topic, "key-1")
+    await driver.press("v")
+    await driver.until_shown("no-such-pager: No such file or directory")
 
 
 def test_flags_and_compression_of_a_record_in_words() -> None:
@@ -210,26 +194,20 @@ def test_from_a_message_to_a_group_and_a_client_and_back(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_why_it_is_not_known_what_a_group_did_is_said_in_words(world: World) -> None:
+@pytest.mark.dashboard(size=WIDE)
+async def test_why_it_is_not_known_what_a_group_did_is_said_in_words(driver: Driver, world: World) -> None:
     """It used to be shown as mqadmin prints it: "CODE:206 DESC:the consumer group[...] not online"."""
-
-    async def test(driver: Driver) -> None:
-        await at_message(driver, world.topic, "key-1")
-        await driver.press("6")
-        await driver.until_shown(world.group, "not online", EXPLANATIONS[ResponseCode.CONSUMER_NOT_ONLINE].meaning)
-        assert "CODE:" not in driver.text
-
-    drive(world.make_client, test, size=WIDE)
+    await at_message(driver, world.topic, "key-1")
+    await driver.press("6")
+    await driver.until_shown(world.group, "not online", EXPLANATIONS[ResponseCode.CONSUMER_NOT_ONLINE].meaning)
+    assert "CODE:" not in driver.text
 
 
 @pytest.mark.slow
-def test_without_a_trace_topic_tracing_is_said_to_be_off(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await at_message(driver, world.topic, "key-1")
-        await driver.press("7")
-        await driver.until_shown(f"There is no topic {TRACE_TOPIC}: tracing is off")
-
-    drive(world.make_client, test)
+async def test_without_a_trace_topic_tracing_is_said_to_be_off(driver: Driver, world: World) -> None:
+    await at_message(driver, world.topic, "key-1")
+    await driver.press("7")
+    await driver.until_shown(f"There is no topic {TRACE_TOPIC}: tracing is off")
 
 
 @pytest.fixture(scope="module")
@@ -295,38 +273,32 @@ def test_a_message_that_nobody_traced(traced: servers.Server) -> None:
 
 
 @pytest.mark.slow
-def test_the_times_of_a_message_are_there_however_long_its_topic_is() -> None:
+@pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
+async def test_the_times_of_a_message_are_there_however_long_its_topic_is(driver: Driver) -> None:
     """At 80 columns a long topic used to fill all four lines."""
     topic = "payments-" + "x" * 100 + "-tail"
     stored = msgspec.structs.replace(dead_letter(0), topic=topic)
-
-    async def test(driver: Driver) -> None:
-        await driver.until_shown("Pulse")
-        await driver.app.push_screen(MessageScreen(FoundMessage(stored, BROKER, "192.0.2.10:10911", stored.properties)))
-        await driver.until_shown("topic payments-xx", "x-tail", "stored 2013", "born 2013", "body 96 B")
-        await driver.press("5")
-        await driver.until_shown(f"queue                {topic[:50]}")
-
-    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+    await driver.until_shown("Pulse")
+    await driver.app.push_screen(MessageScreen(FoundMessage(stored, BROKER, "192.0.2.10:10911", stored.properties)))
+    await driver.until_shown("topic payments-xx", "x-tail", "stored 2013", "born 2013", "body 96 B")
+    await driver.press("5")
+    await driver.until_shown(f"queue                {topic[:50]}")
 
 
 @pytest.mark.slow
-def test_the_history_beside_a_message_is_wrapped_at_the_width_that_it_gets(world: World) -> None:
+@pytest.mark.dashboard(size=(200, 40))
+async def test_the_history_beside_a_message_is_wrapped_at_the_width_that_it_gets(driver: Driver, world: World) -> None:
     """If the pane came with a resize, the history used to be wrapped at one cell, a letter a line, until it was read
     again."""
-
-    async def test(driver: Driver) -> None:
-        await driver.press("d")
-        await put_cursor(driver, world.group)
-        await driver.press("enter")
-        await driver.until_shown("1 message of 1")
-        await driver.press("enter")
-        await driver.until(lambda: isinstance(driver.app.screen, MessageScreen))
-        screen = driver.app.screen
-        assert isinstance(screen, MessageScreen)
-        await driver.until_shown("every time it was stored")
-        for width in (12, 40):
-            screen.side.styles.width = width
-            await driver.until(lambda width=width: width - 9 < screen.side.virtual_size.width <= width)
-
-    drive(world.make_client, test, size=(200, 40))
+    await driver.press("d")
+    await put_cursor(driver, world.group)
+    await driver.press("enter")
+    await driver.until_shown("1 message of 1")
+    await driver.press("enter")
+    await driver.until(lambda: isinstance(driver.app.screen, MessageScreen))
+    screen = driver.app.screen
+    assert isinstance(screen, MessageScreen)
+    await driver.until_shown("every time it was stored")
+    for width in (12, 40):
+        screen.side.styles.width = width
+        await driver.until(lambda width=width: width - 9 < screen.side.virtual_size.width <= width)

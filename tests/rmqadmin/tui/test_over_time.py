@@ -21,69 +21,60 @@ WIDE = (264, 40)
 
 
 @pytest.mark.slow
-def test_from_the_groups_to_the_plot_of_one_and_of_a_queue(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, world.group)
-        await driver.until(lambda: bool(re.search(r" 4 .*[▁▂▃▄▅▆▇█]{2}", line_of(driver, world.group))))
-        await driver.press("l")
-        await driver.until_shown(f"{world.group} over time", "consumed/s", "most 4")
-        world.send(b"one more")
-        await driver.until_shown("lag  5  least 4, most 5", "lag +")
-        await driver.press("escape")
-        await driver.press("enter")
-        await driver.until_shown(f"Groups › {world.group}", "4 queues, lag 5")
-        await driver.press("l")
-        await driver.until_shown(f"{world.group}: {world.topic}/{BROKER}/0 over time", "lag  2")
-        assert isinstance(driver.app.screen, OverTimeScreen)
-        assert "consumed/s" not in driver.text
-
-    drive(world.make_client, test, size=WIDE)
+@pytest.mark.dashboard(size=WIDE)
+async def test_from_the_groups_to_the_plot_of_one_and_of_a_queue(driver: Driver, world: World) -> None:
+    await driver.press("g")
+    await put_cursor(driver, world.group)
+    await driver.until(lambda: bool(re.search(r" 4 .*[▁▂▃▄▅▆▇█]{2}", line_of(driver, world.group))))
+    await driver.press("l")
+    await driver.until_shown(f"{world.group} over time", "consumed/s", "most 4")
+    world.send(b"one more")
+    await driver.until_shown("lag  5  least 4, most 5", "lag +")
+    await driver.press("escape")
+    await driver.press("enter")
+    await driver.until_shown(f"Groups › {world.group}", "4 queues, lag 5")
+    await driver.press("l")
+    await driver.until_shown(f"{world.group}: {world.topic}/{BROKER}/0 over time", "lag  2")
+    assert isinstance(driver.app.screen, OverTimeScreen)
+    assert "consumed/s" not in driver.text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("key", "row", "title"), [("c", "broker-a/0", "put p99"), ("t", TOPIC, "out/s")])
-def test_the_plot_of_brokers_and_topics(key: str, row: str, title: str) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press(key)
-        await put_cursor(driver, row)
-        await driver.until_shown("1,520.5")
-        await driver.press("l")
-        await driver.until_shown(f"{row} over time", "in/s  1,520.5  least 1,520.5", title)
-
-    drive(FixedClient, test, size=WIDE, now_ms=NOW_MS)
+@pytest.mark.dashboard(size=WIDE, now_ms=NOW_MS)
+async def test_the_plot_of_brokers_and_topics(driver: Driver, key: str, row: str, title: str) -> None:
+    await driver.press(key)
+    await put_cursor(driver, row)
+    await driver.until_shown("1,520.5")
+    await driver.press("l")
+    await driver.until_shown(f"{row} over time", "in/s  1,520.5  least 1,520.5", title)
 
 
 @pytest.mark.slow
-def test_a_plot_fits_its_own_size() -> None:
+@pytest.mark.dashboard(size=WIDE, now_ms=NOW_MS)
+async def test_a_plot_fits_its_own_size(driver: Driver) -> None:
     """It was drawn when the screen changed its size. Sometimes the plot got its own new size later, and kept the old
     bars until the next sample."""
-
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, TOPIC)
-        await driver.press("l")
-        await driver.until_shown(f"{TOPIC} over time", "in/s  1,520.5")
-        plot = driver.app.screen.query(TimePlot).first()
-        plot.styles.width = 60
-        await driver.until(lambda: max(map(len, str(plot.content).splitlines())) == plot.size.width <= 60)
-
-    drive(FixedClient, test, size=WIDE, now_ms=NOW_MS)
+    await driver.press("t")
+    await put_cursor(driver, TOPIC)
+    await driver.press("l")
+    await driver.until_shown(f"{TOPIC} over time", "in/s  1,520.5")
+    plot = driver.app.screen.query(TimePlot).first()
+    plot.styles.width = 60
+    await driver.until(lambda: max(map(len, str(plot.content).splitlines())) == plot.size.width <= 60)
 
 
 @pytest.mark.slow
-def test_the_plot_of_what_a_line_of_the_pulse_is_about() -> None:
-    async def test(driver: Driver) -> None:
-        for table, key, title in (("brokers", "broker-b/0", "disk  -"), ("worst", GROUP, "lag time")):
-            driver.app.screen.query_one(f"#{table}", RowTable).focus()
-            await driver.until(lambda table=table: driver.app.focused is not None and driver.app.focused.id == table)
-            await driver.until(lambda table=table, key=key: has_cursor(driver, table, key))
-            await driver.press("l")
-            await driver.until_shown(f"{key} over time", title)
-            await driver.press("escape")
-            await driver.until_shown("Furthest behind")
-
-    drive(FixedClient, test, size=WIDE, now_ms=NOW_MS)
+@pytest.mark.dashboard(size=WIDE, now_ms=NOW_MS)
+async def test_the_plot_of_what_a_line_of_the_pulse_is_about(driver: Driver) -> None:
+    for table, key, title in (("brokers", "broker-b/0", "disk  -"), ("worst", GROUP, "lag time")):
+        driver.app.screen.query_one(f"#{table}", RowTable).focus()
+        await driver.until(lambda table=table: driver.app.focused is not None and driver.app.focused.id == table)
+        await driver.until(lambda table=table, key=key: has_cursor(driver, table, key))
+        await driver.press("l")
+        await driver.until_shown(f"{key} over time", title)
+        await driver.press("escape")
+        await driver.until_shown("Furthest behind")
 
 
 def has_cursor(driver: Driver, table: str, key: str) -> bool:
@@ -122,13 +113,11 @@ class Deleting(FixedClient):
 
 
 @pytest.mark.slow
-def test_what_was_deleted_before_the_group_consumed_it_and_what_will_be() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.until(lambda: bool(line_of(driver, GROUP, "may be deleted at any time now")))
-        await driver.press("g")
-        await put_cursor(driver, GROUP)
-        await driver.until(lambda: "what it has not" in line_of(driver, GROUP))
-        await driver.press("enter")
-        await driver.until_shown("2 deleted before; ", "9,400 deleted bef")
-
-    drive(Deleting, test, size=WIDE, now_ms=NOW_MS)
+@pytest.mark.dashboard(make_client=Deleting, size=WIDE, now_ms=NOW_MS)
+async def test_what_was_deleted_before_the_group_consumed_it_and_what_will_be(driver: Driver) -> None:
+    await driver.until(lambda: bool(line_of(driver, GROUP, "may be deleted at any time now")))
+    await driver.press("g")
+    await put_cursor(driver, GROUP)
+    await driver.until(lambda: "what it has not" in line_of(driver, GROUP))
+    await driver.press("enter")
+    await driver.until_shown("2 deleted before; ", "9,400 deleted bef")

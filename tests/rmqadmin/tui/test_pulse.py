@@ -256,60 +256,53 @@ def test_without_a_name_server_it_says_that_nothing_is_known(size: tuple[int, in
 
 
 @pytest.mark.slow
-def test_tab_goes_to_the_next_part() -> None:
-    async def test(driver: Driver) -> None:
-        pulse = screen_of(driver)
-        await driver.until(lambda: pulse.troubles.has_focus and pulse.brokers.all_count == 2)
-        await driver.press("tab")
-        await driver.until(lambda: pulse.brokers.has_focus)
-        await driver.press("tab")
-        await driver.until(lambda: pulse.changes.has_focus)
-
-    drive(FixedClient, test, size=(80, 24), interval_s=FAST_S)
+@pytest.mark.dashboard(size=(80, 24), interval_s=FAST_S)
+async def test_tab_goes_to_the_next_part(driver: Driver) -> None:
+    pulse = screen_of(driver)
+    await driver.until(lambda: pulse.troubles.has_focus and pulse.brokers.all_count == 2)
+    await driver.press("tab")
+    await driver.until(lambda: pulse.brokers.has_focus)
+    await driver.press("tab")
+    await driver.until(lambda: pulse.changes.has_focus)
 
 
 @pytest.mark.slow
-def test_the_newest_change_is_in_view_however_many_there_are() -> None:
+@pytest.mark.dashboard(size=(80, 24), interval_s=FAST_S)
+async def test_the_newest_change_is_in_view_however_many_there_are(driver: Driver) -> None:
     """The log used to keep the line of its first row, like a table that is being read. At 80 x 24, changes after the
     first five came in above the visible part."""
-
-    async def test(driver: Driver) -> None:
-        await driver.until_shown(GROUP_BEHIND, "nothing has changed")
-        for number in range(30):
-            pulse_of(driver).log.add(NOW_MS + number, None, f"change {number} of 30")
-            screen_of(driver).show_pulse()
-            await driver.until_shown(f"change {number} of 30")
-        changes = screen_of(driver).changes
-        changes.focus()
-        await driver.until(lambda: changes.has_focus)
-        key = changes.cursor_key
-        pulse_of(driver).log.add(NOW_MS, None, "while somebody reads")
+    await driver.until_shown(GROUP_BEHIND, "nothing has changed")
+    for number in range(30):
+        pulse_of(driver).log.add(NOW_MS + number, None, f"change {number} of 30")
         screen_of(driver).show_pulse()
-        assert changes.cursor_key == key
-
-    drive(FixedClient, test, size=(80, 24), interval_s=FAST_S)
+        await driver.until_shown(f"change {number} of 30")
+    changes = screen_of(driver).changes
+    changes.focus()
+    await driver.until(lambda: changes.has_focus)
+    key = changes.cursor_key
+    pulse_of(driver).log.add(NOW_MS, None, "while somebody reads")
+    screen_of(driver).show_pulse()
+    assert changes.cursor_key == key
 
 
 @pytest.mark.slow
-def test_a_pause_holds_it_on_this_screen_only() -> None:
-    async def test(driver: Driver) -> None:
-        await driver.until_shown(GROUP_BEHIND)
-        sampler = driver.app.sampler
-        assert sampler is not None
-        await driver.press("full_stop")
-        await driver.until_shown("paused")
-        feed = sampler.shown_feeds[0]
-        await driver.until(lambda: feed.next_s is not None)
-        read_s = sampler.brokers_s
-        await driver.press("r")
-        await driver.until(lambda: sampler.brokers_s > read_s and feed.next_s is not None)
-        read_s = sampler.brokers_s
-        await driver.pilot.pause(2 * FAST_S)
-        assert sampler.brokers_s == read_s
-        await driver.press("t")
-        await driver.until(lambda: sampler.brokers_s > read_s)
-
-    drive(FixedClient, test, size=(80, 24), interval_s=FAST_S)
+@pytest.mark.dashboard(size=(80, 24), interval_s=FAST_S)
+async def test_a_pause_holds_it_on_this_screen_only(driver: Driver) -> None:
+    await driver.until_shown(GROUP_BEHIND)
+    sampler = driver.app.sampler
+    assert sampler is not None
+    await driver.press("full_stop")
+    await driver.until_shown("paused")
+    feed = sampler.shown_feeds[0]
+    await driver.until(lambda: feed.next_s is not None)
+    read_s = sampler.brokers_s
+    await driver.press("r")
+    await driver.until(lambda: sampler.brokers_s > read_s and feed.next_s is not None)
+    read_s = sampler.brokers_s
+    await driver.pilot.pause(2 * FAST_S)
+    assert sampler.brokers_s == read_s
+    await driver.press("t")
+    await driver.until(lambda: sampler.brokers_s > read_s)
 
 
 def test_that_nobody_is_behind_is_said_of_the_last_answer(tmp_path: Path) -> None:

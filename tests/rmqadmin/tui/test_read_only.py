@@ -14,74 +14,63 @@ from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 
-def test_keys_that_change_are_hidden_and_do_nothing(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        assert "read-only" in driver.text
-        assert "p Perm" not in driver.text
-        await driver.press("p")
-        assert isinstance(driver.app.screen, TopicsScreen)
-
-    drive(world.make_client, test, read_only=True)
+@pytest.mark.dashboard(read_only=True)
+async def test_keys_that_change_are_hidden_and_do_nothing(driver: Driver, world: World) -> None:
+    await driver.press("t")
+    await put_cursor(driver, world.topic)
+    assert "read-only" in driver.text
+    assert "p Perm" not in driver.text
+    await driver.press("p")
+    assert isinstance(driver.app.screen, TopicsScreen)
 
 
 @pytest.mark.slow
-def test_no_key_that_changes_is_offered_on_any_screen(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.until_shown("read-only", "3 Topics")
-        assert "Write perm" not in driver.text
-        await driver.press("ctrl+e")
-        assert isinstance(driver.app.screen, BrokersScreen)
-        await driver.press("g")
-        await put_cursor(driver, world.group)
-        await driver.press("enter")
-        await driver.until_shown("read-only", "l Plot", "4 queues")
-        assert "^r Reset" not in driver.text
-        await driver.press("ctrl+r")
-        assert isinstance(driver.app.screen, GroupScreen)
-
-    drive(world.make_client, test, read_only=True, size=(234, 30))
+@pytest.mark.dashboard(read_only=True, size=(234, 30))
+async def test_no_key_that_changes_is_offered_on_any_screen(driver: Driver, world: World) -> None:
+    await driver.press("c")
+    await put_cursor(driver, "broker-a/0")
+    await driver.until_shown("read-only", "3 Topics")
+    assert "Write perm" not in driver.text
+    await driver.press("ctrl+e")
+    assert isinstance(driver.app.screen, BrokersScreen)
+    await driver.press("g")
+    await put_cursor(driver, world.group)
+    await driver.press("enter")
+    await driver.until_shown("read-only", "l Plot", "4 queues")
+    assert "^r Reset" not in driver.text
+    await driver.press("ctrl+r")
+    assert isinstance(driver.app.screen, GroupScreen)
 
 
 @pytest.mark.slow
-def test_a_dialog_opened_all_the_same_is_refused_by_the_client(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        screen = driver.app.screen
-        assert isinstance(screen, TopicsScreen)
-        driver.app.push_screen(topic_perm(screen.table.part(world.topic)))
-        await driver.until_shown("keep")
-        await driver.press("down")
-        await driver.until_shown("RW (6)  R (4)")
-        await driver.press("enter")
-        await driver.type(world.topic, into="name")
-        await driver.press("enter")
-        await driver.until_shown("this client is read-only")
-        assert world.admin.topic_config(world.server.broker_addr, world.topic).perm == 6
-
-    drive(world.make_client, test, read_only=True)
+@pytest.mark.dashboard(read_only=True)
+async def test_a_dialog_opened_all_the_same_is_refused_by_the_client(driver: Driver, world: World) -> None:
+    await driver.press("t")
+    await put_cursor(driver, world.topic)
+    screen = driver.app.screen
+    assert isinstance(screen, TopicsScreen)
+    driver.app.push_screen(topic_perm(screen.table.part(world.topic)))
+    await driver.until_shown("keep")
+    await driver.press("down")
+    await driver.until_shown("RW (6)  R (4)")
+    await driver.press("enter")
+    await driver.type(world.topic, into="name")
+    await driver.press("enter")
+    await driver.until_shown("this client is read-only")
+    assert world.admin.topic_config(world.server.broker_addr, world.topic).perm == 6
 
 
-def test_no_client_of_a_read_only_dashboard_can_change_anything(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        with driver.app.make_client(read_only=False) as client, pytest.raises(UsageError, match="read-only"):
-            client.create_topic(world.server.broker_addr, TopicConfig(topic_name="x"))
-
-    drive(world.make_client, test, read_only=True)
+@pytest.mark.dashboard(read_only=True)
+async def test_no_client_of_a_read_only_dashboard_can_change_anything(driver: Driver, world: World) -> None:
+    with driver.app.make_client(read_only=False) as client, pytest.raises(UsageError, match="read-only"):
+        client.create_topic(world.server.broker_addr, TopicConfig(topic_name="x"))
 
 
-def test_what_refreshes_can_change_nothing_in_any_mode(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await driver.until_shown("broker-a")
-        screen = driver.app.screen
-        assert all(feed.client.read_only for feed in screen.feeds)  # type: ignore[attr-defined]
-
-    drive(world.make_client, test)
+async def test_what_refreshes_can_change_nothing_in_any_mode(driver: Driver, world: World) -> None:
+    await driver.press("c")
+    await driver.until_shown("broker-a")
+    screen = driver.app.screen
+    assert all(feed.client.read_only for feed in screen.feeds)  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -118,14 +107,12 @@ def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World)
 
 
 @pytest.mark.slow
-def test_one_that_was_started_read_only_stays_so(world: World, said: list[str]) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        await driver.press("colon")
-        await driver.type("unlock", into="command")
-        await driver.press("enter")
-        await driver.until(lambda: "this dashboard was started with --read-only" in said)
-        assert driver.app.read_only
-
-    drive(world.make_client, test, read_only=True)
+@pytest.mark.dashboard(read_only=True)
+async def test_one_that_was_started_read_only_stays_so(driver: Driver, world: World, said: list[str]) -> None:
+    await driver.press("t")
+    await put_cursor(driver, world.topic)
+    await driver.press("colon")
+    await driver.type("unlock", into="command")
+    await driver.press("enter")
+    await driver.until(lambda: "this dashboard was started with --read-only" in said)
+    assert driver.app.read_only

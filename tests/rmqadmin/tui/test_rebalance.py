@@ -80,23 +80,21 @@ async def at_member(driver: Driver, at: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_stacks_of_a_member_and_its_slow_queues() -> None:
-    async def test(driver: Driver) -> None:
-        await at_member(driver, 0)
-        await driver.until_shown("lag 0, commits")
-        await driver.press("b")
-        await driver.until_shown("4 Stacks", "STATE: WAITING", "    at [/red]Listener.consume\\x1b(1)")
-        await driver.until_shown("5 lines, r asks again")
-        assert driver.text.index("Listener.consume") < driver.text.index("Pull.run"), "listeners first"
-        await driver.press("escape", "escape")
-        await at_member(driver, 1)
-        await driver.until_shown("lag 32, commits", "lag 0, commits")
-        lines = [line for line in driver.text.splitlines() if "commits" in line]
-        assert "lag 32" in lines[0], "the slowest first"
-        await driver.press("b")
-        await driver.until_shown("It reports no stacks")
-
-    drive(Talking, test, size=WIDE, now_ms=NOW_MS)
+@pytest.mark.dashboard(make_client=Talking, size=WIDE, now_ms=NOW_MS)
+async def test_the_stacks_of_a_member_and_its_slow_queues(driver: Driver) -> None:
+    await at_member(driver, 0)
+    await driver.until_shown("lag 0, commits")
+    await driver.press("b")
+    await driver.until_shown("4 Stacks", "STATE: WAITING", "    at [/red]Listener.consume\\x1b(1)")
+    await driver.until_shown("5 lines, r asks again")
+    assert driver.text.index("Listener.consume") < driver.text.index("Pull.run"), "listeners first"
+    await driver.press("escape", "escape")
+    await at_member(driver, 1)
+    await driver.until_shown("lag 32, commits", "lag 0, commits")
+    lines = [line for line in driver.text.splitlines() if "commits" in line]
+    assert "lag 32" in lines[0], "the slowest first"
+    await driver.press("b")
+    await driver.until_shown("It reports no stacks")
 
 
 def test_a_stack_as_java_writes_it_names_its_thread_once() -> None:

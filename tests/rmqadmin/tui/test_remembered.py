@@ -45,17 +45,13 @@ def test_what_another_dashboard_remembers_is_kept_and_what_cannot_be_read_is_for
 
 
 @pytest.mark.slow
-def test_where_nothing_can_be_written_it_says_so(state_home: Path, said: list[str]) -> None:
+async def test_where_nothing_can_be_written_it_says_so(driver: Driver, state_home: Path, said: list[str]) -> None:
     state_home.write_text("a file where the directory should be")
-
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await driver.until_shown("flights")
-        await driver.press("greater_than_sign")
-        await driver.until_shown("by topic, rising")
-        await driver.until(lambda: any("tui.json" in text for text in said))
-
-    drive(FixedClient, test)
+    await driver.press("t")
+    await driver.until_shown("flights")
+    await driver.press("greater_than_sign")
+    await driver.until_shown("by topic, rising")
+    await driver.until(lambda: any("tui.json" in text for text in said))
 
 
 @pytest.mark.slow

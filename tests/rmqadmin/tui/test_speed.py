@@ -130,24 +130,21 @@ def test_topics_out_of_view_are_asked_for_less_often_when_all_are_known() -> Non
 
 
 @pytest.mark.slow
-def test_a_screen_that_is_not_shown_asks_nothing() -> None:
+@pytest.mark.dashboard(make_client=ManyTopics, now_ms=NOW_MS)
+async def test_a_screen_that_is_not_shown_asks_nothing(driver: Driver) -> None:
     asked = ManyTopics.asked
-
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await driver.until_shown("300 topics", "1.0")
-        await driver.press("c")
-        await driver.until_shown("V5_5_0")
-        feed = driver.app.screen.feeds[0]  # type: ignore[attr-defined]
-        for _ in range(2):  # requests that were under way have ended
-            updated_s = feed.updated_s
-            await driver.until(lambda before=updated_s: feed.updated_s != before)
-        before = list(asked)
-        for _ in range(3):
-            updated_s = feed.updated_s
-            await driver.until(lambda before=updated_s: feed.updated_s != before)
-        assert asked == before
-        await driver.press("t")
-        await driver.until(lambda: len(asked) > len(before))
-
-    drive(ManyTopics, test, now_ms=NOW_MS)
+    await driver.press("t")
+    await driver.until_shown("300 topics", "1.0")
+    await driver.press("c")
+    await driver.until_shown("V5_5_0")
+    feed = driver.app.screen.feeds[0]  # type: ignore[attr-defined]
+    for _ in range(2):  # requests that were under way have ended
+        updated_s = feed.updated_s
+        await driver.until(lambda before=updated_s: feed.updated_s != before)
+    before = list(asked)
+    for _ in range(3):
+        updated_s = feed.updated_s
+        await driver.until(lambda before=updated_s: feed.updated_s != before)
+    assert asked == before
+    await driver.press("t")
+    await driver.until(lambda: len(asked) > len(before))

@@ -17,7 +17,7 @@ from rmqadmin.cli import program
 from rmqadmin.cli.parsing.registry_command import help_parts, load_function
 from rmqadmin.cli.registry import ENTRIES
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, drive
+from tests.rmqadmin.tui.opened import Driver
 from tests.support.quick import first_is_quick, first_size_is_quick
 
 TIMEOUT_S = 60
@@ -180,12 +180,10 @@ def test_without_a_terminal_it_says_so(world: World) -> None:
     assert program.run(["tui", "-n", world.server.namesrv_addr]) == 2
 
 
-def test_a_picture_that_cannot_be_saved_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_picture_that_cannot_be_saved_is_told(
+    driver: Driver, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir("/proc")
-
-    async def test(driver: Driver) -> None:
-        await driver.until_shown("broker-a")
-        await driver.press("ctrl+s")
-        await driver.until_shown("the picture was not saved: /proc:", "broker-a")
-
-    drive(world.make_client, test)
+    await driver.until_shown("broker-a")
+    await driver.press("ctrl+s")
+    await driver.until_shown("the picture was not saved: /proc:", "broker-a")

@@ -30,33 +30,27 @@ def line_of(driver: Driver, text: str) -> str:
     return next((line for line in driver.lines if text in line.split()), "")
 
 
-def test_topics_show_marks_queues_and_how_much_they_hold(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await at_topic(driver, world)
-        await driver.until(lambda: line_of(driver, world.topic).split()[1:7] == ["-", "RW", "(6)", "4", "1", "4"])
-
-    drive(world.make_client, test)
+async def test_topics_show_marks_queues_and_how_much_they_hold(driver: Driver, world: World) -> None:
+    await at_topic(driver, world)
+    await driver.until(lambda: line_of(driver, world.topic).split()[1:7] == ["-", "RW", "(6)", "4", "1", "4"])
 
 
 @pytest.mark.slow
-def test_down_from_a_topic_to_a_message_and_back_with_cursor_and_filter(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t", "slash")
-        await driver.type(world.topic, into="filter")
-        await driver.press("enter")
-        await put_cursor(driver, world.topic)
-        await driver.press("enter")
-        await driver.until_shown(f"Topics › {world.topic}", f"{QUEUE_COUNT} queues, 4 messages")
-        await put_cursor(driver, "broker-a/2")
-        await driver.press("enter")
-        await driver.until_shown("broker-a queue 2", "key-2")
-        await driver.press("enter")
-        await driver.until_shown("› key-2", "▼ {1}", "n 2")
-        await driver.press("escape", "escape", "escape")
-        await driver.until_shown("1 of ", world.topic)
-        assert driver.app.way == ["Topics"]
-
-    drive(world.make_client, test)
+async def test_down_from_a_topic_to_a_message_and_back_with_cursor_and_filter(driver: Driver, world: World) -> None:
+    await driver.press("t", "slash")
+    await driver.type(world.topic, into="filter")
+    await driver.press("enter")
+    await put_cursor(driver, world.topic)
+    await driver.press("enter")
+    await driver.until_shown(f"Topics › {world.topic}", f"{QUEUE_COUNT} queues, 4 messages")
+    await put_cursor(driver, "broker-a/2")
+    await driver.press("enter")
+    await driver.until_shown("broker-a queue 2", "key-2")
+    await driver.press("enter")
+    await driver.until_shown("› key-2", "▼ {1}", "n 2")
+    await driver.press("escape", "escape", "escape")
+    await driver.until_shown("1 of ", world.topic)
+    assert driver.app.way == ["Topics"]
 
 
 @pytest.mark.slow
@@ -112,68 +106,56 @@ def test_unread_messages_are_counted_also_where_brokers_do_not_list_their_queues
 
 
 @pytest.mark.slow
-def test_messages_of_all_queues_come_newest_first(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await at_topic(driver, world)
-        await driver.press("enter", "m")
-        await driver.until_shown("4 messages of 4")
-        found = [line for line in driver.lines if "key-" in line]
-        assert [line.split("key-")[1][0] for line in found] == ["3", "2", "1", "0"]
-
-    drive(world.make_client, test)
+async def test_messages_of_all_queues_come_newest_first(driver: Driver, world: World) -> None:
+    await at_topic(driver, world)
+    await driver.press("enter", "m")
+    await driver.until_shown("4 messages of 4")
+    found = [line for line in driver.lines if "key-" in line]
+    assert [line.split("key-")[1][0] for line in found] == ["3", "2", "1", "0"]
 
 
-def test_a_permission_is_previewed_confirmed_by_name_and_changed(world: World, state_home: Path) -> None:
+async def test_a_permission_is_previewed_confirmed_by_name_and_changed(
+    driver: Driver, world: World, state_home: Path
+) -> None:
     """This dialog used not to show the undo command, though the dialog of the whole topic did."""
-
-    async def test(driver: Driver) -> None:
-        await at_topic(driver, world)
-        await driver.press("p")
-        await driver.until_shown("nothing would change")
-        await driver.press("down")
-        await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
-        assert perm_of(world) == 6
-        await driver.press("enter")
-        await driver.type(world.topic, into="name")
-        await driver.press("enter")
-        await driver.until_shown("✔ done", "to undo this: rmqadmin apply -f")
-        assert perm_of(world) == 4
-        assert "perm: 6" in undo_text(state_home, "updateTopicPerm")
-        await driver.press("escape")
-        await driver.until(lambda: "R (4)" in line_of(driver, world.topic))
-
-    drive(world.make_client, test)
+    await at_topic(driver, world)
+    await driver.press("p")
+    await driver.until_shown("nothing would change")
+    await driver.press("down")
+    await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
+    assert perm_of(world) == 6
+    await driver.press("enter")
+    await driver.type(world.topic, into="name")
+    await driver.press("enter")
+    await driver.until_shown("✔ done", "to undo this: rmqadmin apply -f")
+    assert perm_of(world) == 4
+    assert "perm: 6" in undo_text(state_home, "updateTopicPerm")
+    await driver.press("escape")
+    await driver.until(lambda: "R (4)" in line_of(driver, world.topic))
 
 
 @pytest.mark.slow
-def test_another_name_changes_nothing(world: World) -> None:
-    async def test(driver: Driver) -> None:
-        await at_topic(driver, world)
-        await driver.press("p")
-        await driver.until_shown("nothing would change")
-        await driver.press("down")
-        await driver.until_shown("RW (6)  R (4)")
-        await driver.press("enter")
-        await driver.type("orders", into="name")
-        await driver.press("enter")
-        await driver.until_shown("nothing was changed: that is not the name to type")
-        assert isinstance(driver.app.screen, ChangeDialog)
-        assert perm_of(world) == 6
-
-    drive(world.make_client, test)
+async def test_another_name_changes_nothing(driver: Driver, world: World) -> None:
+    await at_topic(driver, world)
+    await driver.press("p")
+    await driver.until_shown("nothing would change")
+    await driver.press("down")
+    await driver.until_shown("RW (6)  R (4)")
+    await driver.press("enter")
+    await driver.type("orders", into="name")
+    await driver.press("enter")
+    await driver.until_shown("nothing was changed: that is not the name to type")
+    assert isinstance(driver.app.screen, ChangeDialog)
+    assert perm_of(world) == 6
 
 
 @pytest.mark.slow
-def test_a_name_can_be_typed_only_under_the_preview_of_what_will_be_done(world: World) -> None:
+async def test_a_name_can_be_typed_only_under_the_preview_of_what_will_be_done(driver: Driver, world: World) -> None:
     """If a mark changed while the name was there, the change would be carried out without having been shown."""
-
-    async def test(driver: Driver) -> None:
-        await at_topic(driver, world)
-        await driver.press("p")
-        await driver.until_shown("nothing would change")
-        dialog = driver.app.screen
-        assert isinstance(dialog, ChangeDialog)
-        dialog.preview()
-        assert not dialog.query_one("#name", Input).display
-
-    drive(world.make_client, test)
+    await at_topic(driver, world)
+    await driver.press("p")
+    await driver.until_shown("nothing would change")
+    dialog = driver.app.screen
+    assert isinstance(dialog, ChangeDialog)
+    dialog.preview()
+    assert not dialog.query_one("#name", Input).display

@@ -24,64 +24,62 @@ def offsets(world: World) -> list[int | None]:
 
 
 @pytest.mark.slow
-def test_a_reset_is_undone_from_its_outcome_and_again_from_a_screen_that_says_what_would_come_again(
-    world: World, state_home: Path
+@pytest.mark.dashboard(size=SMALL)
+async def test_a_reset_is_undone_from_its_outcome_and_again_from_a_screen_that_says_what_would_come_again(
+    driver: Driver, world: World, state_home: Path
 ) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, world.group)
-        await driver.press("u")
-        assert "Undo" not in driver.text
-        await driver.press("enter", "ctrl+r")
-        await fill(driver, "to", "end")
-        await driver.until_shown(f"Type {world.group} to go on")
-        await confirm(driver, world.group)
-        await driver.until_shown("✔ done", "u undoes it", "u Undo")
-        assert offsets(world) == [1] * QUEUE_COUNT
-        await driver.press("u")
-        await driver.until_shown("Undo: Reset the offsets", "0 before, 4 after", f"Type {world.group} to go on")
-        await confirm(driver, "no")
-        await driver.until_shown("nothing was changed: that is not the name to type")
-        await confirm(driver, world.group)
-        await driver.until_shown("✔ done", "u undoes it")
-        assert offsets(world) == [0] * QUEUE_COUNT
-        await driver.press("u")  # undoes that
-        await driver.until_shown("4 before, 0 after")
-        await confirm(driver, world.group)
-        await driver.until_shown("✔ done")
-        await close(driver)
+    await driver.press("g")
+    await put_cursor(driver, world.group)
+    await driver.press("u")
+    assert "Undo" not in driver.text
+    await driver.press("enter", "ctrl+r")
+    await fill(driver, "to", "end")
+    await driver.until_shown(f"Type {world.group} to go on")
+    await confirm(driver, world.group)
+    await driver.until_shown("✔ done", "u undoes it", "u Undo")
+    assert offsets(world) == [1] * QUEUE_COUNT
+    await driver.press("u")
+    await driver.until_shown("Undo: Reset the offsets", "0 before, 4 after", f"Type {world.group} to go on")
+    await confirm(driver, "no")
+    await driver.until_shown("nothing was changed: that is not the name to type")
+    await confirm(driver, world.group)
+    await driver.until_shown("✔ done", "u undoes it")
+    assert offsets(world) == [0] * QUEUE_COUNT
+    await driver.press("u")  # undoes that
+    await driver.until_shown("4 before, 0 after")
+    await confirm(driver, world.group)
+    await driver.until_shown("✔ done")
+    await close(driver)
 
-        world.send(b"later")
-        addr = world.server.broker_addr
-        world.admin.reset_offset(addr, world.topic, world.group, -1, queue_id=0, queue_offset=2)
-        await driver.press("h", "u")
-        await driver.until_shown(f"{world.group} has passed the old offset: 1 message comes again")
-
-    drive(world.make_client, test, size=SMALL)
+    world.send(b"later")
+    addr = world.server.broker_addr
+    world.admin.reset_offset(addr, world.topic, world.group, -1, queue_id=0, queue_offset=2)
+    await driver.press("h", "u")
+    await driver.until_shown(f"{world.group} has passed the old offset: 1 message comes again")
 
 
 @pytest.mark.slow
-def test_a_change_of_a_topic_is_undone_and_what_others_changed_since_is_said(world: World, state_home: Path) -> None:
-    async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        await driver.press("e")
-        await fill(driver, "write", "12")
-        await confirm(driver, world.topic)
-        await driver.until_shown("✔ done", "u undoes it")
-        await close(driver)
-        before = config_of(world, world.topic)
-        assert before is not None
-        world.admin.create_topic(world.server.broker_addr, msgspec.structs.replace(before, write_queue_nums=16))
-        await driver.press("u")
-        await driver.until_shown("changed since on", "write_queue_nums 12 -> 16", f"Type {world.topic} to go on")
-        await confirm(driver, world.topic)
-        await driver.until_shown("✔ done")
-        config = config_of(world, world.topic)
-        assert config is not None
-        assert config.write_queue_nums == QUEUE_COUNT
-
-    drive(world.make_client, test, size=SMALL)
+@pytest.mark.dashboard(size=SMALL)
+async def test_a_change_of_a_topic_is_undone_and_what_others_changed_since_is_said(
+    driver: Driver, world: World, state_home: Path
+) -> None:
+    await driver.press("t")
+    await put_cursor(driver, world.topic)
+    await driver.press("e")
+    await fill(driver, "write", "12")
+    await confirm(driver, world.topic)
+    await driver.until_shown("✔ done", "u undoes it")
+    await close(driver)
+    before = config_of(world, world.topic)
+    assert before is not None
+    world.admin.create_topic(world.server.broker_addr, msgspec.structs.replace(before, write_queue_nums=16))
+    await driver.press("u")
+    await driver.until_shown("changed since on", "write_queue_nums 12 -> 16", f"Type {world.topic} to go on")
+    await confirm(driver, world.topic)
+    await driver.until_shown("✔ done")
+    config = config_of(world, world.topic)
+    assert config is not None
+    assert config.write_queue_nums == QUEUE_COUNT
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.names import dlq_topic, retry_topic
 from rmqreplay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND
 from tests.rmqadmin.tui.conftest import BROKER, World
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, put_cursor
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 
 WIDE = (264, 40)
@@ -64,69 +64,63 @@ async def filtered(driver: Driver, text: str, shown: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_filter_shows_is_marked_and_redriven_once(world: World) -> None:
+async def test_what_the_filter_shows_is_marked_and_redriven_once(driver: Driver, world: World) -> None:
     make_letters(world, 2)
-
-    async def test(driver: Driver) -> None:
-        screen = await at_letters(driver, world, 3)
-        await filtered(driver, "lost", "2 of 3 messages")
-        await driver.press("a")
-        await driver.until_shown("2 marked", "●")
-        await driver.press("R")
-        await driver.until_shown(
-            f"Redrive 2 dead letters of {world.group}",
-            "would be sent",
-            f"to {retry_topic(world.group)}",
-            "no group reads it now",
-        )
-        await driver.until_shown("dlq redrive --execute --job", f"Type {world.group} to go on")
-        assert sent_again(world) == []
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
-        await driver.until_shown("2 sent, 0 rejected", "found there 2, missing 0, doubled 0")
-        assert sent_again(world) == ["lost-1", "lost-2"]
-        await driver.press("escape")
-        await driver.until(lambda: driver.app.screen is screen and not screen.table.marked)
-        await driver.until(lambda: len(screen.table.left_out) == 2)
-        await driver.press("a")
-        await driver.until_shown("2 redriven before are left out")
-        assert not screen.table.marked
-        await driver.press("home", "space", "space", "R")
-        await driver.until_shown("left out: redriven before", "2 redriven before")
-        assert "to go on" not in driver.text
-        assert sent_again(world) == ["lost-1", "lost-2"]
-
-    drive(world.make_client, test)
+    screen = await at_letters(driver, world, 3)
+    await filtered(driver, "lost", "2 of 3 messages")
+    await driver.press("a")
+    await driver.until_shown("2 marked", "●")
+    await driver.press("R")
+    await driver.until_shown(
+        f"Redrive 2 dead letters of {world.group}",
+        "would be sent",
+        f"to {retry_topic(world.group)}",
+        "no group reads it now",
+    )
+    await driver.until_shown("dlq redrive --execute --job", f"Type {world.group} to go on")
+    assert sent_again(world) == []
+    await driver.type(world.group, into="name")
+    await driver.press("enter")
+    await driver.until_shown("2 sent, 0 rejected", "found there 2, missing 0, doubled 0")
+    assert sent_again(world) == ["lost-1", "lost-2"]
+    await driver.press("escape")
+    await driver.until(lambda: driver.app.screen is screen and not screen.table.marked)
+    await driver.until(lambda: len(screen.table.left_out) == 2)
+    await driver.press("a")
+    await driver.until_shown("2 redriven before are left out")
+    assert not screen.table.marked
+    await driver.press("home", "space", "space", "R")
+    await driver.until_shown("left out: redriven before", "2 redriven before")
+    assert "to go on" not in driver.text
+    assert sent_again(world) == ["lost-1", "lost-2"]
 
 
 @pytest.mark.slow
-def test_the_one_under_the_cursor_is_redriven_if_none_is_marked_and_one_that_goes_round_is_not(world: World) -> None:
+async def test_the_one_under_the_cursor_is_redriven_if_none_is_marked_and_one_that_goes_round_is_not(
+    driver: Driver, world: World
+) -> None:
     message = Message(world.topic, b"x", keys="round", properties={REPLAY_ROUND: "3"})
     world.admin.send_message(world.server.broker_addr, MessageQueue(world.topic, BROKER, 2), message)
     world.make_dead_letter(2, 1)
-
-    async def test(driver: Driver) -> None:
-        screen = await at_letters(driver, world, 2)
-        key = next(key for key in screen.table.row_keys() if screen.table.part(key).properties["KEYS"] == "round")
-        screen.table.move_to(key)
-        await driver.press("R")
-        await driver.until_shown("Redrive 1 dead letter", "would be rejected: was redriven 3 times")
-        assert "to go on" not in driver.text
-        await driver.press("escape", "a")
-        await driver.until_shown("2 marked")
-        await driver.press("R")
-        await driver.until_shown("would be rejected", "would be sent", "to go on")
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
-        await driver.until_shown("1 sent, 1 rejected", "rejected: was redriven 3 times")
-        assert sent_again(world) == ["key-0"]
-
-    drive(world.make_client, test)
+    screen = await at_letters(driver, world, 2)
+    key = next(key for key in screen.table.row_keys() if screen.table.part(key).properties["KEYS"] == "round")
+    screen.table.move_to(key)
+    await driver.press("R")
+    await driver.until_shown("Redrive 1 dead letter", "would be rejected: was redriven 3 times")
+    assert "to go on" not in driver.text
+    await driver.press("escape", "a")
+    await driver.until_shown("2 marked")
+    await driver.press("R")
+    await driver.until_shown("would be rejected", "would be sent", "to go on")
+    await driver.type(world.group, into="name")
+    await driver.press("enter")
+    await driver.until_shown("1 sent, 1 rejected", "rejected: was redriven 3 times")
+    assert sent_again(world) == ["key-0"]
 
 
 @pytest.mark.slow
-def test_where_letters_go_is_chosen_and_the_groups_that_get_copies_are_named(
-    world: World, fresh: Callable[[str], str]
+async def test_where_letters_go_is_chosen_and_the_groups_that_get_copies_are_named(
+    driver: Driver, world: World, fresh: Callable[[str], str]
 ) -> None:
     addr, other = world.server.broker_addr, fresh("b-audit")
     world.admin.create_group(addr, SubscriptionGroupConfig(group_name=other))
@@ -137,167 +131,143 @@ def test_where_letters_go_is_chosen_and_the_groups_that_get_copies_are_named(
         queues = range(world.admin.topic_config(addr, topic).read_queue_nums)
         return sum(world.admin.max_offset(addr, topic, queue_id) for queue_id in queues)
 
-    async def test(driver: Driver) -> None:
-        await at_letters(driver, world, 2)
-        await driver.press("R")
-        await driver.until_shown(f"{world.group} only", "no group reads it now", f"Type {world.group} to go on")
-        before = copies(world.topic)
-        driver.app.screen.set_focus(driver.app.screen.query_one("#field-to"))
-        await driver.press("down")
-        await driver.until_shown(f"to {world.topic}: read by", f"of which {other} did not fail")
-        await driver.press("down")
-        await driver.until_shown("to which topic?")
-        assert "to go on" not in driver.text
-        await driver.press("up")
-        await driver.until_shown(f"of which {other} did not fail", "to go on")
-        assert copies(world.topic) == before
-        await driver.press("enter")
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
-        await driver.until_shown("1 sent, 0 rejected")
-        assert copies(world.topic) == before + 1
-        assert sent_again(world) == []
-
-    drive(world.make_client, test)
+    await at_letters(driver, world, 2)
+    await driver.press("R")
+    await driver.until_shown(f"{world.group} only", "no group reads it now", f"Type {world.group} to go on")
+    before = copies(world.topic)
+    driver.app.screen.set_focus(driver.app.screen.query_one("#field-to"))
+    await driver.press("down")
+    await driver.until_shown(f"to {world.topic}: read by", f"of which {other} did not fail")
+    await driver.press("down")
+    await driver.until_shown("to which topic?")
+    assert "to go on" not in driver.text
+    await driver.press("up")
+    await driver.until_shown(f"of which {other} did not fail", "to go on")
+    assert copies(world.topic) == before
+    await driver.press("enter")
+    await driver.type(world.group, into="name")
+    await driver.press("enter")
+    await driver.until_shown("1 sent, 0 rejected")
+    assert copies(world.topic) == before + 1
+    assert sent_again(world) == []
 
 
-def test_an_orderly_group_is_refused_with_the_reason_and_the_other_way(world: World) -> None:
+async def test_an_orderly_group_is_refused_with_the_reason_and_the_other_way(driver: Driver, world: World) -> None:
     make_letters(world, 1)
     config = SubscriptionGroupConfig(group_name=world.group, consume_message_orderly=True)
     world.admin.create_group(world.server.broker_addr, config)
-
-    async def test(driver: Driver) -> None:
-        await at_letters(driver, world, 2)
-        await driver.press("a", "R")
-        await driver.until_shown("consumes orderly", "Choose the topics they came from")
-        assert "to go on" not in driver.text
-
-    drive(world.make_client, test)
+    await at_letters(driver, world, 2)
+    await driver.press("a", "R")
+    await driver.until_shown("consumes orderly", "Choose the topics they came from")
+    assert "to go on" not in driver.text
 
 
 @pytest.mark.slow
-def test_a_rate_is_kept_and_stopped_on_the_way_the_rest_can_be_resumed(world: World) -> None:
+async def test_a_rate_is_kept_and_stopped_on_the_way_the_rest_can_be_resumed(driver: Driver, world: World) -> None:
     make_letters(world, 9)
-
-    async def test(driver: Driver) -> None:
-        await at_letters(driver, world, 10)
-        await driver.press("a", "R")
-        await driver.until_shown("to go on")
-        rate = driver.app.screen.query_one("#field-rate")
-        driver.app.screen.set_focus(rate)
-        await driver.type("2", into="field-rate")
-        await driver.press("enter")
-        await driver.until_shown("to go on")
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
-        await driver.until_shown("of 10 sent, at most 2/s", "Slower")
-        await driver.press("escape")
-        await driver.until_shown("dlq redrive --resume --job", "not confirmed yet", "of 10 sent so far", "to go on")
-        assert "would be sent" not in driver.text
-        sent_count = len(sent_again(world))
-        assert sent_count < 10
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
-        await driver.until_shown("10 sent, 0 rejected", "found there 10, missing 0, doubled 0")
-        assert len(sent_again(world)) == 10 == len(set(sent_again(world)))
-
-    drive(world.make_client, test)
+    await at_letters(driver, world, 10)
+    await driver.press("a", "R")
+    await driver.until_shown("to go on")
+    rate = driver.app.screen.query_one("#field-rate")
+    driver.app.screen.set_focus(rate)
+    await driver.type("2", into="field-rate")
+    await driver.press("enter")
+    await driver.until_shown("to go on")
+    await driver.type(world.group, into="name")
+    await driver.press("enter")
+    await driver.until_shown("of 10 sent, at most 2/s", "Slower")
+    await driver.press("escape")
+    await driver.until_shown("dlq redrive --resume --job", "not confirmed yet", "of 10 sent so far", "to go on")
+    assert "would be sent" not in driver.text
+    sent_count = len(sent_again(world))
+    assert sent_count < 10
+    await driver.type(world.group, into="name")
+    await driver.press("enter")
+    await driver.until_shown("10 sent, 0 rejected", "found there 10, missing 0, doubled 0")
+    assert len(sent_again(world)) == 10 == len(set(sent_again(world)))
 
 
 @pytest.mark.slow
-def test_read_only_offers_no_redrive(world: World) -> None:
+@pytest.mark.dashboard(read_only=True, size=WIDE)
+async def test_read_only_offers_no_redrive(driver: Driver, world: World) -> None:
     make_letters(world, 1)
-
-    async def test(driver: Driver) -> None:
-        screen = await at_letters(driver, world, 2)
-        await driver.until_shown("Export")
-        assert "Redrive" not in driver.text
-        await driver.press("R")
-        assert driver.app.screen is screen
-
-    drive(world.make_client, test, read_only=True, size=WIDE)
+    screen = await at_letters(driver, world, 2)
+    await driver.until_shown("Export")
+    assert "Redrive" not in driver.text
+    await driver.press("R")
+    assert driver.app.screen is screen
 
 
 @pytest.mark.slow
-def test_marked_ones_are_exported_as_msg_export_does(world: World, tmp_path: Path) -> None:
+async def test_marked_ones_are_exported_as_msg_export_does(driver: Driver, world: World, tmp_path: Path) -> None:
     make_letters(world, 2)
     path = tmp_path / "some.jsonl"
-
-    async def test(driver: Driver) -> None:
-        screen = await at_letters(driver, world, 3)
-        await driver.press("space", "space")
-        await driver.until_shown("2 marked")
-        await driver.press("x")
-        await driver.until_shown("Export 2 messages", f"DLQ-{world.group}.jsonl")
-        await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "name")
-        driver.app.screen.query_one("#name", Input).value = str(path)
-        await driver.press("enter")
-        await driver.until_shown("exported 2 to")
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        assert {line["message_id"] for line in lines} == {one.message_id for one in screen.table.marked.values()}
-        assert all(line["topic"] == dlq_topic(world.group) for line in lines)
-        before = path.read_bytes()
-        await driver.until(lambda: driver.app.screen is screen)
-        await driver.press("x")
-        await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "name")
-        driver.app.screen.query_one("#name", Input).value = str(path)
-        await driver.press("enter")
-        await driver.until_shown("exists already")
-        assert path.read_bytes() == before
-
-    drive(world.make_client, test)
+    screen = await at_letters(driver, world, 3)
+    await driver.press("space", "space")
+    await driver.until_shown("2 marked")
+    await driver.press("x")
+    await driver.until_shown("Export 2 messages", f"DLQ-{world.group}.jsonl")
+    await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "name")
+    driver.app.screen.query_one("#name", Input).value = str(path)
+    await driver.press("enter")
+    await driver.until_shown("exported 2 to")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {line["message_id"] for line in lines} == {one.message_id for one in screen.table.marked.values()}
+    assert all(line["topic"] == dlq_topic(world.group) for line in lines)
+    before = path.read_bytes()
+    await driver.until(lambda: driver.app.screen is screen)
+    await driver.press("x")
+    await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "name")
+    driver.app.screen.query_one("#name", Input).value = str(path)
+    await driver.press("enter")
+    await driver.until_shown("exists already")
+    assert path.read_bytes() == before
 
 
 @pytest.mark.slow
-def test_a_wide_terminal_shows_what_is_in_the_message_under_the_cursor(world: World) -> None:
+@pytest.mark.dashboard(size=WIDE)
+async def test_a_wide_terminal_shows_what_is_in_the_message_under_the_cursor(driver: Driver, world: World) -> None:
     make_letters(world, 1)
-
-    async def test(driver: Driver) -> None:
-        screen = await at_letters(driver, world, 2)
-        laid_out = '    "to": "IAH"'
-        await driver.until_shown(laid_out, "error_message", "no such invoice", f"failed in      {world.group}")
-        await driver.press("down")
-        await driver.until(lambda: laid_out not in driver.text)
-        await driver.press("space")
-        await driver.until_shown("1 marked")
-        assert screen.table.marked.keys() == {screen.table.cursor_key}
-        await driver.pilot.resize_terminal(109, 40)
-        await driver.until(lambda: not screen.preview.region.area)
-
-    drive(world.make_client, test, size=WIDE)
+    screen = await at_letters(driver, world, 2)
+    laid_out = '    "to": "IAH"'
+    await driver.until_shown(laid_out, "error_message", "no such invoice", f"failed in      {world.group}")
+    await driver.press("down")
+    await driver.until(lambda: laid_out not in driver.text)
+    await driver.press("space")
+    await driver.until_shown("1 marked")
+    assert screen.table.marked.keys() == {screen.table.cursor_key}
+    await driver.pilot.resize_terminal(109, 40)
+    await driver.until(lambda: not screen.preview.region.area)
 
 
 @pytest.mark.slow
-def test_from_message_to_message_and_what_became_of_each(world: World) -> None:
+@pytest.mark.dashboard(size=WIDE)
+async def test_from_message_to_message_and_what_became_of_each(driver: Driver, world: World) -> None:
     make_letters(world, 2)
-
-    async def test(driver: Driver) -> None:
-        screen = await at_letters(driver, world, 3)
-        await driver.press("enter")
-        await driver.until_shown("message 1 of 3", "keys lost-2", "every time it was stored")
-        await driver.until_shown("sent ", "dead letter ", f"{world.topic} broker-a queue 1 @ 2", "no such invoice")
-        await driver.press("8")
-        message = driver.app.screen
-        await driver.until(lambda: "-history" in message.classes and driver.text.count("every time it was stored") == 1)
-        await driver.press("4")
-        await driver.until_shown("UNIQ_KEY", "every time it was stored")
-        await driver.press("right_square_bracket")
-        await driver.until_shown("message 2 of 3", "keys lost-1", "UNIQ_KEY")
-        await driver.press("right_square_bracket")
-        await driver.until_shown("message 3 of 3", "keys key-0")
-        await driver.press("right_square_bracket")
-        await driver.until_shown("the list ends here")
-        await driver.press("left_square_bracket")
-        await driver.until_shown("message 2 of 3", "keys lost-1")
-        assert isinstance(driver.app.screen, MessageScreen)
-        resumed = []
-        screen.shown_again = lambda: resumed.append(screen._suspended)  # type: ignore[method-assign]
-        await driver.press("escape")
-        await driver.until(lambda: driver.app.screen is screen)
-        assert screen.table.cursor_at == 1
-        assert resumed == [False], "its pane is filled when it is on top, and not before"
-
-    drive(world.make_client, test, size=WIDE)
+    screen = await at_letters(driver, world, 3)
+    await driver.press("enter")
+    await driver.until_shown("message 1 of 3", "keys lost-2", "every time it was stored")
+    await driver.until_shown("sent ", "dead letter ", f"{world.topic} broker-a queue 1 @ 2", "no such invoice")
+    await driver.press("8")
+    message = driver.app.screen
+    await driver.until(lambda: "-history" in message.classes and driver.text.count("every time it was stored") == 1)
+    await driver.press("4")
+    await driver.until_shown("UNIQ_KEY", "every time it was stored")
+    await driver.press("right_square_bracket")
+    await driver.until_shown("message 2 of 3", "keys lost-1", "UNIQ_KEY")
+    await driver.press("right_square_bracket")
+    await driver.until_shown("message 3 of 3", "keys key-0")
+    await driver.press("right_square_bracket")
+    await driver.until_shown("the list ends here")
+    await driver.press("left_square_bracket")
+    await driver.until_shown("message 2 of 3", "keys lost-1")
+    assert isinstance(driver.app.screen, MessageScreen)
+    resumed = []
+    screen.shown_again = lambda: resumed.append(screen._suspended)  # type: ignore[method-assign]
+    await driver.press("escape")
+    await driver.until(lambda: driver.app.screen is screen)
+    assert screen.table.cursor_at == 1
+    assert resumed == [False], "its pane is filled when it is on top, and not before"
 
 
 @pytest.mark.slow
@@ -334,66 +304,59 @@ def test_from_the_shell_a_redrive_is_written_down(world: World, tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.dashboard(size=WIDE)
+async def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
+    driver: Driver, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It used to mark only the 200 newest."""
     monkeypatch.setattr("rmqadmin.tui.sources.messages.WINDOW_COUNT", 4)
     make_letters(world, 9)
-
-    async def test(driver: Driver) -> None:
-        await driver.press("d")
-        await put_cursor(driver, world.group)
-        await driver.press("enter")
-        await driver.until_shown(" of 10")
-        screen = driver.app.screen
-        assert isinstance(screen, MessagesScreen)
-        await filtered(driver, "lost", "filter lost")
-        assert screen.table.all_count < 9
-        await driver.press("a")
-        await driver.until_shown("9 marked")
-        await driver.press("a")
-        await driver.until(lambda: not screen.table.marked)
-        await driver.press("a")
-        await driver.until_shown("9 marked")
-        await driver.press("R")
-        await driver.until_shown(
-            "Redrive 9 dead letters", f"to {retry_topic(world.group)}", f"Type {world.group} to go on"
-        )
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
-        await driver.until_shown("9 sent, 0 rejected", "found there 9, missing 0, doubled 0")
-        assert sent_again(world) == [f"lost-{number}" for number in range(1, 10)]
-
-    drive(world.make_client, test, size=WIDE)
+    await driver.press("d")
+    await put_cursor(driver, world.group)
+    await driver.press("enter")
+    await driver.until_shown(" of 10")
+    screen = driver.app.screen
+    assert isinstance(screen, MessagesScreen)
+    await filtered(driver, "lost", "filter lost")
+    assert screen.table.all_count < 9
+    await driver.press("a")
+    await driver.until_shown("9 marked")
+    await driver.press("a")
+    await driver.until(lambda: not screen.table.marked)
+    await driver.press("a")
+    await driver.until_shown("9 marked")
+    await driver.press("R")
+    await driver.until_shown("Redrive 9 dead letters", f"to {retry_topic(world.group)}", f"Type {world.group} to go on")
+    await driver.type(world.group, into="name")
+    await driver.press("enter")
+    await driver.until_shown("9 sent, 0 rejected", "found there 9, missing 0, doubled 0")
+    assert sent_again(world) == [f"lost-{number}" for number in range(1, 10)]
 
 
 @pytest.mark.slow
-def test_letters_that_were_redriven_before_are_marked_as_such_and_left_out_of_all(world: World) -> None:
+async def test_letters_that_were_redriven_before_are_marked_as_such_and_left_out_of_all(
+    driver: Driver, world: World
+) -> None:
     """Only the dialog of the next redrive used to show this."""
     make_letters(world, 2)
-
-    async def test(driver: Driver) -> None:
-        screen = await at_letters(driver, world, 3)
-        assert "redriven" not in driver.text
-        screen.table.move_to(next(key for key in screen.table.row_keys() if keys_of(screen, key) == "lost-1"))
-        await driver.press("R")
-        await driver.until_shown("Redrive 1 dead letter", f"Type {world.group} to go on")
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
-        await driver.until_shown("1 sent, 0 rejected")
-        await driver.press("escape")
-        await driver.until_shown("redriven")
-        (line,) = [line for line in driver.lines if "lost-1" in line]
-        assert " yes " in line
-        assert sum(" yes " in line for line in driver.lines) == 1
-        await driver.press("a")
-        await driver.until_shown("2 marked", "1 redriven before are left out")
-        assert {keys_of(screen, key) for key in screen.table.marked} == {"key-0", "lost-2"}
-        await driver.press("a")
-        await driver.until(lambda: not screen.table.marked)
-
-    drive(world.make_client, test)
+    screen = await at_letters(driver, world, 3)
+    assert "redriven" not in driver.text
+    screen.table.move_to(next(key for key in screen.table.row_keys() if keys_of(screen, key) == "lost-1"))
+    await driver.press("R")
+    await driver.until_shown("Redrive 1 dead letter", f"Type {world.group} to go on")
+    await driver.type(world.group, into="name")
+    await driver.press("enter")
+    await driver.until_shown("1 sent, 0 rejected")
+    await driver.press("escape")
+    await driver.until_shown("redriven")
+    (line,) = [line for line in driver.lines if "lost-1" in line]
+    assert " yes " in line
+    assert sum(" yes " in line for line in driver.lines) == 1
+    await driver.press("a")
+    await driver.until_shown("2 marked", "1 redriven before are left out")
+    assert {keys_of(screen, key) for key in screen.table.marked} == {"key-0", "lost-2"}
+    await driver.press("a")
+    await driver.until(lambda: not screen.table.marked)
 
 
 def keys_of(screen: MessagesScreen, key: str) -> str:
@@ -402,18 +365,16 @@ def keys_of(screen: MessagesScreen, key: str) -> str:
 
 
 @pytest.mark.slow
-def test_it_is_told_when_not_all_that_match_could_be_marked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_told_when_not_all_that_match_could_be_marked(
+    driver: Driver, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The result of one pull is not cut: here 32 messages."""
     monkeypatch.setattr("rmqadmin.tui.sources.messages.WINDOW_COUNT", 2)
     monkeypatch.setattr("rmqadmin.tui.screens.messages.MARKED_MAX", 3)
     make_letters(world, PULL_BATCH_COUNT + 2)
-
-    async def test(driver: Driver) -> None:
-        await driver.press("d")
-        await put_cursor(driver, world.group)
-        await driver.press("enter")
-        await driver.until_shown(f" of {PULL_BATCH_COUNT + 3}")
-        await driver.press("a")
-        await driver.until_shown(f"{PULL_BATCH_COUNT + 2} marked; not all were looked at: 3 matched")
-
-    drive(world.make_client, test)
+    await driver.press("d")
+    await put_cursor(driver, world.group)
+    await driver.press("enter")
+    await driver.until_shown(f" of {PULL_BATCH_COUNT + 3}")
+    await driver.press("a")
+    await driver.until_shown(f"{PULL_BATCH_COUNT + 2} marked; not all were looked at: 3 matched")
