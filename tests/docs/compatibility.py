@@ -1,18 +1,21 @@
 """Makes ``docs/compatibility.md``: every request code of Apache RocketMQ 5.5.0 and what we do with it, from the
 dispatch tables and the known differences of the golden plays. ``python -m tests.docs.compatibility`` writes it, with
-the differences that no recorded exchange shows as they stand in it.
+what is written in it alone: differences that no recorded exchange shows, and why settings have no effect.
 
 The codes and their names come from recorded exchanges with a real 5.5.0.
 """
 
+import dataclasses
 import tempfile
 from pathlib import Path
 from textwrap import fill
 
 from rmqproto.codes import RequestCode
+from rmqserver.auth.auth_settings import AUTH_KEYS, OWN_KEYS
 from rmqserver.broker.broker import Broker
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.controller_config import ControllerConfig
+from rmqserver.config.keyed_settings import Settings
 from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.event_log import EventLog
@@ -25,12 +28,13 @@ from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.notices import Notices
 from rmqserver.store.disk.disk import OsDisk
 from tests.docs.differences import NOT_PLAYED, RECORDED
-from tests.docs.settings import FAMILIES, acted_on, idle_keys, own_keys
 from tests.support.golden import codes
 
 PAGE = Path(__file__).parent.parent.parent / "docs/compatibility.md"
 
 PAGE_WIDTH = 118
+
+SERVERS = (BrokerConfig, NamesrvConfig, ControllerConfig)
 
 TO_CLIENTS = {
     RequestCode.CHECK_TRANSACTION_STATE,
@@ -93,6 +97,9 @@ them as comments, so that Apache's tools show only Apache's settings; `rmqadmin`
 All others are known, checked, kept and shown, but have no effect. If one is set to another value than its default, the
 server says so in its log (`event=settings-without-effect`). It refuses a value that asks for a feature that it lacks.
 
+{without_effect}"""
+
+WITHOUT_EFFECT = """\
 | settings about | why they have no effect | which |
 |---|---|---|"""
 
@@ -140,6 +147,29 @@ def what_we_do(code: int, broker: set[int], namesrv: set[int], controller: set[i
     raise LookupError(f"code {code} is neither served nor in a family: say what it belongs to")
 
 
+def idle_keys() -> list[str]:
+    """Apache's settings without an effect here."""
+    apaches = {kind: {key for key in kind().kinds if not kind().is_own(key)} for kind in SERVERS}
+    return sorted({key for kind in SERVERS for key in apaches[kind] - acted_on(kind)})
+
+
+def acted_on(kind: type[Settings]) -> set[str]:
+    """Apache's settings that have an effect here, including those that act before the broker is made."""
+    known = kind()
+    keys = {field.metadata["key"] for field in dataclasses.fields(kind)} | (AUTH_KEYS & known.kinds.keys())
+    return {key for key in keys if not known.is_own(key)}
+
+
+def own_keys() -> list[str]:
+    """Settings that only our servers have. This leaves out Apache's auth settings, which our controllers have too."""
+    return sorted({key for kind in SERVERS for key in kind().kinds if kind().is_own(key)} - (AUTH_KEYS - OWN_KEYS))
+
+
+def written(head: str) -> list[str]:
+    """The rows that stand on the page below the head of a table."""
+    return PAGE.read_text().partition(head)[2].partition("\n\n")[0].splitlines()[1:]
+
+
 def page() -> str:
     broker, namesrv, controller = dispatch_tables()
     names = codes()
@@ -150,16 +180,14 @@ def page() -> str:
     lines = [f"| {code} | {names[code]} | {what_we_do(code, broker, namesrv, controller)} |" for code in sorted(names)]
     recorded = {f"exchange {name}": item for name, item in RECORDED.items() if not item.ours.startswith("as ")}
     rows = [f"| {where} | {item.ours} | {item.reason} |" for where, item in recorded.items()]
-    table = PAGE.read_text().partition(DIFFERENCES)[2].partition("\n\n")[0]
-    rows += [row for row in table.splitlines()[1:] if not row.startswith("| exchange ")]
+    rows += [row for row in written(DIFFERENCES) if not row.startswith("| exchange ")]
     left_out = [f"| {name} | {reason} |" for name, reason in NOT_PLAYED.items()]
-    settings = [
-        f"| {family.about} | {family.reason} | {', '.join(keys)} |"
-        for family, keys in zip(FAMILIES, idle_keys().values(), strict=True)
-    ]
-    with_effect = ", ".join(sorted(acted_on(BrokerConfig) | acted_on(NamesrvConfig) | acted_on(ControllerConfig)))
-    about_settings = SETTINGS.format(with_effect=fill(with_effect, PAGE_WIDTH), own=", ".join(own_keys()))
-    return "\n".join([HEAD, *lines, DIFFERENCES, *rows, about_settings, *settings, LEFT_OUT, *left_out, ""])
+    with_effect = ", ".join(sorted(set().union(*map(acted_on, SERVERS))))
+    about_settings = SETTINGS.format(
+        with_effect=fill(with_effect, PAGE_WIDTH), own=", ".join(own_keys()),
+        without_effect="\n".join([WITHOUT_EFFECT, *written(WITHOUT_EFFECT)]),
+    )  # fmt: skip
+    return "\n".join([HEAD, *lines, DIFFERENCES, *rows, about_settings, LEFT_OUT, *left_out, ""])
 
 
 if __name__ == "__main__":
