@@ -188,6 +188,13 @@ async def put_cursor(driver: Driver, key: str) -> None:
     await driver.until(is_there)
 
 
+async def at_row(driver: Driver, place: str, row: str, *keys: str) -> None:
+    """Opens a place by its key, puts the cursor on a row there, and presses what follows."""
+    await driver.press(place)
+    await put_cursor(driver, row)
+    await driver.press(*keys)
+
+
 async def until_in_index(driver: Driver, text: str) -> None:
     """Waits until a search shows the text. A message that was just sent may not be in the index yet, so the search is
     repeated."""

@@ -10,7 +10,7 @@ from rmqadmin.core.alerts.alert_rules import parse_alert_rules
 from rmqadmin.tui.app import DashboardApp
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive
 from tests.rmqadmin.tui.test_groups import line_of
 
 FAST_S = 0.1
@@ -35,8 +35,7 @@ def test_an_alert_is_seen_and_heard_and_over(
         await driver.until_shown("alert: lag 4, more than 3", world.group)
         await driver.until_shown("alert: nothing came in")
         await driver.until(lambda: len(bells) == 2)
-        await driver.press("g")
-        await put_cursor(driver, world.group)
+        await at_row(driver, "g", world.group)
         await driver.until(lambda: line_of(driver, f" {world.group} ", "alert: lag") != "")
         for queue_id in range(3):
             world.admin.update_consumer_offset(world.server.broker_addr, world.group, world.topic, queue_id, 1)

@@ -11,7 +11,7 @@ from rmqproto.access.resources import PolicyDecision
 from rmqproto.bodies.acl import UserAccount
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.forms import close, confirm, fill, preview_grant, preview_user, set_field
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
 
 SMALL = (80, 24)
 
@@ -22,9 +22,7 @@ def test_a_property_is_changed_and_read_back(world: World) -> None:
     before = world.admin.broker_config(addr)[key]
 
     async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("enter", "2")
+        await at_row(driver, "c", "broker-a/0", "enter", "2")
         await put_cursor(driver, key)
         await driver.press("e")
         await driver.until_shown("times that a producer is asked")
@@ -94,9 +92,7 @@ def test_a_grant_of_several_resources_says_how_each_is_taken_back(world: World) 
     world.admin.create_user(addr, UserAccount(username=user, password="s3cret-word", user_type="Normal"))
 
     async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("p")
+        await at_row(driver, "c", "broker-a/0", "p")
         await preview_grant(driver, user, "Pub,Sub", ",".join(resources))
         await confirm(driver, f"User:{user}")
         await driver.until_shown("to undo this:")
@@ -118,9 +114,7 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
         return world.admin.account(addr, user)
 
     async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("p")
+        await at_row(driver, "c", "broker-a/0", "p")
         await driver.until_shown("0 entries")
         await preview_user(driver, user, "s3cret-word")
         await confirm(driver, "")

@@ -15,7 +15,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import ADDRS, FixedClient
-from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive
 from tests.support import servers
 from tests.support.quick import first_is_quick
 
@@ -52,9 +52,7 @@ async def test_a_slave_is_not_wrong_because_it_does_not_do_the_duties_of_a_maste
 
 @pytest.mark.slow
 async def test_values_of_a_broker_filtered_by_an_expression(driver: Driver, world: World) -> None:
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
-    await driver.press("enter")
+    await at_row(driver, "c", "broker-a/0", "enter")
     await driver.until_shown("getTotalTps")
     await driver.press("2")
     await driver.until_shown("accountStatsEnable")
@@ -68,9 +66,7 @@ async def test_values_of_a_broker_filtered_by_an_expression(driver: Driver, worl
 @pytest.mark.dashboard(size=(200, 60))
 async def test_values_are_told_with_their_units_and_sorted_as_numbers(driver: Driver, world: World) -> None:
     """Times used to be milliseconds since 1970, and a column of numbers and text could not be sorted."""
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
-    await driver.press("enter")
+    await at_row(driver, "c", "broker-a/0", "enter")
     await driver.until(lambda: bool(re.search(r"earliestMessageTimeStamp +(now|\d+[smh] ago)", driver.text)))
     assert re.search(r"commitLogDiskRatio +\d+\.\d%", driver.text)
     assert re.search(r"getTotalTps +[\d,]+\.\d [\d,]+\.\d [\d,]+\.\d", driver.text)
@@ -88,9 +84,7 @@ async def test_values_are_told_with_their_units_and_sorted_as_numbers(driver: Dr
 
 @pytest.mark.slow
 async def test_down_to_the_topics_of_a_broker(driver: Driver, world: World) -> None:
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
-    await driver.press("3")
+    await at_row(driver, "c", "broker-a/0", "3")
     await driver.until_shown("Brokers › broker-a", "newest")
     await driver.press("slash")  # other tests' topics are there too, more than fit on the screen
     await driver.type(world.topic, into="filter")
@@ -99,9 +93,7 @@ async def test_down_to_the_topics_of_a_broker(driver: Driver, world: World) -> N
 
 @pytest.mark.slow
 async def test_a_broker_without_users_says_so(driver: Driver, world: World) -> None:
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
-    await driver.press("p")
+    await at_row(driver, "c", "broker-a/0", "p")
     await driver.until_shown("Brokers › Access to broker-a 0", "0 entries, ACL 1.0 off")
 
 
@@ -113,9 +105,7 @@ async def test_a_broker_that_does_not_know_users_says_so(driver: Driver, monkeyp
         raise RefusedError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, " request type 3005 not supported")
 
     monkeypatch.setattr(FixedClient, "users", refuse)
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
-    await driver.press("p")
+    await at_row(driver, "c", "broker-a/0", "p")
     await driver.until_shown("Access to", "lists no users and no ACL")
 
 
@@ -128,9 +118,7 @@ async def test_a_refusal_to_list_users_is_no_empty_list(driver: Driver, monkeypa
         raise RefusedError(ResponseCode.NO_PERMISSION, "User:ann has no permission to access Cluster:C")
 
     monkeypatch.setattr(FixedClient, "users", refuse)
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
-    await driver.press("p")
+    await at_row(driver, "c", "broker-a/0", "p")
     await driver.until_shown("User:ann has no permission to access Cluster:C", "again in")
 
 
@@ -151,9 +139,7 @@ async def test_a_broker_that_keeps_no_users_and_one_that_fails_to_say(
     monkeypatch.setattr(FixedClient, "users", fail)
     config = {"authenticationMetadataProvider": provider} if provider else {}
     monkeypatch.setattr(FixedClient, "broker_config", lambda self, broker_addr: config)
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
-    await driver.press("p")
+    await at_row(driver, "c", "broker-a/0", "p")
     if provider:
         await driver.until_shown("An system error occurred", "again in")
     else:
@@ -180,8 +166,7 @@ def test_write_permission_is_taken_from_all_routes_and_given_back(tmp_path: Path
             return admin.topic_route("SELF_TEST_TOPIC").queue_datas[0].perm
 
         async def test(driver: Driver) -> None:
-            await driver.press("c")
-            await put_cursor(driver, "broker-a/0")
+            await at_row(driver, "c", "broker-a/0")
             await confirmed(driver, [], "wipe", "to undo this: rmqadmin addWritePerm -b broker-a")
             assert perm() == 4
             await confirmed(driver, ["down"], " add ", "to undo this: rmqadmin wipeWritePerm")

@@ -27,7 +27,7 @@ from rmqadmin.tui.settings import Reach
 from rmqproto.errors import NotFoundError, UsageError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, FixedClient
-from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 from tests.support.quick import in_one_test
 
@@ -170,9 +170,7 @@ async def test_every_screen_tells_what_its_row_is_about(driver: Driver) -> None:
     await driver.until(lambda: selected() == broker)
     await driver.press("tab")
     await driver.until(lambda: selected() == {"GROUP": GROUP})
-    await driver.press("g")
-    await put_cursor(driver, GROUP)
-    await driver.press("enter")
+    await at_row(driver, "g", GROUP, "enter")
     await driver.until_shown("192.0.2.50@1")
     assert selected() == {"GROUP": GROUP, **queue}
     await driver.press("l")
@@ -186,14 +184,11 @@ async def test_every_screen_tells_what_its_row_is_about(driver: Driver) -> None:
     await driver.press("escape", "3")
     await driver.until_shown("owner before")
     assert {"GROUP": GROUP}.items() <= (await opened()).items()
-    await driver.press("t")
-    await put_cursor(driver, "flights")
+    await at_row(driver, "t", "flights")
     assert await opened() == {"TOPIC": "flights"}
     await driver.press("enter")
     await driver.until(lambda: selected() == queue)
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
-    await driver.press("enter", "home")
+    await at_row(driver, "c", "broker-a/0", "enter", "home")
     await driver.until(lambda: selected() == broker)
     await driver.press("2")
     await driver.until_shown("SYNC_FLUSH")
@@ -381,8 +376,7 @@ def test_the_palette_runs_the_commands_of_the_selected_row(world: World) -> None
         await driver.press("enter")
 
     async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
+        await at_row(driver, "t", world.topic)
         await found(driver, "topicRoute")
         await driver.until_shown("status 0", "broker-a", f"rmqadmin topicRoute -n {world.server.namesrv_addr}")
         await driver.press("escape")
@@ -405,8 +399,7 @@ def test_who_types_before_the_palette_knows_its_commands_finds_them_too(monkeypa
     monkeypatch.setattr("rmqadmin.tui.command_line.palette.commands_for", load)
 
     async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, GROUP)
+        await at_row(driver, "g", GROUP)
         try:
             await driver.press("ctrl+p")
             await driver.until_shown("Search for commands")  # used to be hidden until the commands were loaded

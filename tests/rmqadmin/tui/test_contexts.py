@@ -22,7 +22,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 from tests.support import servers
 from tests.support.quick import first_is_quick
@@ -64,9 +64,7 @@ def perm_of(world: World) -> int:
 @pytest.mark.slow
 @pytest.mark.dashboard(context="live", protected="live")
 async def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(driver: Driver, world: World) -> None:
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("p")
+    await at_row(driver, "t", world.topic, "p")
     await driver.until_shown("keep")
     await driver.press("down")
     await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
@@ -106,9 +104,7 @@ def test_another_context_takes_its_place_and_back(
     world: World, other: Server, opens: Callable[[str], DashboardSettings]
 ) -> None:
     async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        await driver.press("enter", "d")
+        await at_row(driver, "t", world.topic, "enter", "d")
         await driver.until(lambda: driver.app.way == ["Dead letters"])
         await driver.app.open_context("there")
         await driver.until_shown(" there ›", "read-only", "broker-o")
@@ -175,8 +171,7 @@ def test_a_minus_sign_is_the_one_before(
 @pytest.mark.slow
 def test_one_that_cannot_be_opened_changes_nothing(world: World, opens: Callable[[str], DashboardSettings]) -> None:
     async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
+        await at_row(driver, "t", world.topic)
         settings = driver.app.settings
         with pytest.raises(NotFoundError):
             await driver.app.open_context("nowhere")
@@ -193,8 +188,7 @@ def test_screens_of_the_old_servers_are_closed_before_the_new_memory_is_made(
     """One that was still open would have put its brokers and topics into it."""
 
     async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
+        await at_row(driver, "t", world.topic)
         closed_with, stop = [], Feed.stop
 
         def noted(feed: Feed) -> None:

@@ -8,14 +8,13 @@ import pytest
 
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
 
 MARKUP = "[/red]"
 
 
 async def test_depth_and_age_of_each_group(driver: Driver, world: World) -> None:
-    await driver.press("d")
-    await put_cursor(driver, world.group)
+    await at_row(driver, "d", world.group)
     line = lambda: next(line for line in driver.lines if world.group in line)  # noqa: E731
     await driver.until(lambda: line().split()[1:3] == ["1", "1"])
     assert line().split()[3] == "now" or line().split()[3].endswith("s"), "the oldest is as old as this test"
@@ -23,9 +22,7 @@ async def test_depth_and_age_of_each_group(driver: Driver, world: World) -> None
 
 @pytest.mark.slow
 async def test_contents_with_origin_and_retries(driver: Driver, world: World) -> None:
-    await driver.press("d")
-    await put_cursor(driver, world.group)
-    await driver.press("enter")
+    await at_row(driver, "d", world.group, "enter")
     await driver.until_shown("origin topic", world.topic, "key-0", "1 message of 1")
     await driver.press("enter")
     await driver.until_shown("origin topic", world.topic, "n 0", "retries")
@@ -36,9 +33,7 @@ async def test_key_and_body_that_look_like_markup_are_shown_literally(driver: Dr
     """Textual parses strings as markup. A stray closing tag in a body has ended other dashboards with an exception."""
     world.send(MARKUP.encode() + b"\x1b[2J [b]bold[/b]", keys=MARKUP, tag="[$x]", queue_id=1)
     world.make_dead_letter(1, 1)
-    await driver.press("d")
-    await put_cursor(driver, world.group)
-    await driver.press("enter")
+    await at_row(driver, "d", world.group, "enter")
     await driver.until_shown(MARKUP, "[$x]", "2 messages")
     await driver.press("enter")
     await driver.until_shown(f"keys {MARKUP}", f"{MARKUP}\\x1b[2J [b]bold[/b]")
@@ -52,9 +47,7 @@ async def test_key_and_body_that_look_like_markup_are_shown_literally(driver: Dr
 async def test_markup_in_json_is_shown_literally(driver: Driver, world: World) -> None:
     world.send(b'{"[/red]": "[b]x[/b]", "n": 12345678901234567890.10}', keys="j", queue_id=2)
     world.make_dead_letter(2, 1)
-    await driver.press("d")
-    await put_cursor(driver, world.group)
-    await driver.press("enter")
+    await at_row(driver, "d", world.group, "enter")
     await driver.until_shown("2 messages")
     await driver.press("enter")
     await driver.until_shown('[/red] "[b]x[/b]"', "n 12345678901234567890.10")
@@ -65,9 +58,7 @@ def test_reading_dead_letters_moves_no_offset(world: World) -> None:
     dlq = f"%DLQ%{world.group}"
 
     async def test(driver: Driver) -> None:
-        await driver.press("d")
-        await put_cursor(driver, world.group)
-        await driver.press("enter")
+        await at_row(driver, "d", world.group, "enter")
         await driver.until_shown("1 message of 1")
 
     drive(world.make_client, test)
@@ -81,9 +72,7 @@ async def test_older_windows(driver: Driver, world: World, fresh: Callable[[str]
     """A queue longer than a window is shown window by window, and the screen always shows the total."""
     for number in range(205):
         world.send(b"x", keys=f"many-{number}", queue_id=3)
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("enter")
+    await at_row(driver, "t", world.topic, "enter")
     await put_cursor(driver, "broker-a/3")
     await driver.press("enter")
     await driver.until_shown("200 messages of 206", "many-204")

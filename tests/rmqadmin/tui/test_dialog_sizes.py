@@ -12,7 +12,7 @@ from rmqadmin.tui.until_closed import until_closed, while_open
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import NOW_MS, TOPIC
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
 from tests.support.quick import first_size_is_quick
 
 QUEUE_COUNT = 16
@@ -35,9 +35,7 @@ def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world
         return [world.admin.consumer_offset(addr, world.group, topic, number) for number in range(QUEUE_COUNT)]
 
     async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, world.group)
-        await driver.press("enter")
+        await at_row(driver, "g", world.group, "enter")
         await put_cursor(driver, f"{topic}/broker-a/0")
         await driver.press("ctrl+r")
         await driver.type("end", into="field-to")
@@ -65,9 +63,7 @@ def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world
 @pytest.mark.dashboard(size=SIZES[0])
 async def test_a_text_has_the_focus_only_while_it_scrolls_and_shows_it(driver: Driver, world: World) -> None:
     """``shift+tab`` used to go from the first field to a text, which showed nothing of that."""
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("e")
+    await at_row(driver, "t", world.topic, "e")
     dialog = driver.app.screen
     assert isinstance(dialog, ChangeDialog)
     text = dialog.query_one("#saying")
@@ -82,9 +78,7 @@ async def test_a_text_has_the_focus_only_while_it_scrolls_and_shows_it(driver: D
 @pytest.mark.slow
 @pytest.mark.dashboard(size=SIZES[0], now_ms=NOW_MS)
 async def test_what_may_be_entered_is_said_of_the_field_with_the_focus(driver: Driver) -> None:
-    await driver.press("t")
-    await put_cursor(driver, TOPIC)
-    await driver.press("n")
+    await at_row(driver, "t", TOPIC, "n")
     await driver.until_shown("letters, digits")
     await driver.press("tab")
     await driver.until(lambda: "a cluster, or a broker's address" in driver.text and "letters" not in driver.text)
@@ -93,9 +87,7 @@ async def test_what_may_be_entered_is_said_of_the_field_with_the_focus(driver: D
 @pytest.mark.slow
 async def test_what_comes_for_a_dialog_that_is_closed_is_dropped(driver: Driver, world: World) -> None:
     """A preview, a layout and a new focus used to end the dashboard, because their widgets were gone."""
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("p")
+    await at_row(driver, "t", world.topic, "p")
     await driver.until_shown("Permissions of the topic")
     dialog = driver.app.screen
     assert isinstance(dialog, ChangeDialog)

@@ -10,7 +10,7 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, put_cursor
 from tests.support import servers
 from tests.support.processes import free_ports
 from tests.support.servers import Server
@@ -42,9 +42,7 @@ def test_every_empty_table_says_that_there_is_nothing(bare: Server) -> None:
         await driver.until_shown("active")
         await driver.press("p")
         await driver.until_shown("no users, and nothing is granted")
-        await driver.press("g")
-        await put_cursor(driver, "billing")
-        await driver.press("enter", "3")
+        await at_row(driver, "g", "billing", "enter", "3")
         await driver.until_shown("no queue has an owner", "no owners")
         await driver.press("s")
         await driver.until_shown("an id, a key, tag:T")
@@ -62,16 +60,12 @@ def test_a_key_that_needs_a_row_tells_why_there_is_none(bare: Server, said: list
     """Some of them did nothing, such as a on a broker without users."""
 
     async def test(driver: Driver) -> None:
-        await driver.press("c")
-        await put_cursor(driver, "broker-a/0")
-        await driver.press("p")
+        await at_row(driver, "c", "broker-a/0", "p")
         await driver.until_shown("no users, and nothing is granted")
         await tells(driver, ["p", "e", "ctrl+x", "ctrl+d"], "no users, and nothing is granted")
         with AdminClient(bare.namesrv_addr) as admin:
             admin.create_topic(bare.broker_addr, TopicConfig(topic_name="orders"))
-        await driver.press("t")
-        await put_cursor(driver, "orders")
-        await driver.press("enter", "m")
+        await at_row(driver, "t", "orders", "enter", "m")
         await driver.until_shown("no messages")
         await tells(driver, ["x"], "no messages")
         await driver.press("t", "t", "slash")

@@ -18,7 +18,7 @@ from rmqproto.bodies.routes import ClusterInfo, TopicConfig
 from rmqproto.errors import ConnectError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, FixedClient
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor, put_cursor_at
 from tests.support import servers
 from tests.support.quick import first_is_quick
 
@@ -46,8 +46,7 @@ async def test_interval_and_age_are_always_shown(driver: Driver, world: World, k
 @pytest.mark.slow
 @pytest.mark.dashboard(interval_s=0.05, size=(224, 50))
 async def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(driver: Driver, world: World) -> None:
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
+    await at_row(driver, "t", world.topic)
     screen = driver.app.screen
     assert isinstance(screen, DashboardScreen)
     await driver.press("p")
@@ -118,9 +117,7 @@ async def test_the_filter_is_named_and_kept_on_the_way_back(driver: Driver) -> N
 @pytest.mark.slow
 @pytest.mark.dashboard(size=(234, 30))
 async def test_each_of_two_tables_has_a_filter_of_its_own(driver: Driver) -> None:
-    await driver.press("g")
-    await put_cursor(driver, GROUP)
-    await driver.press("enter")
+    await at_row(driver, "g", GROUP, "enter")
     await driver.until_shown("192.0.2.50@1", "192.0.2.51@1")
     screen = driver.app.screen
     assert isinstance(screen, GroupScreen)
@@ -135,8 +132,7 @@ async def test_each_of_two_tables_has_a_filter_of_its_own(driver: Driver) -> Non
 @pytest.mark.slow
 @pytest.mark.dashboard(size=(234, 60))
 async def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet(driver: Driver) -> None:
-    await driver.press("g")
-    await put_cursor(driver, GROUP)
+    await at_row(driver, "g", GROUP)
     await driver.until_shown("⏎ Open", "? Keys")
     assert "^r Reset" not in driver.text
     await driver.press("enter")
@@ -152,9 +148,7 @@ async def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_s
 @pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
 async def test_the_sheet_of_keys_can_be_read_to_its_end_at_80_columns(driver: Driver) -> None:
     """Textual's panel is 30 columns wide and cannot be scrolled by keys, so the last 20 keys were out of reach."""
-    await driver.press("t")
-    await put_cursor(driver, "flights")
-    await driver.press("question_mark")
+    await at_row(driver, "t", "flights", "question_mark")
     await driver.until_shown("where the cursor is", "Page down")
     seen = [driver.text]
 
@@ -197,9 +191,7 @@ async def test_what_is_typed_into_a_line_is_no_key_and_the_line_says_how_to_leav
 @pytest.mark.slow
 @pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
 async def test_a_dialog_offers_only_keys_that_do_something_now(driver: Driver) -> None:
-    await driver.press("t")
-    await put_cursor(driver, "flights")
-    await driver.press("ctrl+d")
+    await at_row(driver, "t", "flights", "ctrl+d")
     await driver.until_shown("Delete the topic", "cannot connect to 192.0.2.11:10911")
     await driver.until(lambda: last_line(driver) == "⏎ Do it tab Next field esc Close")
     await driver.press("escape", "p")
@@ -222,9 +214,7 @@ def last_line(driver: Driver) -> str:
 @pytest.mark.slow
 @pytest.mark.dashboard(keys={"filter": "ctrl+g"})
 async def test_keys_of_the_user_take_the_place_of_ours(driver: Driver) -> None:
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
-    await driver.press("slash")
+    await at_row(driver, "c", "broker-a/0", "slash")
     assert not driver.app.screen.query(FilterInput)
     await driver.press("ctrl+g")
     await driver.until(lambda: isinstance(driver.app.focused, FilterInput))
@@ -234,9 +224,7 @@ async def test_keys_of_the_user_take_the_place_of_ours(driver: Driver) -> None:
 @pytest.mark.dashboard(keys={"filter": "slash,ctrl+f", "topics": "G"})
 async def test_keys_of_the_user_are_not_those_of_the_table(driver: Driver) -> None:
     """ctrl+f, which the manual gives as an example, moved the table by a page, and a capital letter sorted it."""
-    await driver.press("g")
-    await put_cursor(driver, GROUP)
-    await driver.press("ctrl+f")
+    await at_row(driver, "g", GROUP, "ctrl+f")
     await driver.until(lambda: isinstance(driver.app.focused, FilterInput))
     await driver.press("escape", "G")
     await driver.until(lambda: driver.app.current_mode == "topics")
@@ -254,8 +242,7 @@ def test_a_key_of_the_user_for_an_action_that_is_not_there_is_told(said: list[st
 
 @pytest.mark.slow
 async def test_enter_is_not_offered_where_nothing_is_behind_a_row(driver: Driver) -> None:
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
+    await at_row(driver, "c", "broker-a/0")
     await driver.until_shown("⏎ Open")
     await driver.press("enter")
     await driver.until_shown("brokerVersionDesc")
@@ -309,16 +296,14 @@ async def test_from_110_columns_on_the_detail_of_the_row_stands_beside_its_list_
     driver: Driver,
 ) -> None:
     """What a finding means and how to mend it was only to be read in a shell."""
-    await driver.press("g")
-    await put_cursor(driver, GROUP)
+    await at_row(driver, "g", GROUP)
     await driver.until_shown(
         "│ arrivals", "share queues out every 20 s", "consumed/s", "192.0.2.77@77       ?", "flights  9,462"
     )
     await put_cursor(driver, "stopped")
     await driver.until_shown("│ stopped", "│ ▲ may not consume")
     assert "share queues out" not in driver.text
-    await driver.press("t")
-    await put_cursor(driver, "flights")
+    await at_row(driver, "t", "flights")
     await driver.until_shown("broker-a      3     3  RW (6)", "groups behind      lag", "arrivals       9,462")
     await driver.pilot.resize_terminal(109, 36)
     await driver.until(lambda: "│" not in driver.text and "groups behind" not in driver.text)
@@ -327,8 +312,7 @@ async def test_from_110_columns_on_the_detail_of_the_row_stands_beside_its_list_
 @pytest.mark.slow
 @pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
 async def test_the_name_of_a_row_is_copied_or_the_whole_row(driver: Driver) -> None:
-    await driver.press("g")
-    await put_cursor(driver, GROUP)
+    await at_row(driver, "g", GROUP)
     await driver.until_shown("9,462")
     await driver.press("y")
     await driver.until(lambda: driver.app.clipboard == GROUP)
@@ -341,9 +325,7 @@ async def test_the_name_of_a_row_is_copied_or_the_whole_row(driver: Driver) -> N
 @pytest.mark.slow
 @pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
 async def test_of_a_message_the_id_is_copied(driver: Driver) -> None:
-    await driver.press("d")
-    await put_cursor(driver, GROUP)
-    await driver.press("enter")
+    await at_row(driver, "d", GROUP, "enter")
     await driver.until_shown("4 messages of 4")
     await put_cursor_at(driver, 3)
     await driver.press("y")

@@ -23,7 +23,7 @@ from rmqadmin.tui.widgets import frame
 from rmqadmin.tui.widgets.tables import rows
 from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient, FixedSetClient
 from tests.rmqadmin.tui.forms import fill
-from tests.rmqadmin.tui.opened import Driver, put_cursor, put_cursor_at, without_ages
+from tests.rmqadmin.tui.opened import Driver, at_row, put_cursor, put_cursor_at, without_ages
 from tests.rmqadmin.tui.painted import painted, said_by_color_alone, unreadable
 
 GOLDEN_DIR = Path(__file__).parents[2] / "golden/tui"
@@ -188,9 +188,7 @@ async def groups(driver: Driver) -> None:
 
 
 async def group(driver: Driver) -> None:
-    await driver.press("g")
-    await put_cursor(driver, GROUP)
-    await driver.press("enter")
+    await at_row(driver, "g", GROUP, "enter")
     await driver.until_shown("owned twice", "does not answer", "never done")
 
 

@@ -21,7 +21,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
-from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, put_cursor
 from tests.support import servers
 from tests.support.quick import first_size_is_quick, in_one_test
 from tests.support.servers import Server
@@ -162,9 +162,7 @@ def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(
 @pytest.mark.slow
 def test_the_queues_of_a_lost_broker_stay_as_they_were_and_the_totals_leave_them_out(pair: Pair) -> None:
     async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, GROUP)
-        await driver.press("enter")
+        await at_row(driver, "g", GROUP, "enter")
         await driver.until_shown("4 queues, lag 4,")
         pair.stop("broker-b")
         await driver.until_shown("4 queues, lag ≥2,", "without broker-b, ")

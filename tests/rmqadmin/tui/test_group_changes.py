@@ -9,7 +9,7 @@ import pytest
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.forms import close, confirm, fill, set_field, undo_text
-from tests.rmqadmin.tui.opened import Driver, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, put_cursor
 
 SMALL = (80, 24)
 
@@ -22,9 +22,7 @@ def config_of(world: World, group: str) -> SubscriptionGroupConfig | None:
 @pytest.mark.dashboard(size=SMALL)
 async def test_a_group_is_made_changed_and_deleted(driver: Driver, world: World, state_home: Path) -> None:
     group = f"{world.group}-made"
-    await driver.press("g")
-    await put_cursor(driver, world.group)
-    await driver.press("n")
+    await at_row(driver, "g", world.group, "n")
     await fill(driver, "group", group)
     await driver.until_shown("create", "shows all 12 rows", "Enter here does it")
     assert config_of(world, group) is None

@@ -17,7 +17,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ConnectError
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
 from tests.rmqadmin.tui.members import ScriptedMember
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
 from tests.support.python_member import PythonMember
 
 WIDE = (234, 30)
@@ -33,9 +33,7 @@ def every_queue(world: World) -> list[MessageQueue]:
 
 
 async def at_group(driver: Driver, world: World) -> None:
-    await driver.press("g")
-    await put_cursor(driver, world.group)
-    await driver.press("enter")
+    await at_row(driver, "g", world.group, "enter")
     await driver.until_shown(f"Groups › {world.group}", "4 queues, lag 4")
 
 
@@ -52,8 +50,7 @@ async def test_lag_in_messages_and_time_of_a_group_that_is_offline(driver: Drive
     def words() -> list[str]:
         return line_of(driver, world.group).split()
 
-    await driver.press("g")
-    await put_cursor(driver, world.group)
+    await at_row(driver, "g", world.group)
     # The online state is shown before the lag is known.
     await driver.until(lambda: "offline" in line_of(driver, world.group) and words()[1] == "4")
     assert words()[3] in ("ms", "s"), "the oldest waiting message is as old as this test"
@@ -87,8 +84,7 @@ async def test_a_queue_of_which_nothing_was_consumed_has_no_age(driver: Driver, 
 @pytest.mark.slow
 def test_a_real_member_owns_every_queue(world: World) -> None:
     async def test(driver: Driver) -> None:
-        await driver.press("g")
-        await put_cursor(driver, world.group)
+        await at_row(driver, "g", world.group)
         await driver.until(lambda: "balanced" in line_of(driver, world.group))
         await driver.press("enter")
         await driver.until_shown("Members: 1", "queues balanced", "2 Members 1")

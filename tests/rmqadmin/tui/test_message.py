@@ -26,7 +26,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.names import TRACE_TOPIC
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.fixed import NOW_MS, dead_letter
-from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor, until_in_index
+from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, until_in_index
 from tests.support import servers
 from tests.support.python_member import PythonMember
 from tests.support.quick import first_is_quick
@@ -290,9 +290,7 @@ async def test_the_times_of_a_message_are_there_however_long_its_topic_is(driver
 async def test_the_history_beside_a_message_is_wrapped_at_the_width_that_it_gets(driver: Driver, world: World) -> None:
     """If the pane came with a resize, the history used to be wrapped at one cell, a letter a line, until it was read
     again."""
-    await driver.press("d")
-    await put_cursor(driver, world.group)
-    await driver.press("enter")
+    await at_row(driver, "d", world.group, "enter")
     await driver.until_shown("1 message of 1")
     await driver.press("enter")
     await driver.until(lambda: isinstance(driver.app.screen, MessageScreen))

@@ -14,7 +14,7 @@ from rmqproto.bodies.statistics import TopicStats
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, TOPIC, FixedClient
 from tests.rmqadmin.tui.members import ScriptedMember
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
 from tests.rmqadmin.tui.test_groups import at_group, line_of, queue_line
 
 WIDE = (264, 40)
@@ -23,8 +23,7 @@ WIDE = (264, 40)
 @pytest.mark.slow
 @pytest.mark.dashboard(size=WIDE)
 async def test_from_the_groups_to_the_plot_of_one_and_of_a_queue(driver: Driver, world: World) -> None:
-    await driver.press("g")
-    await put_cursor(driver, world.group)
+    await at_row(driver, "g", world.group)
     await driver.until(lambda: bool(re.search(r" 4 .*[▁▂▃▄▅▆▇█]{2}", line_of(driver, world.group))))
     await driver.press("l")
     await driver.until_shown(f"{world.group} over time", "consumed/s", "most 4")
@@ -55,9 +54,7 @@ async def test_the_plot_of_brokers_and_topics(driver: Driver, key: str, row: str
 async def test_a_plot_fits_its_own_size(driver: Driver) -> None:
     """It was drawn when the screen changed its size. Sometimes the plot got its own new size later, and kept the old
     bars until the next sample."""
-    await driver.press("t")
-    await put_cursor(driver, TOPIC)
-    await driver.press("l")
+    await at_row(driver, "t", TOPIC, "l")
     await driver.until_shown(f"{TOPIC} over time", "in/s  1,520.5")
     plot = driver.app.screen.query(TimePlot).first()
     plot.styles.width = 60
@@ -116,8 +113,7 @@ class Deleting(FixedClient):
 @pytest.mark.dashboard(make_client=Deleting, size=WIDE, now_ms=NOW_MS)
 async def test_what_was_deleted_before_the_group_consumed_it_and_what_will_be(driver: Driver) -> None:
     await driver.until(lambda: bool(line_of(driver, GROUP, "may be deleted at any time now")))
-    await driver.press("g")
-    await put_cursor(driver, GROUP)
+    await at_row(driver, "g", GROUP)
     await driver.until(lambda: "what it has not" in line_of(driver, GROUP))
     await driver.press("enter")
     await driver.until_shown("2 deleted before; ", "9,400 deleted bef")

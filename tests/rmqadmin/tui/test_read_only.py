@@ -11,13 +11,12 @@ from rmqadmin.tui.screens.topics import TopicsScreen
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive
 
 
 @pytest.mark.dashboard(read_only=True)
 async def test_keys_that_change_are_hidden_and_do_nothing(driver: Driver, world: World) -> None:
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
+    await at_row(driver, "t", world.topic)
     assert "read-only" in driver.text
     assert "p Perm" not in driver.text
     await driver.press("p")
@@ -27,15 +26,12 @@ async def test_keys_that_change_are_hidden_and_do_nothing(driver: Driver, world:
 @pytest.mark.slow
 @pytest.mark.dashboard(read_only=True, size=(234, 30))
 async def test_no_key_that_changes_is_offered_on_any_screen(driver: Driver, world: World) -> None:
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
+    await at_row(driver, "c", "broker-a/0")
     await driver.until_shown("read-only", "3 Topics")
     assert "Write perm" not in driver.text
     await driver.press("ctrl+e")
     assert isinstance(driver.app.screen, BrokersScreen)
-    await driver.press("g")
-    await put_cursor(driver, world.group)
-    await driver.press("enter")
+    await at_row(driver, "g", world.group, "enter")
     await driver.until_shown("read-only", "l Plot", "4 queues")
     assert "^r Reset" not in driver.text
     await driver.press("ctrl+r")
@@ -45,8 +41,7 @@ async def test_no_key_that_changes_is_offered_on_any_screen(driver: Driver, worl
 @pytest.mark.slow
 @pytest.mark.dashboard(read_only=True)
 async def test_a_dialog_opened_all_the_same_is_refused_by_the_client(driver: Driver, world: World) -> None:
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
+    await at_row(driver, "t", world.topic)
     screen = driver.app.screen
     assert isinstance(screen, TopicsScreen)
     driver.app.push_screen(topic_perm(screen.table.part(world.topic)))
@@ -81,8 +76,7 @@ def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World)
         await driver.press("enter")
 
     async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
+        await at_row(driver, "t", world.topic)
         await driver.until_shown("read-only")
         assert "e Edit" not in driver.text
         await line(driver, "unlock")
@@ -109,9 +103,7 @@ def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World)
 @pytest.mark.slow
 @pytest.mark.dashboard(read_only=True)
 async def test_one_that_was_started_read_only_stays_so(driver: Driver, world: World, said: list[str]) -> None:
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("colon")
+    await at_row(driver, "t", world.topic, "colon")
     await driver.type("unlock", into="command")
     await driver.press("enter")
     await driver.until(lambda: "this dashboard was started with --read-only" in said)

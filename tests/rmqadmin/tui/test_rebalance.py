@@ -15,7 +15,7 @@ from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, SILENT, FixedClient
 from tests.rmqadmin.tui.members import ScriptedMember
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor_at
 from tests.rmqadmin.tui.test_groups import at_group, every_queue, line_of, queues
 
 WIDE = (200, 40)
@@ -68,9 +68,7 @@ class Talking(FixedClient):
 
 
 async def at_member(driver: Driver, at: int) -> None:
-    await driver.press("g")
-    await put_cursor(driver, GROUP)
-    await driver.press("enter")
+    await at_row(driver, "g", GROUP, "enter")
     await driver.until_shown("192.0.2.50@1", SILENT)
     offsets = driver.app.focused
     await driver.press("tab")

@@ -10,7 +10,7 @@ from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
 from tests.rmqadmin.tui.forms import close, confirm, fill, name_line, set_field
-from tests.rmqadmin.tui.opened import Driver, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row
 
 BODY = "  with blanks at both ends "
 
@@ -26,9 +26,7 @@ async def test_a_message_is_sent_to_the_queue_that_the_preview_shows(
 ) -> None:
     path = tmp_path / "body.bin"
     path.write_bytes(b"\0two\nlines\n")
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("w")
+    await at_row(driver, "t", world.topic, "w")
     await fill(driver, "queue", f"{BROKER}/x")
     await driver.until_shown("body is missing")
     await set_field(driver, "body", BODY)
@@ -70,9 +68,7 @@ async def test_a_message_is_sent_to_the_queue_that_the_preview_shows(
 
 @pytest.mark.slow
 async def test_a_message_is_delayed(driver: Driver, world: World) -> None:
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("w")
+    await at_row(driver, "t", world.topic, "w")
     await set_field(driver, "body", "later")
     await fill(driver, "delay", "soon")
     await driver.until_shown("delay: soon must be a duration")
@@ -86,8 +82,6 @@ async def test_a_message_is_delayed(driver: Driver, world: World) -> None:
 @pytest.mark.slow
 @pytest.mark.dashboard(read_only=True)
 async def test_nothing_is_sent_by_a_read_only_dashboard(driver: Driver, world: World) -> None:
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("w")
+    await at_row(driver, "t", world.topic, "w")
     assert "Send a message" not in driver.text
     assert "w Send" not in driver.text

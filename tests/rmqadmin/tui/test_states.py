@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.rmqadmin.tui.fixed import TOPIC
-from tests.rmqadmin.tui.opened import Driver, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row
 
 
 @pytest.mark.slow
 @pytest.mark.dashboard(size=(80, 24))
 async def test_a_terminal_without_room_says_what_it_needs_and_the_screen_comes_back(driver: Driver) -> None:
-    await driver.press("t")
-    await put_cursor(driver, TOPIC)
+    await at_row(driver, "t", TOPIC)
     for size in ((59, 24), (80, 15)):
         await driver.pilot.resize_terminal(*size)
         needed = f"the terminal is {size[0]}x{size[1]}, 60x16 is needed"

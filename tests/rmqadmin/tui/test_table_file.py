@@ -17,7 +17,7 @@ from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqadmin.tui.widgets.tables.rows import Rows
 from rmqproto.errors import UsageError
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive
 
 
 class Lag(msgspec.Struct, frozen=True):
@@ -61,9 +61,7 @@ def test_topics_as_they_are_filtered(world: World, tmp_path: Path, said: list[st
         await driver.until(lambda: f"saved 1 row in {path}" in said)
 
     async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        await driver.press("slash")
+        await at_row(driver, "t", world.topic, "slash")
         await driver.type(world.topic, into="filter")
         await driver.press("enter")
         await driver.until_shown("1 of ")

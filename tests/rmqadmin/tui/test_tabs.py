@@ -13,14 +13,12 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.message.properties import DELAY
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS
-from tests.rmqadmin.tui.opened import Driver, put_cursor, put_cursor_at
+from tests.rmqadmin.tui.opened import Driver, at_row, put_cursor_at
 
 
 @pytest.mark.dashboard(size=(80, 24), now_ms=NOW_MS)
 async def test_a_tab_keeps_its_cursor_until_its_thing_is_left(driver: Driver) -> None:
-    await driver.press("g")
-    await put_cursor(driver, GROUP)
-    await driver.press("enter")
+    await at_row(driver, "g", GROUP, "enter")
     await put_cursor_at(driver, 2)
     queues = driver.app.screen
     assert isinstance(queues, GroupScreen)
@@ -54,17 +52,13 @@ async def test_each_tab_of_a_topic_and_of_its_broker_shows_what_the_commands_pri
 ) -> None:
     delayed = Message(world.topic, b"later", properties={DELAY: "17"})
     world.admin.send_message(world.server.broker_addr, MessageQueue(world.topic, BROKER, 0), delayed)
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("enter")
+    await at_row(driver, "t", world.topic, "enter")
     await at_tab(driver, 2, world.group, "2 Groups 1")
     await at_tab(driver, 3, f"0={world.server.broker_addr}", "RW (6)", "1 route")
     await at_tab(driver, 4, "do not know the topics of a producer")
     await at_tab(driver, 5, "broker-a", "attributes", "1 broker")
     await at_tab(driver, 1, "4 queues")
-    await driver.press("c")
-    await put_cursor(driver, "broker-a/0")
-    await driver.press("enter")
+    await at_row(driver, "c", "broker-a/0", "enter")
     await driver.until_shown("putTps", "load")
     await at_tab(driver, 2, "aclEnable")
     await at_tab(driver, 3, "newest")

@@ -17,7 +17,7 @@ from rmqproto.errors import ConnectError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.forms import close, confirm, fill, name_line, set_field, undo_text
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
 
 SMALL = (80, 24)
 
@@ -30,9 +30,7 @@ def config_of(world: World, topic: str) -> TopicConfig | None:
 @pytest.mark.dashboard(size=SMALL)
 async def test_a_topic_is_made_changed_and_deleted(driver: Driver, world: World, state_home: Path) -> None:
     topic = f"{world.topic}-made"
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("n")
+    await at_row(driver, "t", world.topic, "n")
     await fill(driver, "topic", topic)
     await driver.until_shown("write_queue_nums", "none", "Enter here does it")
     assert config_of(world, topic) is None
@@ -101,9 +99,7 @@ def test_name_servers_are_told_of_an_ordered_topic_and_where_that_fails_what_was
     topic = f"{world.topic}-made"
 
     async def make(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        await driver.press("n")
+        await at_row(driver, "t", world.topic, "n")
         await set_field(driver, "order", True)
         await fill(driver, "topic", topic)
         await confirm(driver, "")

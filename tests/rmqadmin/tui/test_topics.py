@@ -13,7 +13,7 @@ from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources import topics
 from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
 from tests.rmqadmin.tui.forms import undo_text
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
 from tests.support.servers import until
 
 
@@ -22,8 +22,7 @@ def perm_of(world: World) -> int:
 
 
 async def at_topic(driver: Driver, world: World) -> None:
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
+    await at_row(driver, "t", world.topic)
 
 
 def line_of(driver: Driver, text: str) -> str:

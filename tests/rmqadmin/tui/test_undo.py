@@ -12,7 +12,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.errors import RequestTimeoutError
 from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
 from tests.rmqadmin.tui.forms import close, confirm, fill, name_line
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive
 from tests.rmqadmin.tui.test_topic_changes import config_of
 
 SMALL = (80, 24)
@@ -28,9 +28,7 @@ def offsets(world: World) -> list[int | None]:
 async def test_a_reset_is_undone_from_its_outcome_and_again_from_a_screen_that_says_what_would_come_again(
     driver: Driver, world: World, state_home: Path
 ) -> None:
-    await driver.press("g")
-    await put_cursor(driver, world.group)
-    await driver.press("u")
+    await at_row(driver, "g", world.group, "u")
     assert "Undo" not in driver.text
     await driver.press("enter", "ctrl+r")
     await fill(driver, "to", "end")
@@ -63,9 +61,7 @@ async def test_a_reset_is_undone_from_its_outcome_and_again_from_a_screen_that_s
 async def test_a_change_of_a_topic_is_undone_and_what_others_changed_since_is_said(
     driver: Driver, world: World, state_home: Path
 ) -> None:
-    await driver.press("t")
-    await put_cursor(driver, world.topic)
-    await driver.press("e")
+    await at_row(driver, "t", world.topic, "e")
     await fill(driver, "write", "12")
     await confirm(driver, world.topic)
     await driver.until_shown("✔ done", "u undoes it")
@@ -90,9 +86,7 @@ def test_a_change_that_got_no_answer_is_unknown_and_is_not_green(
         raise RequestTimeoutError("no answer")
 
     async def test(driver: Driver) -> None:
-        await driver.press("t")
-        await put_cursor(driver, world.topic)
-        await driver.press("n")
+        await at_row(driver, "t", world.topic, "n")
         await fill(driver, "topic", topic)
         monkeypatch.setattr(AdminClient, "create_topic", silent)
         await confirm(driver, "")

@@ -20,7 +20,7 @@ from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.names import dlq_topic, retry_topic
 from rmqreplay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND
 from tests.rmqadmin.tui.conftest import BROKER, World
-from tests.rmqadmin.tui.opened import Driver, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 
 WIDE = (264, 40)
@@ -47,9 +47,7 @@ def sent_again(world: World) -> list[str]:
 
 
 async def at_letters(driver: Driver, world: World, count: int) -> MessagesScreen:
-    await driver.press("d")
-    await put_cursor(driver, world.group)
-    await driver.press("enter")
+    await at_row(driver, "d", world.group, "enter")
     await driver.until_shown(f"{count} messages of {count}")
     screen = driver.app.screen
     assert isinstance(screen, MessagesScreen)
@@ -311,9 +309,7 @@ async def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
     """It used to mark only the 200 newest."""
     monkeypatch.setattr("rmqadmin.tui.sources.messages.WINDOW_COUNT", 4)
     make_letters(world, 9)
-    await driver.press("d")
-    await put_cursor(driver, world.group)
-    await driver.press("enter")
+    await at_row(driver, "d", world.group, "enter")
     await driver.until_shown(" of 10")
     screen = driver.app.screen
     assert isinstance(screen, MessagesScreen)
@@ -372,9 +368,7 @@ async def test_it_is_told_when_not_all_that_match_could_be_marked(
     monkeypatch.setattr("rmqadmin.tui.sources.messages.WINDOW_COUNT", 2)
     monkeypatch.setattr("rmqadmin.tui.screens.messages.MARKED_MAX", 3)
     make_letters(world, PULL_BATCH_COUNT + 2)
-    await driver.press("d")
-    await put_cursor(driver, world.group)
-    await driver.press("enter")
+    await at_row(driver, "d", world.group, "enter")
     await driver.until_shown(f" of {PULL_BATCH_COUNT + 3}")
     await driver.press("a")
     await driver.until_shown(f"{PULL_BATCH_COUNT + 2} marked; not all were looked at: 3 matched")

@@ -12,7 +12,7 @@ from rmqadmin.tui.recording.recording_client import RecordingClient
 from rmqadmin.tui.recording.recording_file import Head, PartTaken, RecordingReader, RecordingWriter
 from rmqadmin.tui.recording.replay import Replay
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, at_row, drive
 from tests.rmqadmin.tui.test_groups import line_of, queue_line
 
 FAST_S = 0.1
@@ -37,8 +37,7 @@ def record(world: World, path: Path) -> None:
         sampler = driver.app.sampler
         assert sampler is not None
         await driver.until(lambda: sampler.pulse.is_complete)
-        await driver.press("g")
-        await put_cursor(driver, world.group)
+        await at_row(driver, "g", world.group)
         await driver.until(lambda: " 4 " in line_of(driver, world.group, "offline"))
         await driver.press("enter")
         await driver.until_shown("4 queues, lag 4")
@@ -77,8 +76,7 @@ def test_the_same_screens_step_by_step(world: World, tmp_path: Path) -> None:
         await at_step(driver, last)
         await driver.press("right")
         await at_step(driver, last)
-        await driver.press("g")
-        await put_cursor(driver, world.group)
+        await at_row(driver, "g", world.group)
         await driver.until(lambda: "offline" in line_of(driver, world.group))
         await driver.press("enter")
         await driver.until(lambda: queue_line(driver, world, 0).split()[5:6] == ["2"])
