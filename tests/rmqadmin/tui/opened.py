@@ -78,6 +78,10 @@ class Driver:
         names = {" ": "space", "[": "left_square_bracket", "]": "right_square_bracket", "/": "slash", "-": "minus"}
         await self._press_together(*(names.get(character, character) for character in text))
 
+    async def enter(self, text: str, *, into: str) -> None:
+        await self.type(text, into=into)
+        await self.press("enter")
+
     async def until(self, holds: Callable[[], bool]) -> None:
         """Runs the dashboard until ``holds`` is true. AssertionError with the screen at the deadline."""
         deadline_s = time.monotonic() + UNTIL_TIMEOUT_S

@@ -155,8 +155,7 @@ def test_write_permission_is_taken_from_all_routes_and_given_back(tmp_path: Path
         await driver.press("ctrl+e", *keys)
         await driver.until_shown(preview, "Type broker-a to go on")
         await driver.press("enter")
-        await driver.type("broker-a", into="name")
-        await driver.press("enter")
+        await driver.enter("broker-a", into="name")
         await driver.until_shown("yes", done)
         await driver.press("escape")
 

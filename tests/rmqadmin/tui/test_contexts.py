@@ -69,16 +69,14 @@ async def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic
     await driver.press("down")
     await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
     await driver.press("enter")
-    await driver.type(world.topic, into="name")
-    await driver.press("enter")
+    await driver.enter(world.topic, into="name")
     await driver.until_shown("live is protected. Type live to go on")
     await driver.type(world.topic, into="name")  # the topic's name again, which is wrong here
     await driver.press("enter")
     await driver.until_shown("nothing was changed: that is not the name to type")
     assert perm_of(world) == 6
     await driver.press("ctrl+u")
-    await driver.type("live", into="name")
-    await driver.press("enter")
+    await driver.enter("live", into="name")
     await driver.until_shown("✔ done")
     assert perm_of(world) == 4
 
@@ -131,8 +129,7 @@ def test_a_filter_stays_with_its_cluster(world: World, opens: Callable[[str], Da
 
     async def test(driver: Driver) -> None:
         await driver.press("t", "slash")
-        await driver.type(world.topic, into="filter")
-        await driver.press("enter")
+        await driver.enter(world.topic, into="filter")
         await driver.until_shown(f"filter {world.topic}")
         await driver.until(lambda: bool(read_remembered().filters))
         await driver.app.open_context("there")
@@ -160,8 +157,7 @@ def test_a_minus_sign_is_the_one_before(
         monkeypatch.setattr(ContextStore, "names", lambda self: ["here", "there"])
         for broker_name in ("broker-a", "broker-o"):
             await driver.press("colon")
-            await driver.type("ctx -", into="command")
-            await driver.press("enter")
+            await driver.enter("ctx -", into="command")
             await driver.until_shown(broker_name)
         assert driver.app.read_only
 

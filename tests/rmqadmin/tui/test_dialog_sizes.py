@@ -38,8 +38,7 @@ def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world
         await at_row(driver, "g", world.group, "enter")
         await put_cursor(driver, f"{topic}/broker-a/0")
         await driver.press("ctrl+r")
-        await driver.type("end", into="field-to")
-        await driver.press("enter")
+        await driver.enter("end", into="field-to")
         await driver.until_shown("lag in 16 queues: 16 before, 0 after", f"Type {world.group} to go on")
         dialog = driver.app.screen
         assert isinstance(dialog, ChangeDialog)
@@ -51,8 +50,7 @@ def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world
             assert "broker-a     15" not in driver.text
             await driver.press("pagedown")  # while the name has the focus
         await driver.until_shown("broker-a     15")
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
+        await driver.enter(world.group, into="name")
         await driver.until_shown("to undo this:")
         assert offsets() == [1] * QUEUE_COUNT
 

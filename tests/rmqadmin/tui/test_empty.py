@@ -46,10 +46,8 @@ def test_every_empty_table_says_that_there_is_nothing(bare: Server) -> None:
         await driver.until_shown("no queue has an owner", "no owners")
         await driver.press("s")
         await driver.until_shown("an id, a key, tag:T")
-        await driver.type("orders", into="topic")
-        await driver.press("enter")
-        await driver.type("tag:x", into="wanted")
-        await driver.press("enter")
+        await driver.enter("orders", into="topic")
+        await driver.enter("tag:x", into="wanted")
         await driver.until_shown("nothing matches")
 
     drive(clients_of(bare.namesrv_addr), test)

@@ -122,8 +122,7 @@ async def test_each_of_two_tables_has_a_filter_of_its_own(driver: Driver) -> Non
     screen = driver.app.screen
     assert isinstance(screen, GroupScreen)
     await driver.press("tab", "slash")
-    await driver.type("@1", into="filter")
-    await driver.press("enter")
+    await driver.enter("@1", into="filter")
     await driver.until(lambda: screen.members.shown_count == 2 and screen.offsets.shown_count == 3)
     await driver.press("slash", "escape")
     await driver.until(lambda: screen.members.shown_count == 3)

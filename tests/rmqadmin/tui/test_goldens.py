@@ -208,8 +208,7 @@ async def rebalance(driver: Driver) -> None:
 async def reset(driver: Driver) -> None:
     await group(driver)
     await driver.press("ctrl+r")
-    await driver.type("begin", into="field-to")
-    await driver.press("enter")
+    await driver.enter("begin", into="field-to")
     await driver.until_shown("old offset", "to go on")
 
 
@@ -289,8 +288,7 @@ async def subscriptions(driver: Driver) -> None:
 
 async def clients(driver: Driver) -> None:
     await driver.press("colon")
-    await driver.type("clients", into="command")
-    await driver.press("enter")
+    await driver.enter("clients", into="command")
     await driver.until_shown("192.0.2.77@77", "consumed/s", "?")
 
 
@@ -308,10 +306,8 @@ async def with_system(driver: Driver) -> None:
 
 async def search(driver: Driver) -> None:
     await driver.press("s")
-    await driver.type(DLQ, into="topic")
-    await driver.press("enter")
-    await driver.type("[/red]", into="wanted")
-    await driver.press("enter")
+    await driver.enter(DLQ, into="topic")
+    await driver.enter("[/red]", into="wanted")
     await driver.until_shown("1 message of")
 
 

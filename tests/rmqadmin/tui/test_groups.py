@@ -156,12 +156,10 @@ def test_a_reset_is_previewed_confirmed_and_can_be_undone(world: World, state_ho
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
         await driver.press("ctrl+r")
-        await driver.type("end", into="field-to")
-        await driver.press("enter")
+        await driver.enter("end", into="field-to")
         await driver.until_shown("new offset", f"Type {world.group} to go on")
         assert offsets(world) == [0, 0, 0, 0]
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
+        await driver.enter(world.group, into="name")
         await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
         assert offsets(world) == [1, 1, 1, 1]
         await driver.press("escape")
@@ -188,11 +186,9 @@ def test_a_dashboard_that_ends_during_a_reset_names_the_undo_file(
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
         await driver.press("ctrl+r")
-        await driver.type("end", into="field-to")
-        await driver.press("enter")
+        await driver.enter("end", into="field-to")
         await driver.until_shown(f"Type {world.group} to go on")
-        await driver.type(world.group, into="name")
-        await driver.press("enter")
+        await driver.enter(world.group, into="name")
         await driver.until(told.is_set)
         driver.app.exit()
 
@@ -210,13 +206,11 @@ async def test_one_queue_alone_is_moved(driver: Driver, world: World, state_home
     await put_cursor(driver, f"{world.topic}/broker-a/2")
     await driver.press("e")
     await driver.until_shown("Reset the offset in queue 2 of broker-a")
-    await driver.type("end", into="field-to")
-    await driver.press("enter")
+    await driver.enter("end", into="field-to")
     await driver.until_shown(
         "lag in 1 queue: 1 before, 0 after; 1 left behind, the oldest of 20", f"Type {world.group} to go on"
     )
-    await driver.type(world.group, into="name")
-    await driver.press("enter")
+    await driver.enter(world.group, into="name")
     await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
     assert offsets(world) == [0, 0, 1, 0]
 
@@ -231,7 +225,6 @@ def offsets(world: World) -> list[int | None]:
 async def test_a_place_that_is_none_is_said_and_nothing_is_asked(driver: Driver, world: World) -> None:
     await at_group(driver, world)
     await driver.press("ctrl+r")
-    await driver.type("yesterday", into="field-to")
-    await driver.press("enter")
+    await driver.enter("yesterday", into="field-to")
     await driver.until_shown("'yesterday' is not a time")
     assert "to go on" not in driver.text

@@ -46,10 +46,8 @@ def without_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def at_message(driver: Driver, topic: str, key: str) -> None:
     await driver.press("s")
-    await driver.type(topic, into="topic")
-    await driver.press("enter")
-    await driver.type(key, into="wanted")
-    await driver.press("enter")
+    await driver.enter(topic, into="topic")
+    await driver.enter(key, into="wanted")
     await until_in_index(driver, "1 message of")
     await driver.press("enter")
     await driver.until(lambda: isinstance(driver.app.screen, MessageScreen))

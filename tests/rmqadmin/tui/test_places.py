@@ -23,8 +23,7 @@ from tests.support.wire import Wire
 
 async def at_place(driver: Driver, line: str, *shown: str) -> None:
     await driver.press("colon")
-    await driver.type(line, into="command")
-    await driver.press("enter")
+    await driver.enter(line, into="command")
     await driver.until_shown(*shown)
 
 

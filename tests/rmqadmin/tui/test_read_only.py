@@ -49,8 +49,7 @@ async def test_a_dialog_opened_all_the_same_is_refused_by_the_client(driver: Dri
     await driver.press("down")
     await driver.until_shown("RW (6)  R (4)")
     await driver.press("enter")
-    await driver.type(world.topic, into="name")
-    await driver.press("enter")
+    await driver.enter(world.topic, into="name")
     await driver.until_shown("this client is read-only")
     assert world.admin.topic_config(world.server.broker_addr, world.topic).perm == 6
 
@@ -72,21 +71,18 @@ async def test_what_refreshes_can_change_nothing_in_any_mode(driver: Driver, wor
 def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World) -> None:
     async def line(driver: Driver, text: str) -> None:
         await driver.press("colon")
-        await driver.type(text, into="command")
-        await driver.press("enter")
+        await driver.enter(text, into="command")
 
     async def test(driver: Driver) -> None:
         await at_row(driver, "t", world.topic)
         await driver.until_shown("read-only")
         assert "e Edit" not in driver.text
         await line(driver, "unlock")
-        await driver.type("dead", into="name")
-        await driver.press("enter")
+        await driver.enter("dead", into="name")
         await driver.until_shown("it stays locked")
         assert driver.app.read_only
         await driver.press("ctrl+u")
-        await driver.type("live", into="name")
-        await driver.press("enter")
+        await driver.enter("live", into="name")
         await driver.until_shown("e Edit")
         assert "read-only" not in driver.text
         with driver.app.make_client(read_only=False) as client:
@@ -104,7 +100,6 @@ def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World)
 @pytest.mark.dashboard(read_only=True)
 async def test_one_that_was_started_read_only_stays_so(driver: Driver, world: World, said: list[str]) -> None:
     await at_row(driver, "t", world.topic, "colon")
-    await driver.type("unlock", into="command")
-    await driver.press("enter")
+    await driver.enter("unlock", into="command")
     await driver.until(lambda: "this dashboard was started with --read-only" in said)
     assert driver.app.read_only

@@ -33,10 +33,8 @@ def found(world: World) -> FoundMessage:
 )
 async def test_search(driver: Driver, world: World, wanted: Callable[[FoundMessage], str]) -> None:
     await driver.press("s")
-    await driver.type(world.topic, into="topic")
-    await driver.press("enter")
-    await driver.type(wanted(found(world)), into="wanted")
-    await driver.press("enter")
+    await driver.enter(world.topic, into="topic")
+    await driver.enter(wanted(found(world)), into="wanted")
     await until_in_index(driver, "matched 1, stopped because the index has no more: 1 message of")
     await driver.until_shown("key-1")
     await driver.press("space")

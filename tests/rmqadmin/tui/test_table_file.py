@@ -62,8 +62,7 @@ def test_topics_as_they_are_filtered(world: World, tmp_path: Path, said: list[st
 
     async def test(driver: Driver) -> None:
         await at_row(driver, "t", world.topic, "slash")
-        await driver.type(world.topic, into="filter")
-        await driver.press("enter")
+        await driver.enter(world.topic, into="filter")
         await driver.until_shown("1 of ")
         table = driver.app.screen.query_one(RowTable)
         await driver.until(lambda: table.part(world.topic, NUMBERS) is not None)

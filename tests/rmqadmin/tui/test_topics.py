@@ -37,8 +37,7 @@ async def test_topics_show_marks_queues_and_how_much_they_hold(driver: Driver, w
 @pytest.mark.slow
 async def test_down_from_a_topic_to_a_message_and_back_with_cursor_and_filter(driver: Driver, world: World) -> None:
     await driver.press("t", "slash")
-    await driver.type(world.topic, into="filter")
-    await driver.press("enter")
+    await driver.enter(world.topic, into="filter")
     await put_cursor(driver, world.topic)
     await driver.press("enter")
     await driver.until_shown(f"Topics › {world.topic}", f"{QUEUE_COUNT} queues, 4 messages")
@@ -124,8 +123,7 @@ async def test_a_permission_is_previewed_confirmed_by_name_and_changed(
     await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
     assert perm_of(world) == 6
     await driver.press("enter")
-    await driver.type(world.topic, into="name")
-    await driver.press("enter")
+    await driver.enter(world.topic, into="name")
     await driver.until_shown("✔ done", "to undo this: rmqadmin apply -f")
     assert perm_of(world) == 4
     assert "perm: 6" in undo_text(state_home, "updateTopicPerm")
@@ -141,8 +139,7 @@ async def test_another_name_changes_nothing(driver: Driver, world: World) -> Non
     await driver.press("down")
     await driver.until_shown("RW (6)  R (4)")
     await driver.press("enter")
-    await driver.type("orders", into="name")
-    await driver.press("enter")
+    await driver.enter("orders", into="name")
     await driver.until_shown("nothing was changed: that is not the name to type")
     assert isinstance(driver.app.screen, ChangeDialog)
     assert perm_of(world) == 6

@@ -56,8 +56,7 @@ async def at_letters(driver: Driver, world: World, count: int) -> MessagesScreen
 
 async def filtered(driver: Driver, text: str, shown: str) -> None:
     await driver.press("slash")
-    await driver.type(text, into="filter")
-    await driver.press("enter")
+    await driver.enter(text, into="filter")
     await driver.until_shown(shown)
 
 
@@ -77,8 +76,7 @@ async def test_what_the_filter_shows_is_marked_and_redriven_once(driver: Driver,
     )
     await driver.until_shown("dlq redrive --execute --job", f"Type {world.group} to go on")
     assert sent_again(world) == []
-    await driver.type(world.group, into="name")
-    await driver.press("enter")
+    await driver.enter(world.group, into="name")
     await driver.until_shown("2 sent, 0 rejected", "found there 2, missing 0, doubled 0")
     assert sent_again(world) == ["lost-1", "lost-2"]
     await driver.press("escape")
@@ -110,8 +108,7 @@ async def test_the_one_under_the_cursor_is_redriven_if_none_is_marked_and_one_th
     await driver.until_shown("2 marked")
     await driver.press("R")
     await driver.until_shown("would be rejected", "would be sent", "to go on")
-    await driver.type(world.group, into="name")
-    await driver.press("enter")
+    await driver.enter(world.group, into="name")
     await driver.until_shown("1 sent, 1 rejected", "rejected: was redriven 3 times")
     assert sent_again(world) == ["key-0"]
 
@@ -143,8 +140,7 @@ async def test_where_letters_go_is_chosen_and_the_groups_that_get_copies_are_nam
     await driver.until_shown(f"of which {other} did not fail", "to go on")
     assert copies(world.topic) == before
     await driver.press("enter")
-    await driver.type(world.group, into="name")
-    await driver.press("enter")
+    await driver.enter(world.group, into="name")
     await driver.until_shown("1 sent, 0 rejected")
     assert copies(world.topic) == before + 1
     assert sent_again(world) == []
@@ -168,19 +164,16 @@ async def test_a_rate_is_kept_and_stopped_on_the_way_the_rest_can_be_resumed(dri
     await driver.until_shown("to go on")
     rate = driver.app.screen.query_one("#field-rate")
     driver.app.screen.set_focus(rate)
-    await driver.type("2", into="field-rate")
-    await driver.press("enter")
+    await driver.enter("2", into="field-rate")
     await driver.until_shown("to go on")
-    await driver.type(world.group, into="name")
-    await driver.press("enter")
+    await driver.enter(world.group, into="name")
     await driver.until_shown("of 10 sent, at most 2/s", "Slower")
     await driver.press("escape")
     await driver.until_shown("dlq redrive --resume --job", "not confirmed yet", "of 10 sent so far", "to go on")
     assert "would be sent" not in driver.text
     sent_count = len(sent_again(world))
     assert sent_count < 10
-    await driver.type(world.group, into="name")
-    await driver.press("enter")
+    await driver.enter(world.group, into="name")
     await driver.until_shown("10 sent, 0 rejected", "found there 10, missing 0, doubled 0")
     assert len(sent_again(world)) == 10 == len(set(sent_again(world)))
 
@@ -323,8 +316,7 @@ async def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
     await driver.until_shown("9 marked")
     await driver.press("R")
     await driver.until_shown("Redrive 9 dead letters", f"to {retry_topic(world.group)}", f"Type {world.group} to go on")
-    await driver.type(world.group, into="name")
-    await driver.press("enter")
+    await driver.enter(world.group, into="name")
     await driver.until_shown("9 sent, 0 rejected", "found there 9, missing 0, doubled 0")
     assert sent_again(world) == [f"lost-{number}" for number in range(1, 10)]
 
@@ -340,8 +332,7 @@ async def test_letters_that_were_redriven_before_are_marked_as_such_and_left_out
     screen.table.move_to(next(key for key in screen.table.row_keys() if keys_of(screen, key) == "lost-1"))
     await driver.press("R")
     await driver.until_shown("Redrive 1 dead letter", f"Type {world.group} to go on")
-    await driver.type(world.group, into="name")
-    await driver.press("enter")
+    await driver.enter(world.group, into="name")
     await driver.until_shown("1 sent, 0 rejected")
     await driver.press("escape")
     await driver.until_shown("redriven")
