@@ -19,7 +19,7 @@ from hypothesis.internal.constants_ast import Constants
 
 from tests.support import golden, servers
 from tests.support.process_state import ProcessState
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 from tests.support.wire import Wire
 
 # All have four digits, so that names sort in the order in which they were made, however many tests ran before.
@@ -214,6 +214,6 @@ def namesrv_wire(server: Server) -> Iterator[Wire]:
 
 
 @pytest.fixture(scope="session")
-def fresh() -> Callable[[str], str]:
+def fresh() -> Fresh:
     """A name that no other test uses: ``fresh("SendTopic")``."""
     return lambda prefix: f"{prefix}-{next(_numbers)}"

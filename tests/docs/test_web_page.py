@@ -13,7 +13,7 @@ import pytest
 
 from rmqclient import PullConsumer
 from tests.support.processes import free_ports
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/client-web.md").read_text()
@@ -22,7 +22,7 @@ IS_UP = re.compile(r"running on http://", re.I)
 
 
 @pytest.fixture
-def program(server: Server, fresh: Callable[[str], str], tmp_path: Path) -> Callable[[str], str]:
+def program(server: Server, fresh: Fresh, tmp_path: Path) -> Callable[[str], str]:
     """Writes a program of the page to ``orders.py``, with our broker and a topic of its own, which it returns."""
 
     def write(title: str) -> str:

@@ -28,7 +28,7 @@ from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 from tests.support import servers
 from tests.support.consumer import TalkingConsumer
 from tests.support.replayed import Replayed
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 # The arguments of each reading command. {topic}, {group}, {id} and {broker} are filled in.
 CALLS: dict[str, list[str]] = {
@@ -172,7 +172,7 @@ def stopped_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scene(
-    server: Server, stopped_store: Path, fresh: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+    server: Server, stopped_store: Path, fresh: Fresh, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, str]]:
     """A topic with a message, and an online group that has an offset in it."""
     topic, traces, group = fresh("FormatTopic"), fresh("FormatTraces"), fresh("FormatGroup")

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -13,7 +13,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import Terminal, status
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 PLAIN_C = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 KEY = "ключ"
@@ -25,7 +25,7 @@ def run(server: Server, *args: str | bytes, env: Mapping[str, str]) -> subproces
 
 
 @pytest.fixture
-def topic(server: Server, fresh: Callable[[str], str]) -> str:
+def topic(server: Server, fresh: Fresh) -> str:
     """A topic with one message whose key has no Latin letters."""
     name = fresh("LocaleTopic")
     with AdminClient(server.namesrv_addr) as admin:

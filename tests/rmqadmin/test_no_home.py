@@ -11,7 +11,7 @@ import pytest
 
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.quick import first_is_quick
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 UNKNOWN_USER = """
 import pwd, sys
@@ -43,7 +43,7 @@ def homeless(server: Server, tmp_path: Path) -> Homeless:
 
 
 @pytest.fixture
-def consumed(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> tuple[str, str]:
+def consumed(rmqadmin: Rmqadmin, fresh: Fresh) -> tuple[str, str]:
     """A topic with one message, and a group that has not consumed it."""
     topic, group = fresh("HomelessTopic"), fresh("HomelessGroup")
     for words in (
@@ -73,9 +73,7 @@ def test_what_reads_works(homeless: Homeless, consumed: tuple[str, str], words: 
     assert not list(tmp_path.glob("~*")), "no directory of that name is made"
 
 
-def test_a_change_works_and_says_once_that_the_log_of_changes_is_missing(
-    homeless: Homeless, fresh: Callable[[str], str]
-) -> None:
+def test_a_change_works_and_says_once_that_the_log_of_changes_is_missing(homeless: Homeless, fresh: Fresh) -> None:
     done = homeless("updateTopic", "-c", CLUSTER, "-t", fresh("HomelessTopic"))
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("no home directory is known: set HOME, or XDG_CONFIG_HOME and XDG_STATE_HOME") == 1

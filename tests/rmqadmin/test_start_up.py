@@ -4,7 +4,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from tests.support.quick import first_is_quick
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 HEAVY = {
     "trio",
@@ -237,7 +236,7 @@ def test_where_errors_go_the_same_way_the_status_says_what_happened(words: str, 
         assert subprocess.run(command, stdout=closed, stderr=closed, env=environment, check=False).returncode == status
 
 
-def test_a_follow_ends_when_its_reader_goes_away(server: Server, fresh: Callable[[str], str]) -> None:
+def test_a_follow_ends_when_its_reader_goes_away(server: Server, fresh: Fresh) -> None:
     """``msg cat T --follow | head -1`` used to go on until the next message came, perhaps for ever."""
     topic = fresh("Followed")
     with AdminClient(server.namesrv_addr) as admin:

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import termios
-from collections.abc import Callable
 from pathlib import Path
 
 import pexpect
@@ -18,11 +17,11 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import retry_topic
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, lines_left, status
 from tests.support.quick import first_is_quick
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
     name = fresh("TerminalTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "1", "-w", "1").status == 0
     return name
@@ -66,7 +65,7 @@ def test_nothing_is_asked_with_yes_in_mqadmins_format_and_in_a_dry_run(
 
 
 def test_a_reset_shows_each_queue_before_it_asks(
-    terminal: Terminal, rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
+    terminal: Terminal, rmqadmin: Rmqadmin, topic: str, fresh: Fresh
 ) -> None:
     group = fresh("TerminalGroup")
     rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", group)
@@ -175,7 +174,7 @@ def test_an_id_that_is_shortened_is_whole_in_wide_and_name_and_in_a_pipe(
 
 
 def test_a_terminal_has_colours_where_something_wants_a_look(
-    terminal: Terminal, rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
+    terminal: Terminal, rmqadmin: Rmqadmin, topic: str, fresh: Fresh
 ) -> None:
     group = fresh("TerminalGroup")
     rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", group)
@@ -317,7 +316,7 @@ def test_words_that_belong_to_no_option_are_named_on_a_terminal(terminal: Termin
 
 @pytest.mark.parametrize("command", first_is_quick(["topicList", "topicList -c", "statsAll", "consumerProgress"]))
 def test_names_of_the_system_are_shown_on_a_terminal_only_if_asked_for(
-    terminal: Terminal, rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str], command: str
+    terminal: Terminal, rmqadmin: Rmqadmin, topic: str, fresh: Fresh, command: str
 ) -> None:
     """A user's two topics used to drown in a dozen system topics."""
     group, own_group = "CID_RMQ_SYS_TERMINAL", fresh("TerminalGroup")
@@ -336,7 +335,7 @@ def test_names_of_the_system_are_shown_on_a_terminal_only_if_asked_for(
 
 
 def test_groups_of_the_system_are_left_out_of_a_brokers_stats_on_a_terminal(
-    terminal: Terminal, rmqadmin: Rmqadmin, server: Server, topic: str, fresh: Callable[[str], str]
+    terminal: Terminal, rmqadmin: Rmqadmin, server: Server, topic: str, fresh: Fresh
 ) -> None:
     own, systems = fresh("TerminalGroup"), "CID_RMQ_SYS_STATS"
     rmqadmin("sendMessage", "-t", topic, "-p", "x")

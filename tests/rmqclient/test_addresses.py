@@ -1,7 +1,5 @@
 """Addresses, addresses behind others, the name servers that are asked, and texts of settings."""
 
-from collections.abc import Callable
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -19,7 +17,7 @@ from rmqproto.java import java_properties
 from tests.rmqclient.collector import Collector, until
 from tests.support.processes import free_ports
 from tests.support.quick import in_one_test
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 
 def test_several_addresses_are_joined_by_semicolons() -> None:
@@ -137,7 +135,7 @@ def test_an_admin_client_asks_the_next(addrs: str, server: Server) -> None:
 
 
 @pytest.mark.anyio
-async def test_producers_and_consumers_ask_the_next(addrs: str, fresh: Callable[[str], str]) -> None:
+async def test_producers_and_consumers_ask_the_next(addrs: str, fresh: Fresh) -> None:
     topic, collect = fresh("Names"), Collector()
     async with Producer(addrs, fresh("Producer")) as producer:
         await producer.send(Message(topic, b"m"))

@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
@@ -12,9 +11,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.errors import NotConnectedError, RefusedError, UsageError
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Server
-
-Fresh = Callable[[str], str]
+from tests.support.servers import Fresh, Server
 
 
 @pytest.fixture

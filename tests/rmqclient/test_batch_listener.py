@@ -20,7 +20,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.errors import UsageError
 from tests.rmqclient.collector import until
 from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ class Lists:
 
 
 @pytest.fixture
-async def topic(server: Server, fresh: Callable[[str], str]) -> str:
+async def topic(server: Server, fresh: Fresh) -> str:
     name = fresh("BatchTopic")
     create_topic(server, name, 2)
     async with Producer(server.namesrv_addr, "p") as producer:
@@ -70,7 +70,7 @@ def committed(server: Server, group: str, topic: str) -> int:
 
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_lists_are_of_one_queue_and_as_large_as_wanted(
-    server: Server, topic: str, fresh: Callable[[str], str], orderly: bool
+    server: Server, topic: str, fresh: Fresh, orderly: bool
 ) -> None:
     group, lists = fresh("G"), Lists()
     async with consumer(server, group, topic, lists, orderly=orderly, concurrency=1):
@@ -82,7 +82,7 @@ async def test_lists_are_of_one_queue_and_as_large_as_wanted(
     assert committed(server, group, topic) == COUNT
 
 
-async def test_all_of_a_list_that_fails_comes_again(server: Server, topic: str, fresh: Callable[[str], str]) -> None:
+async def test_all_of_a_list_that_fails_comes_again(server: Server, topic: str, fresh: Fresh) -> None:
     group, lists = fresh("G"), Lists(lambda number: LATER if number == 1 else SUCCESS)
     async with consumer(server, group, topic, lists, concurrency=1):
         await until(lambda: len(set(lists.bodies)) == COUNT)
@@ -93,9 +93,7 @@ async def test_all_of_a_list_that_fails_comes_again(server: Server, topic: str, 
     assert set(again) == set(lists.lists[0])
 
 
-async def test_in_order_a_list_comes_again_before_the_next(
-    server: Server, topic: str, fresh: Callable[[str], str]
-) -> None:
+async def test_in_order_a_list_comes_again_before_the_next(server: Server, topic: str, fresh: Fresh) -> None:
     lists = Lists(lambda number: suspend(0.01) if number == 2 else None)
     async with consumer(server, fresh("G"), topic, lists, orderly=True, concurrency=1):
         await until(lambda: len(set(lists.bodies)) == COUNT)

@@ -1,6 +1,5 @@
 """Broadcasting, on our own server: every member gets every message and keeps its own offsets."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError, UsageError
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
@@ -34,9 +33,7 @@ def broadcast(server: Server, group: str, topic: str, listener: Listener, offset
     )
 
 
-async def test_every_member_gets_every_message_and_none_twice(
-    server: Server, fresh: Callable[[str], str], tmp_path: Path
-) -> None:
+async def test_every_member_gets_every_message_and_none_twice(server: Server, fresh: Fresh, tmp_path: Path) -> None:
     topic, group = fresh("BroadcastTopic"), fresh("BroadcastGroup")
     create_topic(server, topic)
     one, two = Collector(lambda message: LATER if message.body == b"3" else SUCCESS), Collector()
@@ -56,9 +53,7 @@ async def test_every_member_gets_every_message_and_none_twice(
     assert {each.consumer_offset for each in stats.offset_table.values()} <= {0}, "the broker keeps none"
 
 
-async def test_a_member_that_comes_back_goes_on_where_it_was(
-    server: Server, fresh: Callable[[str], str], tmp_path: Path
-) -> None:
+async def test_a_member_that_comes_back_goes_on_where_it_was(server: Server, fresh: Fresh, tmp_path: Path) -> None:
     topic, group = fresh("BroadcastTopic"), fresh("BroadcastGroup")
     create_topic(server, topic, 1)
     before, after = Collector(), Collector()
@@ -74,9 +69,7 @@ async def test_a_member_that_comes_back_goes_on_where_it_was(
     assert await LocalOffsetStore(file).read(MessageQueue(topic, "broker-a", 0)) == 2
 
 
-async def test_offsets_that_cannot_be_read_are_said_at_the_start(
-    server: Server, fresh: Callable[[str], str], tmp_path: Path
-) -> None:
+async def test_offsets_that_cannot_be_read_are_said_at_the_start(server: Server, fresh: Fresh, tmp_path: Path) -> None:
     """If the damage were ignored, every message would come again, or the messages of the last hours would be lost."""
     topic, group = fresh("BroadcastTopic"), fresh("BroadcastGroup")
     create_topic(server, topic, 1)

@@ -1,7 +1,5 @@
 """Light queues in our client: a message that names several is read from each, at its offset there."""
 
-from collections.abc import Callable
-
 import msgspec
 import pytest
 
@@ -21,7 +19,7 @@ from rmqproto.wire.command import Command
 from tests.rmqclient.fake_broker import BROKER, record
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support import servers
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 LIGHT = ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true")
 
@@ -30,7 +28,7 @@ server = servers.of_module(*LIGHT)
 
 
 @pytest.mark.anyio
-async def test_light_queues_are_pulled_and_popped(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_light_queues_are_pulled_and_popped(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("T"), fresh("G")
     names = one, two = f"%LMQ%{topic}-a", f"%LMQ%{topic}-b"
     create_topic(server, topic, 1)

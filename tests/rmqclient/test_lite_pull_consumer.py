@@ -1,7 +1,6 @@
 """A lite pull consumer on our own server: queues are assigned or shared, and the application chooses offsets."""
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -21,7 +20,7 @@ from rmqproto.filters.subscription import Sql92
 from tests.rmqclient.collector import TIMEOUT_S, until
 from tests.rmqclient.fake_broker import BROKER, FakeBroker
 from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +48,7 @@ async def poll_all(consumer: LitePullConsumer, count: int) -> list[int]:
     return got
 
 
-async def test_assigned_queues_are_read_wherever_one_seeks(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_assigned_queues_are_read_wherever_one_seeks(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("LiteTopic"), fresh("LiteGroup")
     create_topic(server, topic, 2)
     await send(server, fresh("Producer"), topic, range(20), 2)
@@ -70,7 +69,7 @@ async def test_assigned_queues_are_read_wherever_one_seeks(server: Server, fresh
             consumer.seek(MessageQueue(topic, "broker-a", 0), 0)
 
 
-async def test_one_may_seek_before_it_is_known_where_the_group_is(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_one_may_seek_before_it_is_known_where_the_group_is(server: Server, fresh: Fresh) -> None:
     """The broker's answer comes later, and must not override the application's seek."""
     topic = fresh("LiteTopic")
     create_topic(server, topic, 1)
@@ -83,7 +82,7 @@ async def test_one_may_seek_before_it_is_known_where_the_group_is(server: Server
         assert await poll_all(consumer, 2) == [3, 4]
 
 
-async def test_what_was_committed_is_where_the_next_one_begins(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_what_was_committed_is_where_the_next_one_begins(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("LiteTopic"), fresh("LiteGroup")
     create_topic(server, topic, 1)
     await send(server, fresh("Producer"), topic, range(10))
@@ -104,9 +103,7 @@ async def test_what_was_committed_is_where_the_next_one_begins(server: Server, f
         assert await poll_all(consumer, 1) == [2]
 
 
-async def test_only_what_a_later_poll_has_said_to_be_done_is_committed_by_itself(
-    server: Server, fresh: Callable[[str], str]
-) -> None:
+async def test_only_what_a_later_poll_has_said_to_be_done_is_committed_by_itself(server: Server, fresh: Fresh) -> None:
     """The body may have failed on the messages of the last poll, so committing them at the end would lose them."""
     topic, group = fresh("LiteTopic"), fresh("LiteGroup")
     create_topic(server, topic, 1)
@@ -147,7 +144,7 @@ def two_brokers(route: TopicRoute, addr: str) -> TopicRoute:
     )  # fmt: skip
 
 
-async def test_auto_commit_stores_offsets_while_one_polls(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_auto_commit_stores_offsets_while_one_polls(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("LiteTopic"), fresh("LiteGroup")
     create_topic(server, topic, 1)
     await send(server, fresh("Producer"), topic, range(10))
@@ -159,7 +156,7 @@ async def test_auto_commit_stores_offsets_while_one_polls(server: Server, fresh:
         assert await consumer.committed(queue) == 10
 
 
-async def test_members_that_subscribe_share_the_queues(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_members_that_subscribe_share_the_queues(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("LiteTopic"), fresh("LiteGroup")
     create_topic(server, topic, 4)
     async with lite(server, group) as one, lite(server, group) as two:
@@ -174,7 +171,7 @@ async def test_members_that_subscribe_share_the_queues(server: Server, fresh: Ca
         await until(lambda: len(one.assignment) == 4)
 
 
-async def test_sticky_members_and_operators_learn_who_has_what(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_sticky_members_and_operators_learn_who_has_what(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("LiteTopic"), fresh("LiteGroup")
     create_topic(server, topic, 4)
     async with lite(server, group, allocate=STICKY) as one, lite(server, group, allocate=STICKY) as two:
@@ -189,7 +186,7 @@ async def test_sticky_members_and_operators_learn_who_has_what(server: Server, f
         assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
 
 
-async def test_tags_choose_and_paused_queues_rest(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_tags_choose_and_paused_queues_rest(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("LiteTopic"), fresh("LiteGroup")
     create_topic(server, topic, 1)
     await send(server, fresh("Producer"), topic, range(5), tags="A")
@@ -203,7 +200,7 @@ async def test_tags_choose_and_paused_queues_rest(server: Server, fresh: Callabl
         assert await poll_all(consumer, 3) == [5, 6, 7]
 
 
-async def test_subscribe_and_assign_exclude_each_other(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_subscribe_and_assign_exclude_each_other(server: Server, fresh: Fresh) -> None:
     topic = fresh("LiteTopic")
     create_topic(server, topic, 1)
     queue = MessageQueue(topic, "broker-a", 0)
@@ -217,7 +214,7 @@ async def test_subscribe_and_assign_exclude_each_other(server: Server, fresh: Ca
             await consumer.subscribe(topic)
 
 
-async def test_what_cannot_be_subscribed_is_said(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_what_cannot_be_subscribed_is_said(server: Server, fresh: Fresh) -> None:
     topic = fresh("LiteTopic")
     create_topic(server, topic, 1)
     async with lite(server, fresh("LiteGroup")) as consumer:
@@ -228,9 +225,7 @@ async def test_what_cannot_be_subscribed_is_said(server: Server, fresh: Callable
             await consumer.subscribe(topic, Sql92("a >"))
 
 
-async def test_broadcasting_keeps_offsets_in_a_file(
-    server: Server, fresh: Callable[[str], str], tmp_path: Path
-) -> None:
+async def test_broadcasting_keeps_offsets_in_a_file(server: Server, fresh: Fresh, tmp_path: Path) -> None:
     topic, group = fresh("LiteTopic"), fresh("LiteGroup")
     create_topic(server, topic, 1)
     await send(server, fresh("Producer"), topic, range(5))

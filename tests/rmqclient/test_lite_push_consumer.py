@@ -21,7 +21,7 @@ from tests.rmqclient.collector import Collector, until
 from tests.support import servers
 from tests.support.lite_topics import ByLiteTopic, create_group, create_parent, send
 from tests.support.processes import free_ports
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
@@ -32,12 +32,12 @@ server = servers.of_module(*LIGHT)
 
 
 @pytest.fixture
-def parent(server: Server, fresh: Callable[[str], str]) -> str:
+def parent(server: Server, fresh: Fresh) -> str:
     return create_parent(server, fresh("LiteParent"))
 
 
 @pytest.fixture
-def group(server: Server, parent: str, fresh: Callable[[str], str]) -> str:
+def group(server: Server, parent: str, fresh: Fresh) -> str:
     return create_group(server, parent, fresh("LiteGroup"))
 
 
@@ -142,9 +142,7 @@ async def test_where_a_subscription_begins(server: Server, parent: str, group: s
     assert listener.bodies == {"first": ["0", "1", "2", "3"], "end": ["3"], "at": ["1", "2", "3"], "tail": ["2", "3"]}
 
 
-async def test_an_exclusive_lite_topic_moves_to_who_asks_last(
-    server: Server, parent: str, fresh: Callable[[str], str]
-) -> None:
+async def test_an_exclusive_lite_topic_moves_to_who_asks_last(server: Server, parent: str, fresh: Fresh) -> None:
     """Messages that the former member has not begun go to the new one at once."""
     exclusive = create_group(server, parent, fresh("Exclusive"), sub_model="Exclusive")
     begun = anyio.Event()
@@ -165,7 +163,7 @@ async def test_an_exclusive_lite_topic_moves_to_who_asks_last(
             assert (done, one.lite_topics, two.lite_topics) == ([b"0"], set(), {"s"})
 
 
-async def test_a_wildcard_group_has_them_all(server: Server, parent: str, fresh: Callable[[str], str]) -> None:
+async def test_a_wildcard_group_has_them_all(server: Server, parent: str, fresh: Fresh) -> None:
     wildcard = create_group(server, parent, fresh("Wildcard"), sub_wildcard="true")
     await send(server, parent, before="0 1")
     listener = ByLiteTopic()
@@ -196,7 +194,7 @@ async def test_what_a_leaving_member_has_goes_to_the_next_at_once(
 
 
 async def test_a_broker_that_starts_anew_is_told_again(
-    start_standalone: Callable[..., Server], fresh: Callable[[str], str], tmp_path: object
+    start_standalone: Callable[..., Server], fresh: Fresh, tmp_path: object
 ) -> None:
     namesrv_port, broker_port = map(str, free_ports())
     ports = ("--namesrv-port", namesrv_port, "--port", broker_port)

@@ -2,7 +2,6 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
 
 import anyio
 import anyio.to_thread
@@ -24,7 +23,7 @@ from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.fake_broker import QUEUE, FakeBroker
 from tests.rmqclient.test_push_consumer_server import create_topic, dead_letters
 from tests.support.peer import answer
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +47,7 @@ async def send_all(server: Server, topic: str, group: str, numbers: range, queue
             await producer.send(Message(topic, b"%d" % number), queue)
 
 
-async def test_a_message_that_fails_comes_again_before_the_next(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_a_message_that_fails_comes_again_before_the_next(server: Server, fresh: Fresh) -> None:
     topic = fresh("OrderTopic")
     create_topic(server, topic, 1)
     await send_all(server, topic, fresh("Producer"), range(12), 1)
@@ -65,7 +64,7 @@ async def test_a_message_that_fails_comes_again_before_the_next(server: Server, 
 
 
 async def test_after_its_last_time_a_message_is_a_dead_letter_and_the_queue_goes_on(
-    server: Server, fresh: Callable[[str], str]
+    server: Server, fresh: Fresh
 ) -> None:
     topic, group = fresh("OrderTopic"), fresh("OrderGroup")
     create_topic(server, topic, 1)
@@ -84,7 +83,7 @@ async def test_after_its_last_time_a_message_is_a_dead_letter_and_the_queue_goes
     assert (dead.body, dead.topic, dead.reconsume_times) == (b"1", topic, 2)
 
 
-async def test_a_message_may_be_given_up_at_once(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_a_message_may_be_given_up_at_once(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("OrderTopic"), fresh("OrderGroup")
     create_topic(server, topic, 1)
     await send_all(server, topic, fresh("Producer"), range(2), 1)
@@ -95,7 +94,7 @@ async def test_a_message_may_be_given_up_at_once(server: Server, fresh: Callable
             assert [message.body for message in await dead_letters(puller, group)] == [b"0"]
 
 
-async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("OrderTopic"), fresh("OrderGroup")
     queue_count, count = 4, 160
     create_topic(server, topic, queue_count)
@@ -134,7 +133,7 @@ async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, 
     }
 
 
-async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Server, fresh: Fresh) -> None:
     """`consumerStatus` used to show every queue of every orderly consumer as not locked."""
     topic, group = fresh("OrderTopic"), fresh("OrderGroup")
     create_topic(server, topic, 2)
@@ -152,7 +151,7 @@ async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Serve
         assert all(state.locked and state.last_lock_timestamp >= began_ms - 1000 for state in states)
 
 
-async def test_who_leaves_gives_its_locks_back(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_who_leaves_gives_its_locks_back(server: Server, fresh: Fresh) -> None:
     """Otherwise the next member would wait a minute for the locks."""
     topic, group = fresh("OrderTopic"), fresh("OrderGroup")
     create_topic(server, topic, 2)

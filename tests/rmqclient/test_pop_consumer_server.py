@@ -1,7 +1,6 @@
 """POP consumers on our own server: shares, failures, and messages that are given back."""
 
 from collections import Counter
-from collections.abc import Callable
 
 import anyio
 import pytest
@@ -15,7 +14,7 @@ from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
@@ -37,9 +36,7 @@ async def send(server: Server, topic: str, count: int = COUNT) -> list[bytes]:
     return bodies
 
 
-async def test_members_share_every_queue_and_each_message_goes_to_one(
-    server: Server, fresh: Callable[[str], str]
-) -> None:
+async def test_members_share_every_queue_and_each_message_goes_to_one(server: Server, fresh: Fresh) -> None:
     """There are more members than queues, and each gets some of the messages."""
     topic, group = fresh("PopTopic"), fresh("PopGroup")
     create_topic(server, topic, 1)
@@ -58,7 +55,7 @@ async def test_members_share_every_queue_and_each_message_goes_to_one(
         assert stats.consumer_offset == COUNT
 
 
-async def test_members_take_over_shares_of_queues(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_members_take_over_shares_of_queues(server: Server, fresh: Fresh) -> None:
     """Each member shares its queues with one other. With two members, both pop from all queues."""
     topic, group = fresh("PopTopic"), fresh("PopGroup")
     create_topic(server, topic, 6)
@@ -78,7 +75,7 @@ async def test_members_take_over_shares_of_queues(server: Server, fresh: Callabl
 
 @pytest.mark.slow
 async def test_what_fails_or_is_given_back_comes_again(
-    server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rmqclient.consuming.group_member.FINISH_TIMEOUT_S", 0.01)
     topic, group = fresh("PopTopic"), fresh("PopGroup")
@@ -101,9 +98,7 @@ async def test_what_fails_or_is_given_back_comes_again(
 
 
 @pytest.mark.slow
-async def test_what_failed_while_the_group_still_pulled_is_not_forgotten(
-    server: Server, fresh: Callable[[str], str]
-) -> None:
+async def test_what_failed_while_the_group_still_pulled_is_not_forgotten(server: Server, fresh: Fresh) -> None:
     """The message comes again from the plain retry topic, which is never popped."""
     topic, group = fresh("PopTopic"), fresh("PopGroup")
     create_topic(server, topic, 1)

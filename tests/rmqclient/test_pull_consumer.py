@@ -1,6 +1,5 @@
 """Reading queues at one's own pace, from our own broker."""
 
-from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
@@ -18,7 +17,7 @@ from rmqproto.errors import RefusedError, UsageError
 from tests.rmqclient.fake_broker import QUEUE
 from tests.rmqclient.fake_pop_broker import FakePopBroker
 from tests.support.peer import answer
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 
 async def filled(server: Server, topic: str, count: int) -> MessageQueue:
@@ -34,7 +33,7 @@ async def filled(server: Server, topic: str, count: int) -> MessageQueue:
 
 
 @pytest.mark.anyio
-async def test_a_queue_is_read_from_any_offset_to_its_end(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_a_queue_is_read_from_any_offset_to_its_end(server: Server, fresh: Fresh) -> None:
     queue = await filled(server, fresh("PullTopic"), 10)
     async with PullConsumer(server.namesrv_addr, fresh("PullGroup")) as consumer:
         assert queue in await consumer.queues(queue.topic)
@@ -49,7 +48,7 @@ async def test_a_queue_is_read_from_any_offset_to_its_end(server: Server, fresh:
 
 
 @pytest.mark.anyio
-async def test_offsets_are_the_callers_business(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_offsets_are_the_callers_business(server: Server, fresh: Fresh) -> None:
     queue = await filled(server, fresh("PullTopic"), 3)
     async with PullConsumer(server.namesrv_addr, fresh("PullGroup")) as consumer:
         await consumer.pull(queue, 0)
@@ -61,7 +60,7 @@ async def test_offsets_are_the_callers_business(server: Server, fresh: Callable[
 
 
 @pytest.mark.anyio
-async def test_a_pull_may_wait_for_a_message(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_a_pull_may_wait_for_a_message(server: Server, fresh: Fresh) -> None:
     queue = await filled(server, fresh("PullTopic"), 1)
     async with (
         PullConsumer(server.namesrv_addr, fresh("PullGroup")) as consumer,
@@ -93,7 +92,7 @@ async def test_after_a_refusal_another_master_is_looked_for() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_topic_that_does_not_exist_is_not_made_up(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_a_topic_that_does_not_exist_is_not_made_up(server: Server, fresh: Fresh) -> None:
     async with PullConsumer(server.namesrv_addr, fresh("PullGroup")) as consumer:
         with pytest.raises(RefusedError) as caught:
             await consumer.queues(fresh("NoSuchTopic"))

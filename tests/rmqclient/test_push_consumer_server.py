@@ -24,7 +24,7 @@ from rmqproto.errors import ConnectError, RefusedError, UsageError
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
 from tests.support import servers
 from tests.support.processes import free_ports
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ def from_first(server: Server, group: str, topic: str, listener: Listener, expre
     )
 
 
-async def test_every_message_is_consumed_and_committed(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_every_message_is_consumed_and_committed(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("PushTopic"), fresh("PushGroup")
     create_topic(server, topic)
     collect = Collector()
@@ -57,9 +57,7 @@ async def test_every_message_is_consumed_and_committed(server: Server, fresh: Ca
             admin.consumer_connection(server.broker_addr, group)
 
 
-async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970(
-    server: Server, fresh: Callable[[str], str]
-) -> None:
+async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970(server: Server, fresh: Fresh) -> None:
     """A consumer used to report 0 as the time of its last message until it finished its first one. By Apache's rule
     that means blocked."""
     topic, group = fresh("PushTopic"), fresh("PushGroup")
@@ -85,9 +83,7 @@ async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970
             may_end.set()
 
 
-async def test_operators_see_how_fast_it_consumes_and_in_how_many_threads(
-    server: Server, fresh: Callable[[str], str]
-) -> None:
+async def test_operators_see_how_fast_it_consumes_and_in_how_many_threads(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("PushTopic"), fresh("PushGroup")
     create_topic(server, topic, queue_count=1)
     collect = Collector(lambda message: LATER if message.body == b"0" and not message.reconsume_times else SUCCESS)
@@ -112,7 +108,7 @@ async def test_operators_see_how_fast_it_consumes_and_in_how_many_threads(
 
 
 async def test_a_message_comes_again_under_its_own_topic_and_then_goes_to_the_dead_letters(
-    server: Server, fresh: Callable[[str], str]
+    server: Server, fresh: Fresh
 ) -> None:
     topic, group = fresh("RetryTopic"), fresh("RetryGroup")
     create_topic(server, topic, 1)
@@ -148,9 +144,7 @@ async def exists(puller: PullConsumer, topic: str) -> bool:
         return False
 
 
-async def test_members_share_the_queues_and_take_over_from_who_leaves(
-    server: Server, fresh: Callable[[str], str]
-) -> None:
+async def test_members_share_the_queues_and_take_over_from_who_leaves(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("ShareTopic"), fresh("ShareGroup")
     create_topic(server, topic, 4)
     first, second = Collector(), Collector()
@@ -175,7 +169,7 @@ async def test_members_share_the_queues_and_take_over_from_who_leaves(
     assert Counter(first.bodies + second.bodies) == Counter(bodies)
 
 
-async def test_sticky_members_move_no_more_queues_than_they_must(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_sticky_members_move_no_more_queues_than_they_must(server: Server, fresh: Fresh) -> None:
     """When a third member joins, the average strategies would move four of eight queues, some between the first two
     members, because the runs of queues shift."""
     topic, group = fresh("StickyTopic"), fresh("StickyGroup")
@@ -198,7 +192,7 @@ async def test_sticky_members_move_no_more_queues_than_they_must(server: Server,
         await until(lambda: sizes(one, two) == [4, 4] and len(one.assignment | two.assignment) == 8)
 
 
-async def test_a_topic_may_come_after_its_consumer(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_a_topic_may_come_after_its_consumer(server: Server, fresh: Fresh) -> None:
     topic = fresh("LateTopic")
     collect = Collector()
     async with (

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ from tests.rmqclient.test_producer import Cluster, broker, stored
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.compressions import KINDS
 from tests.support.quick import in_one_test
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 anyio = pytest.mark.anyio
 
@@ -225,7 +225,7 @@ def test_jitter_spreads_timers_and_never_brings_one_early() -> None:
 
 
 @anyio
-async def test_states_of_an_order_come_in_their_order(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_states_of_an_order_come_in_their_order(server: Server, fresh: Fresh) -> None:
     topic, collect = fresh("Orders"), Collector()
     create_topic(server, topic, 4)
     states = [b"%d:%s" % (order, state) for state in (b"made", b"paid", b"sent") for order in range(8)]

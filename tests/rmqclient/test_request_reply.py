@@ -17,14 +17,14 @@ from rmqproto.wire.command import Command
 from tests.rmqclient.collector import TIMEOUT_S, until
 from tests.rmqclient.consuming.test_deliveries import received
 from tests.rmqclient.test_push_consumer_server import create_topic, from_first
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
 COMPRESSED_SIZE = 10_000
 
 
-async def test_each_request_gets_its_own_reply(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_each_request_gets_its_own_reply(server: Server, fresh: Fresh) -> None:
     topic = fresh("RequestTopic")
     create_topic(server, topic)
     replies: dict[int, bytes] = {}
@@ -49,7 +49,7 @@ async def test_each_request_gets_its_own_reply(server: Server, fresh: Callable[[
     assert replies == {number: b"%d" % number * 2 for number in range(20)}
 
 
-async def test_a_large_reply_comes_back_as_it_was(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_a_large_reply_comes_back_as_it_was(server: Server, fresh: Fresh) -> None:
     """The reply travels compressed, like the request."""
     topic = fresh("RequestTopic")
     create_topic(server, topic, 1)
@@ -64,7 +64,7 @@ async def test_a_large_reply_comes_back_as_it_was(server: Server, fresh: Callabl
             assert (await producer.request(Message(topic, body), TIMEOUT_S)).body == body[::-1]
 
 
-async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(server: Server, fresh: Fresh) -> None:
     topic = fresh("RequestTopic")
     create_topic(server, topic, 1)
     collect: list[ReceivedMessage] = []
@@ -87,7 +87,7 @@ async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(server: Serve
     assert late.queue.topic == "DefaultCluster_REPLY_TOPIC", "the producer was there, and took it"
 
 
-async def test_a_reply_to_who_is_gone_is_refused_and_stored(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_a_reply_to_who_is_gone_is_refused_and_stored(server: Server, fresh: Fresh) -> None:
     topic = fresh("RequestTopic")
     create_topic(server, topic, 1)
     collect: list[ReceivedMessage] = []

@@ -1,7 +1,6 @@
 """Popping at the application's own pace, from our own broker."""
 
 import time
-from collections.abc import Callable
 
 import anyio
 import pytest
@@ -15,14 +14,12 @@ from tests.rmqclient.fake_broker import QUEUE
 from tests.rmqclient.fake_pop_broker import FakePopBroker
 from tests.rmqclient.test_pull_consumer import filled
 from tests.support.peer import answer
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_each_message_goes_to_one_and_what_is_acknowledged_to_nobody(
-    server: Server, fresh: Callable[[str], str]
-) -> None:
+async def test_each_message_goes_to_one_and_what_is_acknowledged_to_nobody(server: Server, fresh: Fresh) -> None:
     queue, group = await filled(server, fresh("SimpleTopic"), 6), fresh("SimpleGroup")
     async with (
         SimpleConsumer(server.namesrv_addr, group, consume_from="CONSUME_FROM_FIRST_OFFSET") as one,
@@ -38,7 +35,7 @@ async def test_each_message_goes_to_one_and_what_is_acknowledged_to_nobody(
         assert await one.pop(queue.topic) == []
 
 
-async def test_an_expression_filters(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_an_expression_filters(server: Server, fresh: Fresh) -> None:
     queue = await filled(server, fresh("SimpleTopic"), 6)
     async with SimpleConsumer(server.namesrv_addr, fresh("G"), consume_from=ConsumeFrom.FIRST_OFFSET) as consumer:
         popped = await consumer.pop(queue.topic, expression="Odd")
@@ -46,7 +43,7 @@ async def test_an_expression_filters(server: Server, fresh: Callable[[str], str]
 
 
 @pytest.mark.slow
-async def test_what_is_given_up_comes_again(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_what_is_given_up_comes_again(server: Server, fresh: Fresh) -> None:
     queue = await filled(server, fresh("SimpleTopic"), 2)
     async with SimpleConsumer(server.namesrv_addr, fresh("G"), consume_from=ConsumeFrom.FIRST_OFFSET) as consumer:
         tried, suspended = await consumer.pop(queue.topic)
@@ -109,7 +106,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def test_a_topic_that_is_not_there_is_refused(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_a_topic_that_is_not_there_is_refused(server: Server, fresh: Fresh) -> None:
     async with SimpleConsumer(server.namesrv_addr, fresh("G")) as consumer:
         with pytest.raises(RefusedError):
             await consumer.pop(fresh("Missing"))

@@ -31,9 +31,8 @@ from rmqclient.admin import AdminClient
 from rmqclient.threads import LOOP_THREAD_NAME
 from rmqproto.errors import NotConnectedError, RefusedError, UsageError
 from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
-Fresh = Callable[[str], str]
 TIMEOUT_S = 30.0
 
 

@@ -16,12 +16,12 @@ from rmqproto.message.recall_handle import parse_untrusted
 from rmqproto.trace import TraceRecord, parse_trace_untrusted
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
 from tests.rmqclient.test_push_consumer_server import create_topic
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
 
-async def traces_of(server: Server, fresh: Callable[[str], str], topic: str, count: int) -> list[ReceivedMessage]:
+async def traces_of(server: Server, fresh: Fresh, topic: str, count: int) -> list[ReceivedMessage]:
     """All messages of a trace topic, once they hold ``count`` records."""
     found: list[ReceivedMessage] = []
     async with PullConsumer(server.namesrv_addr, fresh("TraceReader")) as reader:
@@ -38,9 +38,7 @@ def records(messages: list[ReceivedMessage]) -> list[TraceRecord]:
     return [record for message in messages for record in parse_trace_untrusted(message.body)]
 
 
-async def test_a_message_is_told_of_from_its_send_to_its_consumption(
-    server: Server, fresh: Callable[[str], str]
-) -> None:
+async def test_a_message_is_told_of_from_its_send_to_its_consumption(server: Server, fresh: Fresh) -> None:
     topic, traced, group = fresh("TracedTopic"), fresh("Traces"), fresh("TracedGroup")
     create_topic(server, topic, 1)
     create_topic(server, traced, 1)
@@ -66,7 +64,7 @@ async def test_a_message_is_told_of_from_its_send_to_its_consumption(
 
 
 async def test_how_a_transaction_ended_and_what_was_recalled(
-    start_standalone: Callable[..., Server], fresh: Callable[[str], str]
+    start_standalone: Callable[..., Server], fresh: Fresh
 ) -> None:
     server = start_standalone("--set", "recallMessageEnable=true")
 
@@ -104,7 +102,7 @@ async def test_how_a_transaction_ended_and_what_was_recalled(
     assert sorted(types) == ["1", "3"], "half of a transaction, and delayed"
 
 
-async def test_what_a_listener_did_wrong_is_told(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_what_a_listener_did_wrong_is_told(server: Server, fresh: Fresh) -> None:
     topic, traced = fresh("TracedTopic"), fresh("Traces")
     create_topic(server, topic, 1)
     create_topic(server, traced, 1)
@@ -135,7 +133,7 @@ async def test_what_a_listener_did_wrong_is_told(server: Server, fresh: Callable
     assert codes == [0, 1, 2, 4]
 
 
-async def test_traces_that_cannot_be_sent_harm_nobody(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_traces_that_cannot_be_sent_harm_nobody(server: Server, fresh: Fresh) -> None:
     topic = fresh("TracedTopic")
     create_topic(server, topic, 1)
     async with Producer(server.namesrv_addr, fresh("Producer"), trace="no legal name") as producer:

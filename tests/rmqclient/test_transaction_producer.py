@@ -23,7 +23,7 @@ from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support import servers
 from tests.support.peer import answer
 from tests.support.processes import free_ports
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +88,7 @@ async def delivered(server: Server, topic: str, count: int) -> list[ReceivedMess
     return found
 
 
-async def test_committed_and_rolled_back(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_committed_and_rolled_back(server: Server, fresh: Fresh) -> None:
     topic = fresh("TransTopic")
     create_topic(server, topic, 1)
     listener = Listener(lambda message: ROLLBACK if message.body == b"rollback" else COMMIT)
@@ -106,7 +106,7 @@ async def test_committed_and_rolled_back(server: Server, fresh: Callable[[str], 
     assert listener.checked == []
 
 
-async def test_unknown_is_asked_about(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_unknown_is_asked_about(server: Server, fresh: Fresh) -> None:
     topic = fresh("TransTopic")
     create_topic(server, topic, 1)
     listener = Listener(
@@ -120,7 +120,7 @@ async def test_unknown_is_asked_about(server: Server, fresh: Callable[[str], str
     assert {(asked.body, asked.topic) for asked in listener.checked} == {(b"rollback", topic), (b"commit", topic)}
 
 
-async def test_plain_functions_run_in_threads(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_plain_functions_run_in_threads(server: Server, fresh: Fresh) -> None:
     topic = fresh("TransTopic")
     create_topic(server, topic, 1)
     async with TransactionProducer(server.namesrv_addr, fresh("Group"), PlainListener()) as producer:
@@ -130,7 +130,7 @@ async def test_plain_functions_run_in_threads(server: Server, fresh: Callable[[s
 
 
 async def test_what_a_local_transaction_raises_comes_out_and_the_broker_asks(
-    server: Server, fresh: Callable[[str], str]
+    server: Server, fresh: Fresh
 ) -> None:  # fmt: skip
     topic = fresh("TransTopic")
     create_topic(server, topic, 1)
@@ -146,7 +146,7 @@ async def test_what_a_local_transaction_raises_comes_out_and_the_broker_asks(
     assert {message.body for message in listener.checked} == {b"one"}  # checked again if we answer slowly
 
 
-async def test_check_that_raises_does_not_know(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_check_that_raises_does_not_know(server: Server, fresh: Fresh) -> None:
     topic = fresh("TransTopic")
     create_topic(server, topic, 1)
     listener = Listener(lambda message: UNKNOWN)
@@ -163,7 +163,7 @@ async def test_check_that_raises_does_not_know(server: Server, fresh: Callable[[
     assert len(listener.checked) >= 2
 
 
-async def test_another_producer_is_asked_which_has_sent_nothing(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_another_producer_is_asked_which_has_sent_nothing(server: Server, fresh: Fresh) -> None:
     topic, group = fresh("TransTopic"), fresh("Group")
     create_topic(server, topic, 1)
     async with TransactionProducer(
@@ -177,7 +177,7 @@ async def test_another_producer_is_asked_which_has_sent_nothing(server: Server, 
 
 
 async def test_producer_that_sends_nothing_is_asked_after_the_broker_was_killed(
-    start_standalone: Callable[..., Server], fresh: Callable[[str], str]
+    start_standalone: Callable[..., Server], fresh: Fresh
 ) -> None:
     topic = fresh("TransTopic")
     namesrv_port, broker_port = map(str, free_ports())
@@ -216,7 +216,7 @@ async def test_delay_is_refused(server: Server) -> None:
             await producer.send_in_transaction(Message("T", b"one", delay_level=1))
 
 
-async def test_it_is_a_producer_too(server: Server, fresh: Callable[[str], str]) -> None:
+async def test_it_is_a_producer_too(server: Server, fresh: Fresh) -> None:
     topic = fresh("PlainTopic")
     create_topic(server, topic, 1)
     async with TransactionProducer(server.namesrv_addr, fresh("Group"), Listener()) as producer:

@@ -13,7 +13,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError
 from tests.support import servers
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 from tests.support.wire import Wire
 
 server = servers.of_module("--test-requests", "on")
@@ -27,7 +27,7 @@ def admin(server: Server) -> Iterator[AdminClient]:
 
 
 @pytest.fixture
-def queue(server: Server, admin: AdminClient, fresh: Callable[[str], str]) -> MessageQueue:
+def queue(server: Server, admin: AdminClient, fresh: Fresh) -> MessageQueue:
     topic = fresh("Faults")
     admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
     return MessageQueue(topic, "", 0)

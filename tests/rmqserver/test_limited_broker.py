@@ -3,7 +3,7 @@ others."""
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.java import java_properties
 from rmqproto.wire.command import Command, encode_frame
 from tests.support import servers
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 from tests.support.wire import Wire
 
 DEFAULTS = {
@@ -94,7 +94,7 @@ def test_the_nameserver_of_a_standalone_has_the_limit_too(limited: Server, admin
         )  # fmt: skip
 
 
-def test_requests_in_flight(limited: Server, admin: Wire, fresh: Callable[[str], str]) -> None:
+def test_requests_in_flight(limited: Server, admin: Wire, fresh: Fresh) -> None:
     """Held pulls are in flight. Requests that are answered at once, refused, or oneway are not."""
     topic = fresh("InFlight")
     admin.create_topic(topic, 1)
@@ -136,7 +136,7 @@ def test_bytes_received_and_not_served(limited: Server, admin: Wire) -> None:
     assert is_served(admin)
 
 
-def test_bytes_answered_and_not_read(limited: Server, admin: Wire, fresh: Callable[[str], str]) -> None:
+def test_bytes_answered_and_not_read(limited: Server, admin: Wire, fresh: Fresh) -> None:
     """One message of 3 MB wakes eight held pulls at once: 24 MB, of which the kernel takes some."""
     topic = fresh("Unread")
     admin.create_topic(topic, 1)
@@ -154,7 +154,7 @@ def test_bytes_answered_and_not_read(limited: Server, admin: Wire, fresh: Callab
                     list(iter(late.receive, None))
 
 
-def test_the_rates_of_topics(limited: Server, admin: Wire, fresh: Callable[[str], str]) -> None:
+def test_the_rates_of_topics(limited: Server, admin: Wire, fresh: Fresh) -> None:
     topic, other = fresh("Rate"), fresh("Rate")
     for name in (topic, other):
         admin.create_topic(name, 1)

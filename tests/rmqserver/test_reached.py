@@ -1,6 +1,5 @@
 """The addresses that a server tells, and those at which it is reached."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from tests.rmqclient.collector import Collector, until
 from tests.support import servers
 from tests.support.forwarder import Forwarder
 from tests.support.processes import free_ports
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 ADDRESSES = ("127.0.0.1", "127.0.0.2")
 
@@ -47,15 +46,13 @@ def send_and_consume(namesrv_addr: str, topic: str, group: str) -> None:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_auto_is_the_address_on_which_each_client_has_come(
-    everywhere: Server, address: str, fresh: Callable[[str], str]
-) -> None:
+def test_auto_is_the_address_on_which_each_client_has_come(everywhere: Server, address: str, fresh: Fresh) -> None:
     namesrv_addr, topic = f"{address}:{port_of(everywhere.namesrv_addr)}", fresh("Reached")
     send_and_consume(namesrv_addr, topic, fresh("G"))
     assert told(namesrv_addr, topic) == {f"{address}:{port_of(everywhere.broker_addr)}"}
 
 
-def test_a_server_that_listens_on_one_address_tells_of_that_one(server: Server, fresh: Callable[[str], str]) -> None:
+def test_a_server_that_listens_on_one_address_tells_of_that_one(server: Server, fresh: Fresh) -> None:
     topic = fresh("Reached")
     send_and_consume(server.namesrv_addr, topic, fresh("G"))
     assert told(server.namesrv_addr, topic) == {server.broker_addr}

@@ -1,11 +1,12 @@
 """The steps of ``replay`` before it starts Spark. These tests forbid Spark."""
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.servers import Fresh
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -39,7 +40,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def topic(server: Server, fresh: Callable[[str], str]) -> str:
+def topic(server: Server, fresh: Fresh) -> str:
     """A topic with three messages."""
     name = fresh("BeforeSpark")
     with AdminClient(server.namesrv_addr) as admin:
@@ -53,7 +54,7 @@ def topic(server: Server, fresh: Callable[[str], str]) -> str:
 
 
 def test_an_unfinished_job_over_the_same_messages_is_named_without_it(
-    server: Server, topic: str, fresh: Callable[[str], str], tmp_path: Path
+    server: Server, topic: str, fresh: Fresh, tmp_path: Path
 ) -> None:
     """It used to be named once Spark had started, which takes minutes on a busy machine."""
     target = fresh("BeforeTarget")

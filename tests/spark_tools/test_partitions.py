@@ -1,7 +1,5 @@
 """Partitions of a live read."""
 
-from collections.abc import Callable
-
 import msgspec
 import pytest
 
@@ -15,11 +13,11 @@ from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.partitions import plan_live
 from spark_tools.source_options import parse_read_options
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 
 def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word(
-    server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = fresh("HalfClosed")
     with AdminClient(server.namesrv_addr) as admin:
@@ -38,7 +36,7 @@ def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word
 
 
 def test_a_read_is_planned_when_the_broker_has_a_master_again(
-    server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = fresh("Elected")
     with AdminClient(server.namesrv_addr) as admin:
@@ -56,7 +54,7 @@ def test_a_read_is_planned_when_the_broker_has_a_master_again(
 
 
 def test_queues_that_a_broker_does_not_tell_are_named(
-    server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = pytest.importorskip("spark_tools.source", reason="it needs PySpark", exc_type=ImportError)
 

@@ -17,6 +17,9 @@ from tests.support.processes import end
 from tests.support.warm_processes import WarmProcess
 
 LOG_TAIL_BYTES = 4000
+Fresh = Callable[[str], str]
+"""``fresh("SendTopic")``: a name that no other test uses, on whichever server."""
+
 UNTIL_TIMEOUT_S = 60
 UNTIL_POLL_S, UNTIL_POLL_MAX_S = 0.002, 0.05
 """The pause between two checks. Without it each waiting test takes a whole processor from the servers that it waits

@@ -7,10 +7,11 @@ slow for a test (Go sees a new route after 30 s), so the retry topics exist befo
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.support.servers import Fresh
 
 from ..client import Client
 from ..cluster import BROKER_NAME, Cluster
@@ -37,7 +38,7 @@ def retrying(java: Witness, group: str) -> str:
 
 @every_client
 def test_sync_sends_are_answered_and_stored_with_every_field(
-    client: Client, java: Witness, cluster: Cluster, fresh: Callable[[str], str]
+    client: Client, java: Witness, cluster: Cluster, fresh: Fresh
 ) -> None:
     topic = java.create_topic(fresh("OtherSend"))
     answers = client.send(topic, MESSAGES)
@@ -55,9 +56,7 @@ def test_sync_sends_are_answered_and_stored_with_every_field(
 
 
 @every_client
-def test_sends_that_do_not_wait_for_each_other_are_all_answered(
-    client: Client, java: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_sends_that_do_not_wait_for_each_other_are_all_answered(client: Client, java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("OtherSend"))
     messages = [Outgoing(body=b"async %d" % i, tags="TagA", keys=f"ASYNC-{i}") for i in range(200)]
     answers = client.send(topic, messages, mode="async")
@@ -66,16 +65,14 @@ def test_sends_that_do_not_wait_for_each_other_are_all_answered(
 
 
 @not_node
-def test_oneway_sends_are_stored(client: Client, java: Witness, fresh: Callable[[str], str]) -> None:
+def test_oneway_sends_are_stored(client: Client, java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("OtherSend"))
     client.send(topic, [Outgoing(body=b"oneway %d" % i) for i in range(50)], mode="oneway")
     assert {m.body for m in java.read_all(topic, 50)} == {b"oneway %d" % i for i in range(50)}
 
 
 @not_node
-def test_a_batch_takes_consecutive_places_of_one_queue(
-    client: Client, java: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_a_batch_takes_consecutive_places_of_one_queue(client: Client, java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("OtherBatch"))
     messages = [
         Outgoing(body=b"batch %d" % i, tags="TagA" if i % 2 else None, keys=f"BATCH-{i}", properties={"n": str(i)})
@@ -95,9 +92,7 @@ def test_a_batch_takes_consecutive_places_of_one_queue(
 
 
 @every_client
-def test_a_body_that_the_client_compressed_arrives_whole(
-    client: Client, java: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_a_body_that_the_client_compressed_arrives_whole(client: Client, java: Witness, fresh: Fresh) -> None:
     """Each client's messages are read by Java, and Java's by each client."""
     topic = java.create_topic(fresh("OtherSend"))
     body = b"compress me. " * (LARGER_THAN_COMPRESSION_STARTS // 13)
@@ -113,9 +108,7 @@ def test_a_body_that_the_client_compressed_arrives_whole(
 
 @every_client
 @pytest.mark.parametrize("size", [MIB, 4 * MIB], ids=["1 MiB", "4 MiB"])
-def test_a_large_body_is_sent_stored_and_delivered(
-    client: Client, java: Witness, fresh: Callable[[str], str], size: int
-) -> None:
+def test_a_large_body_is_sent_stored_and_delivered(client: Client, java: Witness, fresh: Fresh, size: int) -> None:
     topic = java.create_topic(fresh("OtherLarge"), queues=1)
     body = random.Random(size).randbytes(size - 4096)  # incompressible; the bytes that zlib adds must fit in the limit
     client.send(topic, [Outgoing(body=body), Outgoing(body=b"small")])
@@ -136,7 +129,7 @@ def essence(message: Message) -> tuple[Any, ...]:
 
 @every_client
 def test_every_message_arrives_once_with_the_fields_it_is_stored_with(
-    client: Client, java: Witness, fresh: Callable[[str], str]
+    client: Client, java: Witness, fresh: Fresh
 ) -> None:
     topic = java.create_topic(fresh("OtherPush"))
     consumer = client.consume(retrying(java, fresh("OtherGroup")), topic)
@@ -149,9 +142,7 @@ def test_every_message_arrives_once_with_the_fields_it_is_stored_with(
 
 
 @every_client
-def test_a_tag_expression_delivers_its_tags_and_nothing_else(
-    client: Client, java: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_a_tag_expression_delivers_its_tags_and_nothing_else(client: Client, java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("OtherTag"))
     client.send(topic, [Outgoing(body=b"%d" % i, tags=("TagA", "TagB", "TagC")[i % 3]) for i in range(60)])
     consumer = client.consume(retrying(java, fresh("OtherGroup")), topic, expression="TagA || TagC")
@@ -161,7 +152,7 @@ def test_a_tag_expression_delivers_its_tags_and_nothing_else(
 
 @pytest.mark.parametrize("client", ["go"], indirect=True)
 def test_a_tag_whose_hash_the_client_gets_wrong_is_delivered_by_ours_only(
-    client: Client, java: Witness, cluster: Cluster, fresh: Callable[[str], str]
+    client: Client, java: Witness, cluster: Cluster, fresh: Fresh
 ) -> None:
     """Go hashes the bytes of a tag, Java its characters, and Apache's broker trusts the client's hash."""
     topic = java.create_topic(fresh("OtherTag"), queues=1)
@@ -174,7 +165,7 @@ def test_a_tag_whose_hash_the_client_gets_wrong_is_delivered_by_ours_only(
 
 
 @not_node
-def test_messages_of_one_key_arrive_in_order(client: Client, java: Witness, fresh: Callable[[str], str]) -> None:
+def test_messages_of_one_key_arrive_in_order(client: Client, java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("OtherOrder"), order=True)
     client.send(topic, steps(range(STEPS)))
     consumer = client.consume(retrying(java, fresh("OtherGroup")), topic, orderly=True, fail_tag="Step5", fail_below=1)
@@ -185,9 +176,7 @@ def test_messages_of_one_key_arrive_in_order(client: Client, java: Witness, fres
 
 
 @every_client
-def test_every_member_of_a_broadcasting_group_gets_every_message(
-    client: Client, java: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_every_member_of_a_broadcasting_group_gets_every_message(client: Client, java: Witness, fresh: Fresh) -> None:
     topic, group = java.create_topic(fresh("OtherBroadcast")), fresh("OtherGroup")
     members = [client.consume(group, topic, broadcasting=True) for _ in range(2)]
     client.send(topic, [Outgoing(body=b"%d" % i) for i in range(20)])
@@ -198,7 +187,7 @@ def test_every_member_of_a_broadcasting_group_gets_every_message(
 
 @every_client
 def test_a_delayed_message_is_delivered_once_to_its_own_topic_after_its_level(
-    client: Client, java: Witness, fresh: Callable[[str], str]
+    client: Client, java: Witness, fresh: Fresh
 ) -> None:
     topic = java.create_topic(fresh("OtherDelay"))
     consumer = client.consume(retrying(java, fresh("OtherGroup")), topic)
@@ -213,7 +202,7 @@ def test_a_delayed_message_is_delivered_once_to_its_own_topic_after_its_level(
 
 @every_client
 def test_a_message_that_always_fails_comes_again_and_is_dead_lettered(
-    client: Client, java: Witness, fresh: Callable[[str], str]
+    client: Client, java: Witness, fresh: Fresh
 ) -> None:
     topic, group = java.create_topic(fresh("OtherRetry")), retrying(java, fresh("OtherGroup"))
     bad = Outgoing(body=b"bad", tags="Bad", keys="KEY-BAD", properties={"kept": "yes"})
@@ -231,7 +220,7 @@ def test_a_message_that_always_fails_comes_again_and_is_dead_lettered(
 
 @pytest.mark.parametrize("name", ["go", "node", "java4"])
 def test_a_group_goes_on_where_a_process_that_ended_stopped(
-    cluster: Cluster, java: Witness, fresh: Callable[[str], str], name: str
+    cluster: Cluster, java: Witness, fresh: Fresh, name: str
 ) -> None:
     topic, group = java.create_topic(fresh("OtherRestart")), retrying(java, fresh("OtherGroup"))
     seen: list[list[bytes]] = []

@@ -1,8 +1,8 @@
 """Java consumers in broadcasting mode: every member gets every message, and keeps its own offsets."""
 
-from collections.abc import Callable
-
 import pytest
+
+from tests.support.servers import Fresh
 
 from ..events import Outgoing
 from ..witness import Witness
@@ -10,7 +10,7 @@ from ..witness import Witness
 pytestmark = pytest.mark.interop
 
 
-def test_a_failed_broadcast_message_is_dropped_not_retried(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_failed_broadcast_message_is_dropped_not_retried(java: Witness, fresh: Fresh) -> None:
     topic, group = java.create_topic(fresh("BroadcastTopic")), fresh("BroadcastGroup")
     member = java.consume(group, topic, broadcasting=True, fail_tag="Bad", retry_delay_level=1)
     java.send(topic, [Outgoing(body=b"bad", tags="Bad", queue_id=0)])
@@ -23,7 +23,7 @@ def test_a_failed_broadcast_message_is_dropped_not_retried(java: Witness, fresh:
     )
 
 
-def test_a_member_that_comes_back_goes_on_from_its_own_offsets(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_member_that_comes_back_goes_on_from_its_own_offsets(java: Witness, fresh: Fresh) -> None:
     topic, group, instance = java.create_topic(fresh("BroadcastTopic")), fresh("BroadcastGroup"), fresh("instance")
     java.send(topic, [Outgoing(body=b"before %d" % i) for i in range(8)])
     first = java.consume(group, topic, broadcasting=True, instance=instance)

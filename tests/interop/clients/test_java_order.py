@@ -1,10 +1,10 @@
 """The Java orderly consumer gets a queue's messages in order, one member at a time, whatever the listener does."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 
-from tests.support.servers import until
+from tests.support.servers import Fresh, until
 
 from ..events import Message, Outgoing
 from ..witness import Witness
@@ -36,9 +36,7 @@ def check_order(messages: Iterable[Message], count: int = STEPS) -> None:
     }
 
 
-def test_a_failed_message_holds_its_queue_and_is_delivered_again_before_the_next(
-    java: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_a_failed_message_holds_its_queue_and_is_delivered_again_before_the_next(java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("OrderTopic"), order=True)
     java.send(topic, steps(range(STEPS)))
     consumer = java.consume(
@@ -59,7 +57,7 @@ def test_a_failed_message_holds_its_queue_and_is_delivered_again_before_the_next
 
 
 def test_an_orderly_message_that_always_fails_goes_to_the_dead_letter_queue_and_frees_its_queue(
-    java: Witness, fresh: Callable[[str], str]
+    java: Witness, fresh: Fresh
 ) -> None:
     topic, group = (
         java.create_topic(fresh("OrderTopic"), queues=1, order=True),
@@ -75,7 +73,7 @@ def test_an_orderly_message_that_always_fails_goes_to_the_dead_letter_queue_and_
     assert (dead.body, dead.tags) == (b"bad", "Bad")
 
 
-def test_queues_move_between_members_without_disorder(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_queues_move_between_members_without_disorder(java: Witness, fresh: Fresh) -> None:
     """Only one member at a time has a queue's lock. The next member goes on behind the last commit of the first: a
     message whose listener has just returned may not be committed yet, and comes again."""
     topic, group = java.create_topic(fresh("OrderTopic"), order=True), fresh("OrderGroup")

@@ -1,8 +1,8 @@
 """The Java pull consumer: every status a pull can have, filters, and committed offsets."""
 
-from collections.abc import Callable
-
 import pytest
+
+from tests.support.servers import Fresh
 
 from ..events import Outgoing
 from ..witness import CallFailed, Witness
@@ -13,7 +13,7 @@ GROUP_NOT_EXIST = 26
 
 
 @pytest.fixture
-def topic(java_by_header: Witness, fresh: Callable[[str], str]) -> str:
+def topic(java_by_header: Witness, fresh: Fresh) -> str:
     """One queue with ten messages, TagA and TagB in turn."""
     name = java_by_header.create_topic(fresh("PullTopic"), queues=1)
     java_by_header.send(name, [Outgoing(body=b"%d" % i, tags=("TagA", "TagB")[i % 2]) for i in range(10)])
@@ -55,9 +55,7 @@ def test_a_pull_that_waits_is_answered_by_the_next_message(java_by_header: Witne
     assert [getattr(event, "body", None) for event in events] == [None, b"awaited"]
 
 
-def test_a_committed_offset_is_kept_and_can_go_back(
-    java_by_header: Witness, topic: str, fresh: Callable[[str], str]
-) -> None:
+def test_a_committed_offset_is_kept_and_can_go_back(java_by_header: Witness, topic: str, fresh: Fresh) -> None:
     group = java_by_header.create_group(fresh("PullGroup"))
     for queue_offset, next_offset in ((3, 7), (0, 4)):
         java_by_header.pull(topic, 0, queue_offset, max=4, group=group, commit=True)
@@ -66,9 +64,7 @@ def test_a_committed_offset_is_kept_and_can_go_back(
         }
 
 
-def test_an_offset_for_a_group_nobody_created_is_refused(
-    java_by_header: Witness, topic: str, fresh: Callable[[str], str]
-) -> None:
+def test_an_offset_for_a_group_nobody_created_is_refused(java_by_header: Witness, topic: str, fresh: Fresh) -> None:
     with pytest.raises(CallFailed) as refusal:
         java_by_header.commit(fresh("NoGroup"), topic, 0, 7)
     assert refusal.value.code == GROUP_NOT_EXIST

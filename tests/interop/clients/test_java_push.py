@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.servers import Fresh
+
 from ..client import CallFailed
 from ..events import Outgoing
 from ..witness import Witness
@@ -16,7 +18,7 @@ def numbered(count: int, tag: Callable[[int], str]) -> list[Outgoing]:
     return [Outgoing(body=b"%d" % i, tags=tag(i), keys=f"N-{i}", properties={"number": str(i)}) for i in range(count)]
 
 
-def test_tags_with_one_hash_are_told_apart(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_tags_with_one_hash_are_told_apart(java: Witness, fresh: Fresh) -> None:
     """ "Aa" and "BB" have the same Java hash code: the broker's filter passes both, so the client must compare the
     tag."""
     topic = java.create_topic(fresh("TagTopic"))
@@ -26,7 +28,7 @@ def test_tags_with_one_hash_are_told_apart(java: Witness, fresh: Callable[[str],
     assert Counter(m.tags for m in consumer.stop()) == {"BB": 10}
 
 
-def test_an_sql_expression_is_applied(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_an_sql_expression_is_applied(java_by_header: Witness, fresh: Fresh) -> None:
     topic = java_by_header.create_topic(fresh("SqlTopic"))
     sql = "number is not null AND number BETWEEN 10 AND 14 OR number = 29"
     java_by_header.send(topic, numbered(30, lambda i: "TagA"))
@@ -38,14 +40,14 @@ def test_an_sql_expression_is_applied(java_by_header: Witness, fresh: Callable[[
 
 
 def test_an_sql_expression_that_does_not_compile_is_refused_in_apaches_words(
-    java_by_header: Witness, fresh: Callable[[str], str]
+    java_by_header: Witness, fresh: Fresh
 ) -> None:
     topic = java_by_header.create_topic(fresh("SqlTopic"))
     with pytest.raises(CallFailed, match=r'Encountered "<EOF>" at line 1, column 8'):
         java_by_header.consume(fresh("SqlGroup"), topic, sql="number >").until_count(1)
 
 
-def test_messages_sent_while_it_waits_are_delivered(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_messages_sent_while_it_waits_are_delivered(java_by_header: Witness, fresh: Fresh) -> None:
     topic = java_by_header.create_topic(fresh("PushTopic"))
     consumer = java_by_header.consume(fresh("PushGroup"), topic)
     for round_number in range(1, 6):
@@ -54,7 +56,7 @@ def test_messages_sent_while_it_waits_are_delivered(java_by_header: Witness, fre
     assert len({m.body for m in consumer.stop()}) == 20
 
 
-def test_a_group_goes_on_where_it_stopped(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_group_goes_on_where_it_stopped(java: Witness, fresh: Fresh) -> None:
     topic, group = java.create_topic(fresh("PushTopic")), fresh("PushGroup")
     java.send(topic, numbered(40, lambda i: "TagA"))
     first = java.consume(group, topic)
@@ -69,7 +71,7 @@ def test_a_group_goes_on_where_it_stopped(java: Witness, fresh: Callable[[str], 
     assert sorted(m.body for m in second.stop()) == sorted(b"new %d" % i for i in range(8))
 
 
-def test_two_groups_each_get_every_message(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_two_groups_each_get_every_message(java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("PushTopic"))
     consumers = [java.consume(fresh("PushGroup"), topic) for _ in range(2)]
     java.send(topic, numbered(20, lambda i: "TagA"))

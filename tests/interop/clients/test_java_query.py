@@ -4,9 +4,9 @@ they show.
 The index is written after a send is answered, so the first query of a test waits until it finds (``eventually``).
 """
 
-from collections.abc import Callable
-
 import pytest
+
+from tests.support.servers import Fresh
 
 from ..events import Outgoing
 from ..witness import CallFailed, Witness, eventually
@@ -18,7 +18,7 @@ QUERY_NOT_FOUND = 22
 FAR_MS = 60_000
 
 
-def test_a_key_finds_every_message_that_has_it(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_key_finds_every_message_that_has_it(java_by_header: Witness, fresh: Fresh) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"))
     messages = [Outgoing(body=b"%d" % i, keys=f"EVERY KEY-{i} PAIR-{i // 2}", tags="TagA") for i in range(10)]
     java_by_header.send(topic, messages)
@@ -30,16 +30,14 @@ def test_a_key_finds_every_message_that_has_it(java_by_header: Witness, fresh: C
     assert sorted(m.body for m in java_by_header.query_key(topic, "PAIR-2")) == [b"4", b"5"]
 
 
-def test_a_key_query_gives_at_most_what_was_asked_for_and_the_newest(
-    java: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_a_key_query_gives_at_most_what_was_asked_for_and_the_newest(java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("QueryTopic"))
     java.send(topic, [Outgoing(body=b"%02d" % i, keys="MANY") for i in range(20)])
     assert len(eventually(lambda: java.query_key(topic, "MANY"), 20)) == 20
     assert sorted(m.body for m in java.query_key(topic, "MANY", max=5)) == [b"%02d" % i for i in range(15, 20)]
 
 
-def test_a_key_query_keeps_to_its_time_range(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_key_query_keeps_to_its_time_range(java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("QueryTopic"))
     java.send(topic, [Outgoing(body=b"now", keys="TIMED")])
     [stored] = java.read_all(topic, 1)
@@ -54,7 +52,7 @@ def test_a_key_query_keeps_to_its_time_range(java: Witness, fresh: Callable[[str
         assert refusal.value.code == NO_MESSAGE
 
 
-def test_a_key_nobody_used_is_reported_as_no_message(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_key_nobody_used_is_reported_as_no_message(java_by_header: Witness, fresh: Fresh) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"))
     java_by_header.send(topic, [Outgoing(body=b"x", keys="USED")])
     assert len(eventually(lambda: java_by_header.query_key(topic, "USED"), 1)) == 1
@@ -63,7 +61,7 @@ def test_a_key_nobody_used_is_reported_as_no_message(java_by_header: Witness, fr
     assert refusal.value.code == NO_MESSAGE
 
 
-def test_keys_of_one_topic_are_not_found_in_another(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_keys_of_one_topic_are_not_found_in_another(java: Witness, fresh: Fresh) -> None:
     one, other = java.create_topic(fresh("QueryTopic")), java.create_topic(fresh("QueryTopic"))
     java.send(one, [Outgoing(body=b"in one", keys="SHARED")])
     java.send(other, [Outgoing(body=b"in other", keys="SHARED")])
@@ -71,9 +69,7 @@ def test_keys_of_one_topic_are_not_found_in_another(java: Witness, fresh: Callab
     assert [m.body for m in java.query_key(one, "SHARED")] == [b"in one"]
 
 
-def test_unique_id_and_brokers_id_find_the_message_with_all_its_fields(
-    java_by_header: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_unique_id_and_brokers_id_find_the_message_with_all_its_fields(java_by_header: Witness, fresh: Fresh) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"))
     outgoing = Outgoing(body="消息".encode(), tags="标签", keys="ключ", properties={"emoji": "🚀"}, flag=7)
     sent = java_by_header.send(topic, [Outgoing(body=b"before"), outgoing, Outgoing(body=b"after")])[1]
@@ -96,7 +92,7 @@ def test_unique_id_and_brokers_id_find_the_message_with_all_its_fields(
     assert viewed.as_stored() == found.as_stored()
 
 
-def test_an_id_of_no_message_is_refused(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_an_id_of_no_message_is_refused(java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("QueryTopic"))
     [sent] = java.send(topic, [Outgoing(body=b"x")])
     assert sent.offset_msg_id is not None
@@ -106,7 +102,7 @@ def test_an_id_of_no_message_is_refused(java: Witness, fresh: Callable[[str], st
         java.query_unique_id(topic, sent.msg_id[:-8] + "FFFFFFFF")
 
 
-def test_a_batch_is_found_message_by_message(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_batch_is_found_message_by_message(java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("QueryTopic"))
     sent = java.send_batch(topic, [Outgoing(body=b"%d" % i, keys=f"BATCH-{i}") for i in range(5)])
     ids = sent.msg_id.split(",")
@@ -114,9 +110,7 @@ def test_a_batch_is_found_message_by_message(java: Witness, fresh: Callable[[str
     assert [m.body for m in java.query_unique_id(topic, ids[3])] == [b"3"]
 
 
-def test_the_place_of_a_time_is_the_first_message_not_older(
-    java_by_header: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_the_place_of_a_time_is_the_first_message_not_older(java_by_header: Witness, fresh: Fresh) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"), queues=1)
     for i in range(5):  # one call each, so that the times differ a little
         java_by_header.send(topic, [Outgoing(body=b"%d" % i)])
@@ -128,7 +122,7 @@ def test_the_place_of_a_time_is_the_first_message_not_older(
     assert java_by_header.search_offset(topic, 0, times[-1] + FAR_MS) == len(times)
 
 
-def test_offsets_of_queues_with_and_without_messages(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_offsets_of_queues_with_and_without_messages(java_by_header: Witness, fresh: Fresh) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"), queues=2)
     java_by_header.send(topic, [Outgoing(body=b"x", queue_id=0)] * 3)
     first = java_by_header.read_all(topic, 3)[0]

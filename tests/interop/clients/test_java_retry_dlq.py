@@ -1,9 +1,9 @@
 """Messages that a Java listener fails on come again through the group's retry topic, and finally become dead
 letters."""
 
-from collections.abc import Callable
-
 import pytest
+
+from tests.support.servers import Fresh
 
 from ..events import Message, Outgoing
 from ..witness import CallFailed, Witness
@@ -19,9 +19,7 @@ def of_body(messages: list[Message], body: bytes) -> list[Message]:
     return [m for m in messages if m.body == body]
 
 
-def test_a_message_that_fails_once_is_delivered_again_as_itself(
-    java_by_header: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_a_message_that_fails_once_is_delivered_again_as_itself(java_by_header: Witness, fresh: Fresh) -> None:
     topic, group = java_by_header.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
     [sent, _] = java_by_header.send(topic, [BAD, GOOD])
     consumer = java_by_header.consume(group, topic, fail_tag="Bad", fail_below=1, retry_delay_level=1)
@@ -38,7 +36,7 @@ def test_a_message_that_fails_once_is_delivered_again_as_itself(
     assert (again.born_timestamp, again.born_host) == (first.born_timestamp, first.born_host)
 
 
-def test_a_negative_delay_level_dead_letters_at_once(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_negative_delay_level_dead_letters_at_once(java: Witness, fresh: Fresh) -> None:
     topic, group = java.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
     java.send(topic, [BAD, GOOD])
     consumer = java.consume(group, topic, fail_tag="Bad", retry_delay_level=-1)
@@ -48,7 +46,7 @@ def test_a_negative_delay_level_dead_letters_at_once(java: Witness, fresh: Calla
     assert dead.body == b"bad"
 
 
-def test_the_groups_own_limit_counts_where_the_client_sets_none(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_the_groups_own_limit_counts_where_the_client_sets_none(java: Witness, fresh: Fresh) -> None:
     topic, group = java.create_topic(fresh("RetryTopic")), java.create_group(fresh("RetryGroup"), retry_max_times=0)
     java.send(topic, [BAD])
     consumer = java.consume(group, topic, fail_tag="Bad", max_reconsume_times=0)
@@ -58,7 +56,7 @@ def test_the_groups_own_limit_counts_where_the_client_sets_none(java: Witness, f
     assert dead.body == b"bad"
 
 
-def test_only_the_group_that_failed_sees_the_message_again(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_only_the_group_that_failed_sees_the_message_again(java: Witness, fresh: Fresh) -> None:
     topic, failing, other = java.create_topic(fresh("RetryTopic")), fresh("RetryGroup"), fresh("OtherGroup")
     bystander = java.consume(other, topic)
     consumer = java.consume(failing, topic, fail_tag="Bad", fail_below=1, retry_delay_level=1)
@@ -70,9 +68,7 @@ def test_only_the_group_that_failed_sees_the_message_again(java: Witness, fresh:
     assert [m.body for m in bystander.stop()] == [b"bad", b"good"]
 
 
-def test_there_is_no_dead_letter_queue_before_there_is_a_dead_letter(
-    java: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_there_is_no_dead_letter_queue_before_there_is_a_dead_letter(java: Witness, fresh: Fresh) -> None:
     topic, group = java.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
     java.send(topic, [GOOD])
     consumer = java.consume(group, topic)

@@ -1,9 +1,10 @@
 """All kinds of sends by the real Java client, and the messages that are stored for them."""
 
 import zlib
-from collections.abc import Callable
 
 import pytest
+
+from tests.support.servers import Fresh
 
 from ..events import Message, Outgoing, Refused, Sent
 from ..witness import Witness
@@ -36,7 +37,7 @@ def by_place(messages: list[Message]) -> dict[tuple[int, int], Message]:
     return {(m.queue_id, m.queue_offset): m for m in messages}
 
 
-def test_queue_offsets_are_contiguous_and_log_offsets_rise(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_queue_offsets_are_contiguous_and_log_offsets_rise(java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("SendTopic"), queues=2)
     java.send(topic, [Outgoing(body=b"%d" % i) for i in range(100)])
     stored = java.read_all(topic, 100)
@@ -48,7 +49,7 @@ def test_queue_offsets_are_contiguous_and_log_offsets_rise(java: Witness, fresh:
     assert log_offsets == sorted(set(log_offsets))
 
 
-def test_a_chosen_queue_is_the_one_stored_to(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_chosen_queue_is_the_one_stored_to(java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("SendTopic"))
     answers = java.send(
         topic,
@@ -61,7 +62,7 @@ def test_a_chosen_queue_is_the_one_stored_to(java: Witness, fresh: Callable[[str
     assert [(a.queue_id, a.queue_offset) for a in answers] == [(3, 0), (1, 0), (3, 1)]
 
 
-def test_a_topic_nobody_created_is_created_by_the_first_send(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_topic_nobody_created_is_created_by_the_first_send(java: Witness, fresh: Fresh) -> None:
     topic = fresh("AutoTopic")
     [answer] = java.send(topic, [Outgoing(body=b"created from TBW102", tags="TagA")])
     assert answer.status == "SEND_OK"
@@ -70,9 +71,7 @@ def test_a_topic_nobody_created_is_created_by_the_first_send(java: Witness, fres
     assert len(java.offsets(topic)) == 4, "the client asks for four queues"
 
 
-def test_properties_too_long_to_store_are_refused_and_nothing_is_stored(
-    java_by_header: Witness, fresh: Callable[[str], str]
-) -> None:
+def test_properties_too_long_to_store_are_refused_and_nothing_is_stored(java_by_header: Witness, fresh: Fresh) -> None:
     topic = java_by_header.create_topic(fresh("SendTopic"))
     too_long = Outgoing(body=b"x", properties={"long": "p" * PROPERTIES_LIMIT})
     refusal, answer = java_by_header.try_send(topic, [too_long, Outgoing(body=b"the connection is still good")])

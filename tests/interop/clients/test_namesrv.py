@@ -1,6 +1,5 @@
 """Apache's broker at our nameserver, and ours at Apache's."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -8,7 +7,7 @@ import pytest
 
 from rmqproto.bodies.routes import QueueData
 from tests.support import servers
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 from tests.support.wire import Wire
 
 from ..apache import ApacheRocketMQ
@@ -44,7 +43,7 @@ class ApacheNamesrv(ApacheRocketMQ):
         return self
 
 
-def test_apaches_broker_at_our_nameserver(tmp_path: Path, fresh: Callable[[str], str]) -> None:
+def test_apaches_broker_at_our_nameserver(tmp_path: Path, fresh: Fresh) -> None:
     with (
         servers.namesrv(tmp_path / "namesrv") as namesrv,
         Wire(namesrv.namesrv_addr) as namesrv_wire,
@@ -61,7 +60,7 @@ def test_apaches_broker_at_our_nameserver(tmp_path: Path, fresh: Callable[[str],
         assert namesrv_wire.route(topic) is None
 
 
-def test_our_broker_at_apaches_nameserver(tmp_path: Path, fresh: Callable[[str], str]) -> None:
+def test_our_broker_at_apaches_nameserver(tmp_path: Path, fresh: Fresh) -> None:
     args: tuple[str | Path, ...] = ("--port", "0", "--data", tmp_path / "store", *servers.SMALL)
     with ApacheNamesrv(tmp_path / "namesrv") as namesrv, Wire(namesrv.namesrv_addr) as namesrv_wire:
         with Server("broker", "--namesrv", namesrv.namesrv_addr, *args, log_file=tmp_path / "log") as broker:

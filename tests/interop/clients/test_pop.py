@@ -12,6 +12,7 @@ from rmqclient.message import ReceivedMessage
 from rmqclient.pop_consumer import PopConsumer
 from rmqclient.simple_consumer import SimpleConsumer
 from rmqproto.bodies.popping import RequestMode
+from tests.support.servers import Fresh
 
 from ..cluster import Cluster
 from ..events import Message, Outgoing
@@ -37,14 +38,12 @@ def send_until(java: Witness, topic: str, happened: Callable[[], object]) -> lis
 
 
 @pytest.fixture
-def topic(java: Witness, fresh: Callable[[str], str]) -> str:
+def topic(java: Witness, fresh: Fresh) -> str:
     return java.create_topic(fresh("PopTopic"))
 
 
 @pytest.fixture
-def pop_group(
-    java: Witness, mqadmin: Mqadmin, cluster: Cluster, topic: str, fresh: Callable[[str], str]
-) -> Callable[[int], str]:
+def pop_group(java: Witness, mqadmin: Mqadmin, cluster: Cluster, topic: str, fresh: Fresh) -> Callable[[int], str]:
     """Makes groups that pop the topic and allow that many retries of a message."""
 
     def make(retry_max_times: int = 16) -> str:
@@ -93,9 +92,7 @@ def test_what_a_java_member_fails_on_comes_again_and_is_dead_at_last(
 
 
 @pytest.mark.trio
-async def test_a_java_member_and_ours_pop_together(
-    cluster: Cluster, java: Witness, topic: str, fresh: Callable[[str], str]
-) -> None:
+async def test_a_java_member_and_ours_pop_together(cluster: Cluster, java: Witness, topic: str, fresh: Fresh) -> None:
     group, collect = java.create_group(fresh("PopGroup")), Collector()
     with AdminClient(cluster.namesrv_addr) as admin:
         admin.set_request_mode(cluster.broker_addr, RequestMode(consumer_group=group, mode="POP", topic=topic))
@@ -110,9 +107,7 @@ async def test_a_java_member_and_ours_pop_together(
 
 
 @pytest.mark.trio
-async def test_what_ours_is_slow_with_or_fails_on(
-    cluster: Cluster, java: Witness, topic: str, fresh: Callable[[str], str]
-) -> None:
+async def test_what_ours_is_slow_with_or_fails_on(cluster: Cluster, java: Witness, topic: str, fresh: Fresh) -> None:
     """A message whose listener exceeds the invisible time goes to no other member, and a suspended one comes again
     unchanged. On either broker, a message that failed too often becomes a dead letter at once."""
     group, invisible_s = java.create_group(fresh("PopGroup"), retry_max_times=0), 2.0

@@ -23,6 +23,7 @@ from rmqproto.filters.subscription import Sql92
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from tests.support import servers
 from tests.support.compressions import KINDS
+from tests.support.servers import Fresh
 
 from ..cluster import BROKER_NAME, Cluster
 from ..events import Outgoing
@@ -57,7 +58,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def topic(cluster: Cluster, fresh: Callable[[str], str]) -> str:
+def topic(cluster: Cluster, fresh: Fresh) -> str:
     """A topic of four queues, with its route."""
     name = fresh("PythonTopic")
     with AdminClient(cluster.namesrv_addr) as admin:
@@ -77,9 +78,7 @@ def from_first(
 
 
 @pytest.mark.trio
-async def test_what_is_sent_is_consumed_with_all_its_fields(
-    cluster: Cluster, topic: str, fresh: Callable[[str], str]
-) -> None:
+async def test_what_is_sent_is_consumed_with_all_its_fields(cluster: Cluster, topic: str, fresh: Fresh) -> None:
     collect = Collector()
     async with Producer(cluster.namesrv_addr, fresh("Producer")) as producer:
         plain = Message(topic, b"plain", tags="标签", keys=["k1", "k2"], properties={"p": "v"}, flag=7)
@@ -98,7 +97,7 @@ async def test_what_is_sent_is_consumed_with_all_its_fields(
 
 
 @pytest.mark.trio
-async def test_tag_filters(cluster: Cluster, topic: str, fresh: Callable[[str], str]) -> None:
+async def test_tag_filters(cluster: Cluster, topic: str, fresh: Fresh) -> None:
     """ "Aa" and "BB" have the same hash: the broker sends both, and the client drops the one that was not asked for."""
     by_tag, by_hash = Collector(), Collector()
     async with Producer(cluster.namesrv_addr, fresh("Producer")) as producer:
@@ -115,7 +114,7 @@ async def test_tag_filters(cluster: Cluster, topic: str, fresh: Callable[[str], 
 
 
 @pytest.mark.trio
-async def test_sql_filters(cluster: Cluster, topic: str, fresh: Callable[[str], str]) -> None:
+async def test_sql_filters(cluster: Cluster, topic: str, fresh: Fresh) -> None:
     by_sql = Collector()
     subscription = Sql92("n BETWEEN 3 AND 6 OR n = 19")
     async with Producer(cluster.namesrv_addr, fresh("Producer")) as producer:
@@ -137,7 +136,7 @@ async def consume_until(
 
 @pytest.mark.trio
 async def test_a_message_comes_again_and_then_goes_to_the_dead_letters(
-    cluster: Cluster, topic: str, fresh: Callable[[str], str]
+    cluster: Cluster, topic: str, fresh: Fresh
 ) -> None:
     group = fresh("Group")
     collect = Collector(lambda message: later(1) if message.reconsume_times < 2 else later(NEVER_AGAIN))
@@ -171,9 +170,7 @@ async def exists(puller: PullConsumer, topic: str) -> bool:
 
 
 @pytest.mark.trio
-async def test_offsets_are_kept_and_operators_are_answered(
-    cluster: Cluster, topic: str, fresh: Callable[[str], str]
-) -> None:
+async def test_offsets_are_kept_and_operators_are_answered(cluster: Cluster, topic: str, fresh: Fresh) -> None:
     group = fresh("Group")
     collect = Collector()
     with AdminClient(cluster.namesrv_addr) as admin:
@@ -203,9 +200,7 @@ async def test_offsets_are_kept_and_operators_are_answered(
 
 
 @pytest.mark.trio
-async def test_java_and_python_share_one_group(
-    cluster: Cluster, topic: str, java: Witness, fresh: Callable[[str], str]
-) -> None:
+async def test_java_and_python_share_one_group(cluster: Cluster, topic: str, java: Witness, fresh: Fresh) -> None:
     """Both must allocate queues the same way, or some queues have two owners or none."""
     group = fresh("MixedGroup")
     collect = Collector()
@@ -265,7 +260,7 @@ def test_java_and_python_read_bodies_of_each_compression(
     assert set(found) == bodies
 
 
-def test_admin_calls(cluster: Cluster, topic: str, fresh: Callable[[str], str]) -> None:
+def test_admin_calls(cluster: Cluster, topic: str, fresh: Fresh) -> None:
     """Every call that needs no online client is made once; its request and its answer must be understood."""
     group, copy, address, queue = (
         fresh("Group"),

@@ -3,7 +3,6 @@ them."""
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
 from rmqproto.bodies.base import MessageQueue
+from tests.support.servers import Fresh
 
 from ..cluster import BROKER_NAME, Cluster
 from ..events import Outgoing
@@ -27,9 +27,7 @@ QUEUES, COUNT = 4, 80
 
 
 @pytest.mark.trio
-async def test_a_java_member_and_ours_share_queues_in_order(
-    cluster: Cluster, java: Witness, fresh: Callable[[str], str]
-) -> None:
+async def test_a_java_member_and_ours_share_queues_in_order(cluster: Cluster, java: Witness, fresh: Fresh) -> None:
     """Each queue's messages come in order, whichever member owns the queue, and both members own queues. Ours takes
     over behind the last commit."""
     topic, group = java.create_topic(fresh("OrderTopic"), queues=QUEUES), fresh("OrderGroup")
@@ -59,7 +57,7 @@ async def test_a_java_member_and_ours_share_queues_in_order(
 
 @pytest.mark.trio
 async def test_the_file_of_a_broadcast_member_passes_both_ways(
-    cluster: Cluster, java: Witness, fresh: Callable[[str], str], tmp_path: Path
+    cluster: Cluster, java: Witness, fresh: Fresh, tmp_path: Path
 ) -> None:
     """Java's, ours, then Java's again: each member goes on where the last one stopped. The files are in different
     folders because Java's client id has the machine's address, and ours the address that reaches the nameserver."""
@@ -98,7 +96,7 @@ async def test_the_file_of_a_broadcast_member_passes_both_ways(
 
 @pytest.mark.trio
 async def test_apaches_mqadmin_reads_our_traces(
-    cluster: Cluster, java: Witness, mqadmin: Mqadmin, fresh: Callable[[str], str]
+    cluster: Cluster, java: Witness, mqadmin: Mqadmin, fresh: Fresh
 ) -> None:
     topic, group, traced = java.create_topic(fresh("TracedTopic")), fresh("TracedGroup"), java.create_topic("OurTraces")
     collect = Collector()

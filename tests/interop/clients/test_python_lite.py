@@ -1,7 +1,7 @@
 """Our consumer of lite topics on Apache's broker and on ours: it gets the same messages in the same order, and tools
 are told the same of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import trio
@@ -14,6 +14,7 @@ from rmqclient.pull_consumer import PullConsumer
 from rmqproto.bodies.lite import OffsetOption
 from rmqproto.errors import RefusedError
 from tests.support.lite_topics import ByLiteTopic, create_group, create_parent, send
+from tests.support.servers import Fresh
 
 from ..cluster import SETTINGS, SYSTEMS, Cluster
 from .test_python_client import until
@@ -30,13 +31,11 @@ def lite_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def parent(lite_cluster: Cluster, fresh: Callable[[str], str]) -> str:
+def parent(lite_cluster: Cluster, fresh: Fresh) -> str:
     return create_parent(lite_cluster, fresh("LiteParent"))
 
 
-async def test_lite_topics_are_consumed_in_order(
-    lite_cluster: Cluster, parent: str, fresh: Callable[[str], str]
-) -> None:
+async def test_lite_topics_are_consumed_in_order(lite_cluster: Cluster, parent: str, fresh: Fresh) -> None:
     group, numbers = create_group(lite_cluster, parent, fresh("G")), " ".join(map(str, range(50)))
     times: list[int] = []
 
@@ -60,9 +59,7 @@ async def test_lite_topics_are_consumed_in_order(
     assert times == [0, 1, 1]
 
 
-async def test_a_wildcard_group_has_every_lite_topic(
-    lite_cluster: Cluster, parent: str, fresh: Callable[[str], str]
-) -> None:
+async def test_a_wildcard_group_has_every_lite_topic(lite_cluster: Cluster, parent: str, fresh: Fresh) -> None:
     group, listener = create_group(lite_cluster, parent, fresh("G"), sub_wildcard="true"), ByLiteTopic()
     await send(lite_cluster, parent, before="0 1")
     async with LitePushConsumer(lite_cluster.namesrv_addr, group, parent, listener) as consumer:
@@ -76,7 +73,7 @@ async def test_a_wildcard_group_has_every_lite_topic(
     assert listener.bodies == {"before": ["0", "1", "2"], "new": ["0", "1"]}
 
 
-async def test_an_exclusive_lite_topic_moves(lite_cluster: Cluster, parent: str, fresh: Callable[[str], str]) -> None:
+async def test_an_exclusive_lite_topic_moves(lite_cluster: Cluster, parent: str, fresh: Fresh) -> None:
     group = create_group(lite_cluster, parent, fresh("G"), sub_model="Exclusive")
     first, second = ByLiteTopic(), ByLiteTopic()
     async with LitePushConsumer(lite_cluster.namesrv_addr, group, parent, first) as one:
@@ -91,9 +88,7 @@ async def test_an_exclusive_lite_topic_moves(lite_cluster: Cluster, parent: str,
     assert first.bodies["s"] == ["0"]
 
 
-async def test_a_lite_topic_is_pulled_by_its_name(
-    lite_cluster: Cluster, parent: str, fresh: Callable[[str], str]
-) -> None:
+async def test_a_lite_topic_is_pulled_by_its_name(lite_cluster: Cluster, parent: str, fresh: Fresh) -> None:
     await send(lite_cluster, parent, a="0 1", b="0")
     async with PullConsumer(lite_cluster.namesrv_addr, fresh("G")) as consumer:
         queue = await consumer.lite_topic_queue(parent, "a")

@@ -1,7 +1,6 @@
 """Request and reply between our client and the Java client, on Apache's broker and on ours."""
 
 import base64
-from collections.abc import Callable
 
 import pytest
 import trio
@@ -9,6 +8,7 @@ import trio
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
+from tests.support.servers import Fresh
 
 from ..client import of_type
 from ..cluster import Cluster
@@ -22,9 +22,7 @@ FIRST = "CONSUME_FROM_FIRST_OFFSET"
 
 
 @pytest.mark.trio
-async def test_a_java_request_is_replied_to_in_python(
-    cluster: Cluster, java: Witness, fresh: Callable[[str], str]
-) -> None:
+async def test_a_java_request_is_replied_to_in_python(cluster: Cluster, java: Witness, fresh: Fresh) -> None:
     topic = java.create_topic(fresh("RequestTopic"))
     async with Producer(cluster.namesrv_addr, fresh("Replier")) as replier:
 
@@ -43,9 +41,7 @@ async def test_a_java_request_is_replied_to_in_python(
 
 
 @pytest.mark.trio
-async def test_a_python_request_is_replied_to_in_java(
-    cluster: Cluster, java: Witness, fresh: Callable[[str], str]
-) -> None:
+async def test_a_python_request_is_replied_to_in_java(cluster: Cluster, java: Witness, fresh: Fresh) -> None:
     topic, group = java.create_topic(fresh("RequestTopic")), fresh("Group")
     call = java.call("reply", topic=topic, group=group, count=2)
     await trio.to_thread.run_sync(lambda: call.until(lambda events: bool(of_type(events, Started)), "start"))
@@ -57,7 +53,7 @@ async def test_a_python_request_is_replied_to_in_java(
     await trio.to_thread.run_sync(call.result)
 
 
-def test_java_requests_and_replies_among_themselves(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_java_requests_and_replies_among_themselves(java_by_header: Witness, fresh: Fresh) -> None:
     java = java_by_header
     topic = java.create_topic(fresh("RequestTopic"))
     replies = java.call("reply", topic=topic, group=fresh("Group"), count=1)

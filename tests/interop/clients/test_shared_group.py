@@ -4,11 +4,12 @@ come and go.
 Unprompted, the Java members rebalance every ten minutes. Within a test they do so because the broker notifies them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.support.python_member import PythonMember
+from tests.support.servers import Fresh
 
 from ..cluster import Cluster
 from ..events import Outgoing
@@ -61,7 +62,7 @@ def wait_consumed(expected: set[bytes], *members: Consumer | PythonMember) -> No
 
 
 def test_a_java_member_and_ours_share_the_queues_and_get_every_message_exactly_once(
-    cluster: Cluster, java: Witness, member_java: Witness, fresh: Callable[[str], str]
+    cluster: Cluster, java: Witness, member_java: Witness, fresh: Fresh
 ) -> None:
     topic, group = java.create_topic(fresh("SharedTopic"), queues=QUEUES), fresh("SharedGroup")
     theirs = member_java.consume(group, topic)
@@ -76,7 +77,7 @@ def test_a_java_member_and_ours_share_the_queues_and_get_every_message_exactly_o
 
 
 def test_no_message_is_missed_while_members_join_leave_and_vanish(
-    cluster: Cluster, java: Witness, member_java: Witness, fresh: Callable[[str], str]
+    cluster: Cluster, java: Witness, member_java: Witness, fresh: Fresh
 ) -> None:
     """Some messages may come twice: a queue changes its owner while messages are consumed but not yet committed."""
     topic, group = java.create_topic(fresh("SharedTopic"), queues=QUEUES), fresh("SharedGroup")
@@ -114,7 +115,7 @@ def test_no_message_is_missed_while_members_join_leave_and_vanish(
 
 
 def test_java_members_share_the_queues_and_one_that_leaves_is_replaced(
-    java: Witness, member_java: Witness, fresh: Callable[[str], str]
+    java: Witness, member_java: Witness, fresh: Fresh
 ) -> None:
     topic, group = java.create_topic(fresh("SharedTopic"), queues=QUEUES), fresh("SharedGroup")
     first, second = member_java.consume(group, topic), member_java.consume(group, topic)

@@ -1,7 +1,7 @@
 """Static topics of Apache's brokers in our client: logical queues on two of them are sent to, consumed and counted as
 those of one topic."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import trio
@@ -19,6 +19,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicQueueMappingDetail
 from rmqproto.errors import ConnectError
 from tests.rmqclient.collector import Collector, until
+from tests.support.servers import Fresh
 
 from ..apache import ApacheRocketMQ
 from ..apache_pair import ApachePair, apache_pair
@@ -38,7 +39,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApachePair]:
 
 
 @pytest.fixture
-def topic(brokers: ApachePair, fresh: Callable[[str], str]) -> str:
+def topic(brokers: ApachePair, fresh: Fresh) -> str:
     """Logical queues 0 and 2 are on broker-a, 1 and 3 on broker-b. None of them is on a queue of the same number."""
     name = fresh("Static")
     with AdminClient(brokers[0].namesrv_addr) as admin:
@@ -81,7 +82,7 @@ async def send(server: ApacheRocketMQ, topic: str, count: int = 3) -> list[bytes
 
 @pytest.mark.trio
 async def test_logical_queues_are_sent_to_pulled_and_counted_where_they_are(
-    brokers: ApachePair, topic: str, fresh: Callable[[str], str]
+    brokers: ApachePair, topic: str, fresh: Fresh
 ) -> None:
     await send(brokers[0], topic)
     async with PullConsumer(brokers[0].namesrv_addr, fresh("G")) as consumer:
@@ -99,7 +100,7 @@ async def test_logical_queues_are_sent_to_pulled_and_counted_where_they_are(
 
 @pytest.mark.trio
 @pytest.mark.parametrize("orderly", [False, True])
-async def test_a_group_shares_them(brokers: ApachePair, topic: str, fresh: Callable[[str], str], orderly: bool) -> None:
+async def test_a_group_shares_them(brokers: ApachePair, topic: str, fresh: Fresh, orderly: bool) -> None:
     group, one, two = fresh("G"), Collector(), Collector()
 
     def member(listener: Collector) -> PushConsumer:
@@ -119,9 +120,7 @@ async def test_a_group_shares_them(brokers: ApachePair, topic: str, fresh: Calla
 
 
 @pytest.mark.trio
-async def test_what_fails_comes_again_over_the_retry_topic(
-    brokers: ApachePair, topic: str, fresh: Callable[[str], str]
-) -> None:
+async def test_what_fails_comes_again_over_the_retry_topic(brokers: ApachePair, topic: str, fresh: Fresh) -> None:
     group, seen = fresh("G"), []
 
     async def listener(message: ReceivedMessage) -> ConsumeStatus | None:

@@ -10,7 +10,7 @@ witness.
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from rmqproto.bodies.replication import ReplicaSet
 from rmqproto.bodies.routes import TopicConfig
 from tests.support import servers
 from tests.support.broker_set import is_settled
-from tests.support.servers import until
+from tests.support.servers import Fresh, until
 
 from ..client import Client
 from ..cluster import BROKER_NAME, CLUSTER_NAME
@@ -149,7 +149,7 @@ def check_order(messages: list[Message]) -> None:
 @pytest.mark.parametrize("loss", ["handover", "kill -9"])
 @pytest.mark.parametrize("name", ["java", JAVA_THAT_ASKS, "go", "node"])
 def test_a_client_lives_through_the_loss_of_the_master(
-    two: OurSet, tmp_path: Path, fresh: Callable[[str], str], name: str, loss: str
+    two: OurSet, tmp_path: Path, fresh: Fresh, name: str, loss: str
 ) -> None:
     two.until_in_sync()
     topic, group, resting = fresh("OverFailover"), fresh("GroupOverFailover"), fresh("RestingOverFailover")

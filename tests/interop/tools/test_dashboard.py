@@ -13,6 +13,7 @@ from rmqadmin.tui.widgets.tables.row_table import RowTable
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
 from tests.rmqadmin.tui.painted import said_by_color_alone, unreadable
 from tests.support.python_member import PythonMember
+from tests.support.servers import Fresh
 
 from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
 from ..events import Outgoing
@@ -48,7 +49,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(cluster: Cluster, _witnesses: Callable[[str], Witness], fresh: Callable[[str], str]) -> Iterator[Scene]:
+def scene(cluster: Cluster, _witnesses: Callable[[str], Witness], fresh: Fresh) -> Iterator[Scene]:
     java = _witnesses("JSON")
     topic = java.create_topic(fresh("a-DashboardTopic"), queues=QUEUES)
     group, late = java.create_group(fresh("a-DashboardGroup")), java.create_group(fresh("a-DashboardLate"))

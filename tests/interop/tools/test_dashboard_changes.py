@@ -1,7 +1,7 @@
 """The dashboard's forms on real clusters: a topic and a group are created, changed and deleted, a property is changed,
 and one queue of a group is moved."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,6 +13,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.forms import close, confirm, fill, set_field
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
+from tests.support.servers import Fresh
 
 from ..cluster import BROKER_NAME, Cluster
 
@@ -41,7 +42,7 @@ def group_of(admin: AdminClient, cluster: Cluster, group: str) -> SubscriptionGr
     return admin.all_groups(cluster.broker_addr).subscription_group_table.get(group)
 
 
-def test_a_topic_is_made_changed_and_deleted(cluster: Cluster, admin: AdminClient, fresh: Callable[[str], str]) -> None:
+def test_a_topic_is_made_changed_and_deleted(cluster: Cluster, admin: AdminClient, fresh: Fresh) -> None:
     before, topic = fresh("a-DashboardForm"), fresh("a-DashboardMade")
     admin.create_topic(cluster.broker_addr, TopicConfig(topic_name=before, read_queue_nums=4, write_queue_nums=4))
 
@@ -88,7 +89,7 @@ def test_a_topic_is_made_changed_and_deleted(cluster: Cluster, admin: AdminClien
 
 
 def test_a_group_is_made_changed_and_deleted_and_one_queue_of_it_moved(
-    cluster: Cluster, admin: AdminClient, fresh: Callable[[str], str]
+    cluster: Cluster, admin: AdminClient, fresh: Fresh
 ) -> None:
     topic, before, group = fresh("a-DashboardMoved"), fresh("a-DashboardForm"), fresh("a-DashboardMade")
     addr = cluster.broker_addr

@@ -3,7 +3,7 @@ say what they lack, and nothing becomes 0."""
 
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
 from tests.support import servers
 from tests.support.forwarder import Forwarder
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 from ..apache import ApacheBroker
 from ..cluster import BROKER_NAME, SETTINGS, Cluster
@@ -75,7 +75,7 @@ def line_of(driver: Driver, name: str) -> str:
 
 
 def test_a_broker_is_killed_and_then_the_name_server_is_lost(
-    cluster: Cluster, admin: AdminClient, second: Second, fresh: Callable[[str], str]
+    cluster: Cluster, admin: AdminClient, second: Second, fresh: Fresh
 ) -> None:
     topic, group = fresh("a-DashboardGone"), fresh("a-DashboardGone")
     for name, addr in ((BROKER_NAME, cluster.broker_addr), (SECOND, second.addr)):

@@ -2,7 +2,6 @@
 the same. The calls are in ``calls.py``."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from rmqproto.bodies.groups import Heartbeat, ProducerData
 from rmqproto.codes import RequestCode
 from rmqproto.wire import fastjson
+from tests.support.servers import Fresh
 from tests.support.wire import Wire
 
 from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
@@ -26,7 +26,7 @@ POLICY = {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 1000, "ma
 
 @pytest.fixture
 def names(
-    cluster: Cluster, mqadmin: Mqadmin, java: Witness, fresh: Callable[[str], str], tmp_path: Path,
+    cluster: Cluster, mqadmin: Mqadmin, java: Witness, fresh: Fresh, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Names:  # fmt: skip
     """The names that replace the braces."""

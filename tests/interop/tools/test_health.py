@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic
 from tests.support.python_member import PythonMember
-from tests.support.servers import until
+from tests.support.servers import Fresh, until
 
 from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
 from ..witness import Witness
@@ -51,7 +51,7 @@ def admin(cluster: Cluster) -> Iterator[AdminClient]:
 
 
 @pytest.fixture
-def behind(cluster: Cluster, admin: AdminClient, fresh: Callable[[str], str]) -> tuple[str, str]:
+def behind(cluster: Cluster, admin: AdminClient, fresh: Fresh) -> tuple[str, str]:
     """A group and a topic with five messages that it has not consumed."""
     group, topic = fresh("HealthGroup"), fresh("HealthTopic")
     admin.create_topic(cluster.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
@@ -79,9 +79,7 @@ def test_a_healthy_broker_is_told_to_be_so(cluster: Cluster, admin: AdminClient)
     assert facts.groups
 
 
-def test_what_somebody_left_behind_is_found_and_mended(
-    cluster: Cluster, admin: AdminClient, fresh: Callable[[str], str]
-) -> None:
+def test_what_somebody_left_behind_is_found_and_mended(cluster: Cluster, admin: AdminClient, fresh: Fresh) -> None:
     topic, group = fresh("LeftTopic"), fresh("LeftGroup")
     admin.create_topic(cluster.broker_addr, TopicConfig(topic_name=topic, perm=4))
     admin.create_group(cluster.broker_addr, SubscriptionGroupConfig(group_name=group, consume_enable=False))

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +18,7 @@ from rmqclient.sending import SendRequests
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.message.sys_flag import COMPRESSIONS
-from tests.support.servers import until
+from tests.support.servers import Fresh, until
 
 from ..cluster import Cluster
 
@@ -50,7 +49,7 @@ def send(cluster: Cluster, admin: AdminClient, message: Message, queue_id: int =
     return admin.send_message(cluster.broker_addr, MessageQueue(message.topic, BROKER, queue_id), message)
 
 
-def test_a_message_is_found_by_every_id(cluster: Cluster, fresh: Callable[[str], str]) -> None:
+def test_a_message_is_found_by_every_id(cluster: Cluster, fresh: Fresh) -> None:
     with AdminClient(cluster.namesrv_addr) as admin:
         topic = make_topic(cluster, admin, fresh("GetTopic"))
         key = fresh("GET-KEY")
@@ -75,9 +74,7 @@ def test_a_message_is_found_by_every_id(cluster: Cluster, fresh: Callable[[str],
 
 
 @pytest.mark.parametrize("format", FileFormat)
-def test_import_undoes_export(
-    cluster: Cluster, fresh: Callable[[str], str], tmp_path: Path, format: FileFormat
-) -> None:
+def test_import_undoes_export(cluster: Cluster, fresh: Fresh, tmp_path: Path, format: FileFormat) -> None:
     random = Random(7)
     with AdminClient(cluster.namesrv_addr) as admin:
         topic = make_topic(cluster, admin, fresh("ExportTopic"))

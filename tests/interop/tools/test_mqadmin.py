@@ -1,14 +1,13 @@
 """Apache's own mqadmin against the cluster: the commands that operators type, and the output that they read."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rmqclient.admin import AdminClient
 from tests.support import servers
-from tests.support.servers import until
+from tests.support.servers import Fresh, until
 
 from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
 from ..events import Outgoing
@@ -29,7 +28,7 @@ def rows(table: str) -> list[list[str]]:
 
 
 @pytest.fixture
-def topic(java: Witness, fresh: Callable[[str], str]) -> str:
+def topic(java: Witness, fresh: Fresh) -> str:
     """A topic of two queues with three messages each, all in the index."""
     name = java.create_topic(fresh("AdminTopic"), queues=2)
     java.send(name, MESSAGES)
@@ -37,9 +36,7 @@ def topic(java: Witness, fresh: Callable[[str], str]) -> str:
     return name
 
 
-def test_a_static_topic_is_made_written_read_and_extended(
-    cluster: Cluster, mqadmin: Mqadmin, fresh: Callable[[str], str]
-) -> None:
+def test_a_static_topic_is_made_written_read_and_extended(cluster: Cluster, mqadmin: Mqadmin, fresh: Fresh) -> None:
     """mqadmin's sender and reader are Java clients, which use logical queues. Our broker refuses to make one."""
     topic = fresh("StaticTopic")
     if cluster.name == "ours":
@@ -56,9 +53,7 @@ def test_a_static_topic_is_made_written_read_and_extended(
     assert "BODY: by a logical queue" in read
 
 
-def test_a_topic_is_created_listed_routed_changed_and_deleted(
-    cluster: Cluster, mqadmin: Mqadmin, fresh: Callable[[str], str]
-) -> None:
+def test_a_topic_is_created_listed_routed_changed_and_deleted(cluster: Cluster, mqadmin: Mqadmin, fresh: Fresh) -> None:
     topic = fresh("AdminTopic")
     created = mqadmin("updateTopic", "-c", CLUSTER_NAME, "-t", topic, "-r", "3", "-w", "3")
     assert f"create topic to {cluster.broker_addr} success." in created
@@ -108,7 +103,7 @@ def test_broker_config_is_shown_and_changed(cluster: Cluster, mqadmin: Mqadmin) 
 
 
 def test_offsets_of_an_offline_group_are_reset(
-    cluster: Cluster, mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]
+    cluster: Cluster, mqadmin: Mqadmin, java: Witness, topic: str, fresh: Fresh
 ) -> None:
     """The resets go to now, to a time before all messages, and to an offset of one queue. The broker keeps them for
     later members."""

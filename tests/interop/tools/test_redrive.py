@@ -4,11 +4,12 @@ them."""
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.servers import Fresh
 
 from ..cluster import Cluster
 from ..events import Message, Outgoing
@@ -46,7 +47,7 @@ def numbers(messages: list[Message]) -> list[int]:
 
 
 def test_the_group_gets_its_dead_letters_again_and_nobody_else(
-    cluster: Cluster, java: Witness, fresh: Callable[[str], str], tmp_path: Path
+    cluster: Cluster, java: Witness, fresh: Fresh, tmp_path: Path
 ) -> None:
     topic = java.create_topic(fresh("RedriveTopic"))
     group, bystander_group = java.create_group(fresh("RedriveGroup")), java.create_group(fresh("BystanderGroup"))
@@ -82,9 +83,7 @@ def test_the_group_gets_its_dead_letters_again_and_nobody_else(
         assert message.user_properties["kept"] == "yes"
 
 
-def test_killed_while_it_sends_and_resumed(
-    cluster: Cluster, java: Witness, fresh: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_killed_while_it_sends_and_resumed(cluster: Cluster, java: Witness, fresh: Fresh, tmp_path: Path) -> None:
     topic, target = java.create_topic(fresh("RedriveTopic")), java.create_topic(fresh("RedriveTarget"))
     group = java.create_group(fresh("RedriveGroup"))
     broken = java.consume(group, topic, fail_tag="Bad", retry_delay_level=AT_ONCE)

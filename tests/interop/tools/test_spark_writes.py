@@ -1,7 +1,5 @@
 """What Spark's writes promise on the real broker."""
 
-from collections.abc import Callable
-
 import pytest
 
 from rmqclient.admin import AdminClient
@@ -10,15 +8,14 @@ from rmqproto.errors import UsageError
 from rmqreplay.source.live import LiveCluster
 from spark_tools.writing.plan import make_plan
 from tests.rmqreplay.replay_lab import wait_for_route
+from tests.support.servers import Fresh
 
 from ..cluster import Cluster
 
 pytestmark = pytest.mark.interop
 
 
-def test_idempotent_writes_are_refused_where_repeats_would_be_stored(
-    cluster: Cluster, fresh: Callable[[str], str]
-) -> None:
+def test_idempotent_writes_are_refused_where_repeats_would_be_stored(cluster: Cluster, fresh: Fresh) -> None:
     """Before a row is sent: Apache's broker stores whatever comes again."""
     topic = fresh("WriteOnce")
     with AdminClient(cluster.namesrv_addr) as admin:

@@ -1,8 +1,6 @@
 """Two clients with the same id, as in two containers with one host name and process id 1: which of them a broker counts
 as a member, lists and notifies."""
 
-from collections.abc import Callable
-
 import pytest
 
 from rmqproto.bodies.groups import (
@@ -18,6 +16,7 @@ from rmqproto.bodies.groups import (
 from rmqproto.codes import RequestCode
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
+from tests.support.servers import Fresh
 from tests.support.wire import Wire
 
 from ..cluster import Cluster
@@ -64,7 +63,7 @@ def consumers(wire: Wire, group: str) -> tuple[list[str], set[tuple[str, str]]]:
     )
 
 
-def test_clients_with_one_id(cluster: Cluster, fresh: Callable[[str], str]) -> None:
+def test_clients_with_one_id(cluster: Cluster, fresh: Fresh) -> None:
     group = fresh("Twins")
     with Wire(cluster.broker_addr) as one, Wire(cluster.broker_addr) as two, Wire(cluster.broker_addr) as asker:
         for wire in (one, two):

@@ -1,7 +1,7 @@
 """``updateTopicList`` and ``updateSubGroupList``: the file's fields replace those of the broker."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def written(path: Path, content: object) -> str:
 
 
 def test_topics_are_created_and_changed_and_what_is_not_said_stays(
-    rmqadmin: Rmqadmin, server: Server, admin: AdminClient, tmp_path: Path, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, admin: AdminClient, tmp_path: Path, fresh: Fresh
 ) -> None:
     old, same, new = fresh("ListTopic"), fresh("ListTopic"), fresh("ListTopic")
     for name in (old, same):
@@ -59,7 +59,7 @@ def test_topics_are_created_and_changed_and_what_is_not_said_stays(
 
 
 def test_groups_are_created_and_changed(
-    rmqadmin: Rmqadmin, server: Server, admin: AdminClient, tmp_path: Path, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, admin: AdminClient, tmp_path: Path, fresh: Fresh
 ) -> None:
     old, new = fresh("ListGroup"), fresh("ListGroup")
     admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=old, retry_max_times=3))

@@ -18,7 +18,7 @@ from rmqproto.headers.base import to_ext
 from rmqproto.names import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, filled
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 from tests.support.wire import Wire
 
 QUEUES = 2
@@ -26,13 +26,13 @@ MESSAGES = 3
 
 
 @pytest.fixture
-def topic(server: Server, fresh: Callable[[str], str]) -> str:
+def topic(server: Server, fresh: Fresh) -> str:
     """A topic of two queues with three messages each."""
     return filled(server, fresh("LagTopic"), QUEUES, MESSAGES)
 
 
 @pytest.fixture
-def group(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def group(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
     name = fresh("LagGroup")
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name).status == 0
     return name
@@ -51,7 +51,7 @@ def offsets(rmqadmin: Rmqadmin, group: str) -> list[int]:
 # --- groups ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_group_is_created_and_changed_field_by_field(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_a_group_is_created_and_changed_field_by_field(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     name = fresh("AdminGroup")
     args = ("-o", "json", "updateSubGroup", "-c", CLUSTER, "-g", name)
     shown = rmqadmin(*args, "-r", "3", "--dry-run").items[0]
@@ -64,7 +64,7 @@ def test_a_group_is_created_and_changed_field_by_field(rmqadmin: Rmqadmin, fresh
     assert {change["field"]: change["after"] for change in back} == {"consume_enable": True, "retry_max_times": 16}
 
 
-def test_a_retry_policy_is_json(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_a_retry_policy_is_json(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     name = fresh("AdminGroup")
     policy = '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}'
     made = rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name, "-p", policy, "--output", "mqadmin")
@@ -72,7 +72,7 @@ def test_a_retry_policy_is_json(rmqadmin: Rmqadmin, fresh: Callable[[str], str])
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name, "-p", "{").status == 2
 
 
-def test_a_blank_retry_policy_is_the_default_one(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_a_blank_retry_policy_is_the_default_one(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     """As with mqadmin, whose JSON parser makes nothing of it. It was refused."""
     change = ("updateSubGroup", "-c", CLUSTER, "-g", fresh("AdminGroup"), "--output", "mqadmin", "-p")
     assert "type=EXPONENTIAL" in rmqadmin(*change, '{"type":"EXPONENTIAL"}').out
@@ -201,7 +201,7 @@ def test_an_undo_file_of_other_name_servers_is_not_taken_without_a_yes(
     assert rmqadmin("resetOffset", "--undo", str(path), "--yes").status == 0
 
 
-def test_names_of_any_length_fit_into_that_of_an_undo_file(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_names_of_any_length_fit_into_that_of_an_undo_file(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     """A group and a topic with the longest names could not be reset, because the undo file's name was too long."""
     group, topic = fresh("g").ljust(GROUP_LENGTH_MAX, "g"), fresh("t").ljust(TOPIC_LENGTH_MAX, "t")
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "1", "-w", "1")
@@ -212,9 +212,7 @@ def test_names_of_any_length_fit_into_that_of_an_undo_file(rmqadmin: Rmqadmin, f
     assert group in Path(moved.document["summary"]["undo_file"]).read_text()
 
 
-def test_an_undo_says_how_many_queues_it_leaves_where_they_are(
-    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
-) -> None:
+def test_an_undo_says_how_many_queues_it_leaves_where_they_are(rmqadmin: Rmqadmin, topic: str, fresh: Fresh) -> None:
     """A young group has no offset to bring back, so it stays at the end. The summary used to hide that."""
     young = fresh("YoungGroup")
     rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", young)
@@ -246,7 +244,7 @@ def test_a_reset_that_changes_nothing_leaves_no_undo_file(rmqadmin: Rmqadmin, to
 
 
 def test_an_undo_that_would_deliver_again_says_how_many_and_needs_a_yes(
-    rmqadmin: Rmqadmin, server: Server, group: str, topic: str, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, group: str, topic: str, fresh: Fresh
 ) -> None:
     """It moved the group back over all that it had consumed since, without a word."""
     ahead = fresh("LagGroup")
@@ -281,7 +279,7 @@ def test_an_undo_that_would_deliver_again_says_how_many_and_needs_a_yes(
 
 
 def test_every_move_back_says_how_many_messages_come_again(
-    rmqadmin: Rmqadmin, server: Server, group: str, topic: str, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, group: str, topic: str, fresh: Fresh
 ) -> None:
     other = fresh("LagGroup")
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", other).status == 0

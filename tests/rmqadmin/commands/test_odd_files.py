@@ -16,6 +16,7 @@ from rmqadmin.core.messages.importing import progress_file
 from rmqadmin.core.user_files import parse_toml
 from rmqproto.errors import StorageError, UsageError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support.servers import Fresh
 
 JSON = '{"a":' * 20_000
 TOML = "namesrv_addr = " + "[" * 20_000
@@ -86,7 +87,7 @@ def marked(tmp_path: Path) -> Callable[[str, str], str]:
 
 
 def test_lists_and_manifests(
-    rmqadmin: Rmqadmin, fresh: Callable[[str], str], marked: Callable[[str, str], str]
+    rmqadmin: Rmqadmin, fresh: Fresh, marked: Callable[[str, str], str]
 ) -> None:  # fmt: skip
     topic, group = fresh("MarkedTopic"), fresh("MarkedGroup")
     topics = marked("topics.json", f'[{{"topicName": "{topic}", "readQueueNums": 2, "writeQueueNums": 2}}]')

@@ -13,12 +13,12 @@ from rmqproto.names import retry_topic
 from rmqproto.wire import fastjson
 from rmqserver.config.broker_config import BrokerConfig
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 from tests.support.wire import Wire
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
     """A topic of two queues with three messages in the first."""
     name = fresh("ServerTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "2", "-w", "2").status == 0
@@ -29,7 +29,7 @@ def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
 
 
 @pytest.fixture
-def group(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def group(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
     name = fresh("ServerGroup")
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name).status == 0
     return name
@@ -75,7 +75,7 @@ def test_what_a_broker_passes_over_is_an_error_and_for_mqadmin_a_success(
 
 
 def test_a_limit_that_was_off_is_switched_on_while_the_server_runs(
-    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, fresh: Fresh
 ) -> None:
     """Only our servers have these settings. Apache's tools must not see them before they are set."""
     key, limit = "maxSendRatePerTopic", f"0;{fresh('Limited')}=5"
@@ -233,7 +233,7 @@ def test_a_group_is_deleted_with_its_offsets_and_its_topics(
 
 
 def test_a_group_goes_to_where_another_stands_in_one_topic_and_back(
-    rmqadmin: Rmqadmin, server: Server, topic: str, group: str, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, topic: str, group: str, fresh: Fresh
 ) -> None:
     other = fresh("ServerGroup")
     rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", other)

@@ -15,7 +15,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotConnectedError, RefusedError, RequestTimeoutError, RocketMQError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, filled
 from tests.support.quick import first_is_quick
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 BROKE = ConnectError("the connection broke")
 SILENT = RequestTimeoutError("no answer in time")
@@ -58,13 +58,13 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
 
 
 @pytest.fixture
-def topic(server: Server, fresh: Callable[[str], str]) -> str:
+def topic(server: Server, fresh: Fresh) -> str:
     """A topic of two queues with two messages each."""
     return filled(server, fresh("BackTopic"), 2, 2)
 
 
 @pytest.fixture
-def group(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str], topic: str) -> str:
+def group(rmqadmin: Rmqadmin, server: Server, fresh: Fresh, topic: str) -> str:
     """It stands at 1 in both queues."""
     name = fresh("BackGroup")
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name).status == 0
@@ -135,7 +135,7 @@ def test_a_reset_that_was_told_names_every_queue_whose_offset_could_not_be_read_
 
 
 def test_an_undo_and_a_clone_name_their_way_back_as_well(
-    rmqadmin: Rmqadmin, server: Server, group: str, topic: str, fault: Fault, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, group: str, topic: str, fault: Fault, fresh: Fresh
 ) -> None:
     other = fresh("BackGroup")
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", other).status == 0

@@ -35,7 +35,7 @@ from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.fixed import FixedClient
 from tests.rmqadmin.tui.opened import Driver, clients_of, opened, run_eagerly
 from tests.support import servers
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 QUEUE_COUNT = 4
 BROKER = "broker-a"
@@ -74,7 +74,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def world(server: Server, fresh: Callable[[str], str]) -> Iterator[World]:
+def world(server: Server, fresh: Fresh) -> Iterator[World]:
     """What a test makes is gone after it: later tests find their rows on the first screenful."""
     topic, group = fresh("a-orders"), fresh("a-billing")
     with AdminClient(server.namesrv_addr) as admin:

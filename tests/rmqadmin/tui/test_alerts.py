@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from rmqadmin.core.alerts.alert_rules import parse_alert_rules
@@ -12,14 +10,13 @@ from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, at_row, drive
 from tests.rmqadmin.tui.test_groups import line_of
+from tests.support.servers import Fresh
 
 FAST_S = 0.1
 
 
 @pytest.mark.slow
-def test_an_alert_is_seen_and_heard_and_over(
-    world: World, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_alert_is_seen_and_heard_and_over(world: World, fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
     quiet = fresh("quiet")  # rates cover a minute, for which the world's own topic has one
     world.admin.create_topic(world.server.broker_addr, TopicConfig(topic_name=quiet))
     for name in ("GROUPS_MIN_S", "UNSEEN_GROUPS_MIN_S"):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
+from tests.support.servers import Fresh
 
 MARKUP = "[/red]"
 
@@ -68,7 +67,7 @@ def test_reading_dead_letters_moves_no_offset(world: World) -> None:
 
 
 @pytest.mark.slow
-async def test_older_windows(driver: Driver, world: World, fresh: Callable[[str], str]) -> None:
+async def test_older_windows(driver: Driver, world: World, fresh: Fresh) -> None:
     """A queue longer than a window is shown window by window, and the screen always shows the total."""
     for number in range(205):
         world.send(b"x", keys=f"many-{number}", queue_id=3)

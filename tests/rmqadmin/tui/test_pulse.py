@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive
 from tests.support import servers
 from tests.support.quick import first_is_quick, first_size_is_quick
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 TOPIC, GROUP = "orders", "billing"
 FAST_S, SHORT_WAIT_S = 0.1, 0.5
@@ -222,7 +222,7 @@ def names_told(driver: Driver) -> set[str]:
 
 @pytest.mark.slow
 def test_what_changed_on_another_screen_and_while_nobody_pressed_a_key_is_told(
-    world: World, monkeypatch: pytest.MonkeyPatch, fresh: Callable[[str], str]
+    world: World, monkeypatch: pytest.MonkeyPatch, fresh: Fresh
 ) -> None:
     monkeypatch.setattr("rmqadmin.tui.sampler.UNSEEN_GROUPS_MIN_S", FAST_S)
     now_ms = [NOW_MS]

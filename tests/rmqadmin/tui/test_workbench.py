@@ -4,7 +4,6 @@ redrive`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pexpect
@@ -22,6 +21,7 @@ from rmqreplay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.opened import Driver, at_row
 from tests.rmqadmin.tui.test_terminal import expect_all, started
+from tests.support.servers import Fresh
 
 WIDE = (264, 40)
 DEEP_BODY = b'{"n": 1, "route": {"from": "EWR", "to": "IAH"}}'
@@ -115,7 +115,7 @@ async def test_the_one_under_the_cursor_is_redriven_if_none_is_marked_and_one_th
 
 @pytest.mark.slow
 async def test_where_letters_go_is_chosen_and_the_groups_that_get_copies_are_named(
-    driver: Driver, world: World, fresh: Callable[[str], str]
+    driver: Driver, world: World, fresh: Fresh
 ) -> None:
     addr, other = world.server.broker_addr, fresh("b-audit")
     world.admin.create_group(addr, SubscriptionGroupConfig(group_name=other))

@@ -21,7 +21,7 @@ from rmqreplay.run.following import follow
 from rmqreplay.run.hooks import Hooks, ReplayProgress
 from rmqreplay.run.job import PlanConflict
 from tests.rmqreplay.replay_lab import wait_for_route
-from tests.support.servers import Server, broker, namesrv
+from tests.support.servers import Fresh, Server, broker, namesrv
 
 
 @dataclass
@@ -75,7 +75,7 @@ def made_move(admin: AdminClient, address: str, name_server: str, topic: str, ta
 
 
 @pytest.fixture
-def move(server: Server, fresh: Callable[[str], str], tmp_path: Path) -> Iterator[Move]:
+def move(server: Server, fresh: Fresh, tmp_path: Path) -> Iterator[Move]:
     with AdminClient(server.namesrv_addr) as admin:
         yield made_move(admin, server.broker_addr, server.namesrv_addr, fresh("MoveFrom"), fresh("MoveTo"), tmp_path)
 

@@ -1,7 +1,5 @@
 """A live cluster as a source: the queues of a topic, and what is read of them."""
 
-from collections.abc import Callable
-
 import pytest
 
 from rmqclient.admin import AdminClient
@@ -13,7 +11,7 @@ from rmqproto.message.record import decode_records_untrusted
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.pulling import PullRules, pull_range
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 QUEUES = 6
 
@@ -23,7 +21,7 @@ def config(topic: str, reads: int, writes: int) -> TopicConfig:
 
 
 @pytest.fixture(params=[(2, 6), (2, 2)], ids=["read 2, write 6", "read 2, write 2"])
-def shrunk(server: Server, fresh: Callable[[str], str], request: pytest.FixtureRequest) -> str:
+def shrunk(server: Server, fresh: Fresh, request: pytest.FixtureRequest) -> str:
     """A topic with three messages in each of six queues, of which consumers read two."""
     topic = fresh("LiveTopic")
     with AdminClient(server.namesrv_addr) as admin:

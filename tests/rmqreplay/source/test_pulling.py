@@ -29,7 +29,7 @@ from tests.rmqclient.fake_broker import QUEUE, record
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
 from tests.support.processes import free_ports
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 COUNT = 60
 RULES = PullRules(batch_size=10, timeout_s=5.0)
@@ -116,7 +116,7 @@ def test_a_read_goes_on_at_the_new_master(tmp_path: Path, stack: ExitStack) -> N
     read_over(cluster, wanted, lambda: made.brokers[1].stop(signal.SIGKILL), lambda: None)
 
 
-def test_a_topic_that_is_gone_ends_the_read_at_once(server: Server, fresh: Callable[[str], str]) -> None:
+def test_a_topic_that_is_gone_ends_the_read_at_once(server: Server, fresh: Fresh) -> None:
     queue = MessageQueue(fresh("GoneTopic"), "broker-a", 0)
     with AdminClient(server.namesrv_addr) as admin, LiveCluster(server.namesrv_addr) as cluster:
         wanted = fill(admin, server.broker_addr, queue)
@@ -171,7 +171,7 @@ def test_pauses_grow_to_a_limit_and_end_in_time() -> None:
         tried(60.0, RefusedError(ResponseCode.NO_PERMISSION, "not for you"))
 
 
-def test_a_queue_that_ends_too_early_is_waited_for(server: Server, fresh: Callable[[str], str]) -> None:
+def test_a_queue_that_ends_too_early_is_waited_for(server: Server, fresh: Fresh) -> None:
     """As of a replica that has yet to catch up. If it does not, part of the range is lost."""
     queue = MessageQueue(fresh("ShortTopic"), "broker-a", 0)
     with AdminClient(server.namesrv_addr) as admin, Watched(server.namesrv_addr) as cluster:

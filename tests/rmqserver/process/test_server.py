@@ -24,7 +24,7 @@ from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
 from tests.support import servers
 from tests.support.processes import free_ports
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 from tests.support.wire import Wire
 
 StartStandalone = Callable[..., Server]
@@ -79,7 +79,7 @@ def test_settings_list_what_is_true(server: Server, wire: Wire) -> None:
 
 
 def test_the_route_of_a_topic_is_there_when_its_creation_is_answered(
-    wire: Wire, namesrv_wire: Wire, fresh: Callable[[str], str]
+    wire: Wire, namesrv_wire: Wire, fresh: Fresh
 ) -> None:
     for _ in range(20):
         topic = fresh("Created")

@@ -1,13 +1,15 @@
 """The archive of topics: each message once, whatever ends a run, and nothing for a second one."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.servers import Fresh
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -60,7 +62,7 @@ class Archive(Sender):
 
 
 @pytest.fixture
-def kept(server: Server, fresh: Callable[[str], str], tmp_path: Path) -> Iterator[Archive]:
+def kept(server: Server, fresh: Fresh, tmp_path: Path) -> Iterator[Archive]:
     with AdminClient(server.namesrv_addr) as admin:
         made = Archive(server, admin, fresh("Archived"), tmp_path / "archive")
         config = TopicConfig(topic_name=made.topic, read_queue_nums=2, write_queue_nums=2, perm=6)

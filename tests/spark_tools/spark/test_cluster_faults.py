@@ -7,13 +7,15 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.servers import Fresh
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -95,9 +97,7 @@ def test_one_executor_dies_or_freezes(lab: Lab, engine: SparkEngine, sig: signal
 
 
 @pytest.mark.spark_faults
-def test_a_stream_whose_executor_dies(
-    session: Any, server: Server, fresh: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_a_stream_whose_executor_dies(session: Any, server: Server, fresh: Fresh, tmp_path: Path) -> None:
     topic = fresh("StreamTopic")
     source = {"nameServer": server.namesrv_addr, "subscribe": topic, "startingOffsets": "earliest"}
     with AdminClient(server.namesrv_addr) as admin:
@@ -135,9 +135,7 @@ def test_one_executor_dies_or_freezes_while_a_frame_is_written(lab: Lab, session
 
 
 @pytest.mark.spark_faults
-def test_an_executor_dies_while_a_topic_is_archived(
-    session: Any, server: Server, fresh: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_an_executor_dies_while_a_topic_is_archived(session: Any, server: Server, fresh: Fresh, tmp_path: Path) -> None:
     """In the second of four batches: the first is slow on a busy machine."""
     topic, directory = fresh("ArchivedTopic"), tmp_path / "archive"
     with AdminClient(server.namesrv_addr) as admin:

@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
 import pytest
+
+from tests.support.servers import Fresh
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -38,7 +40,7 @@ class Topic(Sender):
 
 
 @pytest.fixture
-def topic(server: Server, fresh: Callable[[str], str]) -> Iterator[Topic]:
+def topic(server: Server, fresh: Fresh) -> Iterator[Topic]:
     with AdminClient(server.namesrv_addr) as admin:
         made = Topic(server, admin, fresh("StreamTopic"))
         made.resize(2)

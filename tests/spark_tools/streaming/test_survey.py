@@ -1,6 +1,6 @@
 """What a stream sees of real brokers that come, go and restart."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from spark_tools.streaming.limits import TriggerLimits, batch_ends
 from spark_tools.streaming.survey import QueueSurvey
 from tests.support import servers
 from tests.support.processes import free_ports
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 TOPIC = "Seen"
 
@@ -43,9 +43,7 @@ def survey(stack: ExitStack, name_server: str, topic: str, **options: str) -> Qu
     return QueueSurvey(stack.enter_context(cluster_of(read)), read)
 
 
-def test_queues_come_in_and_are_kept_when_the_topic_shrinks(
-    server: Server, fresh: Callable[[str], str], stack: ExitStack
-) -> None:
+def test_queues_come_in_and_are_kept_when_the_topic_shrinks(server: Server, fresh: Fresh, stack: ExitStack) -> None:
     topic = fresh("Resized")
     with AdminClient(server.namesrv_addr) as admin:
         resize(admin, server, topic, 4)
@@ -63,7 +61,7 @@ def test_queues_come_in_and_are_kept_when_the_topic_shrinks(
 
 
 def test_a_topic_that_nobody_knows_is_an_error_although_others_were_read(
-    server: Server, fresh: Callable[[str], str], stack: ExitStack
+    server: Server, fresh: Fresh, stack: ExitStack
 ) -> None:
     topic = fresh("Known")
     with AdminClient(server.namesrv_addr) as admin:
@@ -117,7 +115,7 @@ def test_a_broker_that_is_away_is_not_lost_and_one_that_comes_is_seen(tmp_path: 
         strict.look({b: 9})
 
 
-def test_a_queue_is_gone_when_its_broker_says_so(server: Server, fresh: Callable[[str], str], stack: ExitStack) -> None:
+def test_a_queue_is_gone_when_its_broker_says_so(server: Server, fresh: Fresh, stack: ExitStack) -> None:
     topic = fresh("Deleted")
     with AdminClient(server.namesrv_addr) as admin:
         resize(admin, server, topic, 1)
@@ -133,7 +131,7 @@ def test_a_queue_is_gone_when_its_broker_says_so(server: Server, fresh: Callable
         assert looking.look({queue: 1}).gone == [queue]
 
 
-def test_bytes_are_those_of_the_stored_records(server: Server, fresh: Callable[[str], str], stack: ExitStack) -> None:
+def test_bytes_are_those_of_the_stored_records(server: Server, fresh: Fresh, stack: ExitStack) -> None:
     topic = fresh("Sized")
     with AdminClient(server.namesrv_addr) as admin:
         resize(admin, server, topic, 1)

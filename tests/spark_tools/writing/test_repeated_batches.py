@@ -1,12 +1,13 @@
 """Batches of a stream that a new driver repeats, as Spark's driver and tasks call the writer, at a real broker and
 without Spark. What the first attempt stored is never doubled without a word, whatever became of its tasks."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from tests.support.servers import Fresh
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -67,7 +68,7 @@ class Stream:
 
 
 @pytest.fixture
-def stream(server: Server, fresh: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
+def stream(server: Server, fresh: Fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
     topic = fresh("Repeated")
     with AdminClient(server.namesrv_addr) as admin:
         config = TopicConfig(topic_name=topic, read_queue_nums=3, write_queue_nums=3, perm=6)

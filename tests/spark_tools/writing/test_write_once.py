@@ -1,9 +1,11 @@
 """Idempotent writes at a real broker, as tasks make them, and the plan that they follow. Without Spark."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.servers import Fresh
 
 pytest.importorskip("pyarrow")
 
@@ -36,7 +38,7 @@ def cluster(server: Server) -> Iterator[LiveCluster]:
 
 
 @pytest.fixture
-def topic(server: Server, fresh: Callable[[str], str]) -> str:
+def topic(server: Server, fresh: Fresh) -> str:
     name = fresh("Once")
     queues_of(server, name, QUEUES)
     return name

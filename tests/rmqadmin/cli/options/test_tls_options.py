@@ -1,6 +1,6 @@
 """Commands over TLS: against a server that takes only TLS and wants a certificate, and the errors if that fails."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.rmqadmin.page_lines import run_lines
 from tests.support.certificates import Authority, Signed
 from tests.support.quick import in_one_test
-from tests.support.servers import Server, standalone, until
+from tests.support.servers import Fresh, Server, standalone, until
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_a_server_that_speaks_no_tls_is_named(server: Server, authority: Authori
 
 
 def test_dead_letters_are_redriven(
-    run: Rmqadmin, secured: Server, authority: Authority, own: Signed, fresh: Callable[[str], str]
+    run: Rmqadmin, secured: Server, authority: Authority, own: Signed, fresh: Fresh
 ) -> None:
     """The sender of the letters has its own connections, and so has the search for them at the target."""
     group, origin = fresh("G"), fresh("Origin")
@@ -188,7 +188,7 @@ def test_a_variable_says_yes_or_no(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_load_is_made_over_tls(
-    run: Rmqadmin, secured: Server, authority: Authority, own: Signed, fresh: Callable[[str], str]
+    run: Rmqadmin, secured: Server, authority: Authority, own: Signed, fresh: Fresh
 ) -> None:
     """Every counted message is stored, even if more is under way than a socket takes at once, and can be received."""
     topic, tls = fresh("Load"), files(authority, own)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support.servers import Fresh
 
 
 def test_the_named_fields_alone_in_one_array(run: Rmqadmin) -> None:
@@ -88,7 +89,7 @@ def test_every_tick_of_a_watch_is_an_array(rmqadmin: Rmqadmin) -> None:
     assert json.loads(ran.out)[0]["broker_name"] == "broker-a"
 
 
-def test_bytes_have_no_fields(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_bytes_have_no_fields(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     topic = fresh("PickTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic).status == 0
     rmqadmin("msg", "send", topic, "x")

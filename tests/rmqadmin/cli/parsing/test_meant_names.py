@@ -1,17 +1,15 @@
 """For a name that is nearly right, the error suggests the likely one."""
 
-from collections.abc import Callable
-
 import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import Rmqadmin
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 
 @pytest.fixture
-def names(server: Server, fresh: Callable[[str], str]) -> tuple[str, str]:
+def names(server: Server, fresh: Fresh) -> tuple[str, str]:
     """A topic, and a group with a dead-letter topic."""
     topic, group = fresh("NearTopic"), fresh("NearGroup")
     with AdminClient(server.namesrv_addr) as admin:
@@ -44,9 +42,7 @@ def test_what_is_near_to_nothing_is_not_guessed(rmqadmin: Rmqadmin, names: tuple
     assert (ran.status, "Did you mean" in ran.err, "topicList" in ran.err) == (5, False, True), ran.err
 
 
-def test_a_name_that_is_not_missing_is_not_corrected(
-    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
-) -> None:
+def test_a_name_that_is_not_missing_is_not_corrected(rmqadmin: Rmqadmin, server: Server, fresh: Fresh) -> None:
     """A missing ACL used to suggest, for the other broker's address, that of the broker without it."""
     user, broker = fresh("near"), server.broker_addr
     assert rmqadmin("createUser", "-b", broker, "-u", user, "-p", "secret", "-t", "Normal").status == 0

@@ -1,7 +1,6 @@
 """What a command line leaves to the program: a broker by its name, an address without its port, the only cluster; and
 what is said of an address that belongs to another kind of server."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from rmqproto.wire.command import Command
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.quick import in_one_test
 from tests.support.replayed import Replayed
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 
 @in_one_test(
@@ -158,7 +157,7 @@ def _is_marked(command: str, name: str) -> bool:
     return any(mark in found.get(name, "") for mark in (A_BROKER, A_BROKER_NAME))
 
 
-def test_the_only_cluster_needs_no_name(rmqadmin: Rmqadmin, fresh: Callable[[str], str], tmp_path: Path) -> None:
+def test_the_only_cluster_needs_no_name(rmqadmin: Rmqadmin, fresh: Fresh, tmp_path: Path) -> None:
     topic, group = fresh("OnlyTopic"), fresh("OnlyGroup")
     wanted = tmp_path / "wanted.yaml"
     wanted.write_text(f"topics: {{{topic}: {{perm: RW}}}}")

@@ -1,7 +1,7 @@
 """Connections outlive the lines of a shell, whatever its commands do with them."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,7 +21,7 @@ from rmqproto.names import dlq_topic
 from tests.rmqadmin.cli.prompt.conftest import RunLine, opened, runner
 from tests.rmqadmin.conftest import CLUSTER
 from tests.support.forwarder import Forwarder
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 LINES = [
     "topicList",
@@ -45,7 +45,7 @@ REPLAY_LINES = [
 
 
 @pytest.fixture
-def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
+def names(server: Server, fresh: Fresh) -> dict[str, str]:
     """A group with a dead letter, and a topic to send it to."""
     group, topic = fresh("KeptGroup"), fresh("KeptTopic")
     with AdminClient(server.namesrv_addr) as admin:

@@ -28,7 +28,7 @@ from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.forwarder import Forwarder
 from tests.support.peer import Peer
 from tests.support.quick import first_is_quick
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 SAMPLE = [
     "topicList",
@@ -80,9 +80,7 @@ def test_every_help_is_the_same_in_a_shell_and_says_it_twice(line: RunLine, alon
                 assert (ran.status, ran.out, ran.err) == (by_itself.status, by_itself.out, by_itself.err)
 
 
-def test_nothing_of_one_line_is_left_in_the_next(
-    line: RunLine, alone: Rmqadmin, server: Server, fresh: Callable[[str], str]
-) -> None:
+def test_nothing_of_one_line_is_left_in_the_next(line: RunLine, alone: Rmqadmin, server: Server, fresh: Fresh) -> None:
     """Each line answers as in its own process, whatever came before it. Formats, colours and errors do not stay."""
     topic = fresh("ShellTopic")
     assert line(f"updateTopic -c {CLUSTER} -t {topic} -r 1 -w 1").status == 0
@@ -250,7 +248,7 @@ def test_a_context_whose_file_is_broken_leaves_a_prompt(
 
 
 def test_names_come_from_the_live_cluster_and_if_it_is_gone_from_what_was_seen(
-    environment: None, server: Server, fresh: Callable[[str], str], capfd: pytest.CaptureFixture[str]
+    environment: None, server: Server, fresh: Fresh, capfd: pytest.CaptureFixture[str]
 ) -> None:
     group = fresh("ShellGroup")
     with AdminClient(server.namesrv_addr) as admin:
@@ -341,7 +339,7 @@ def test_usage_errors_of_a_line_are_told_in_its_format(line: RunLine) -> None:
         opened(CommonOptions(context="no/name")).__enter__()
 
 
-def test_quiet_holds_for_its_own_line_and_leaves_errors(line: RunLine, fresh: Callable[[str], str]) -> None:
+def test_quiet_holds_for_its_own_line_and_leaves_errors(line: RunLine, fresh: Fresh) -> None:
     misspelt = f"sendMessage -t {fresh('NoSuch')} -p x --dry-run"
     loud = line(misspelt)
     quiet = line(f"-q {misspelt}")
@@ -352,7 +350,7 @@ def test_quiet_holds_for_its_own_line_and_leaves_errors(line: RunLine, fresh: Ca
 
 
 def test_a_quiet_shell_is_quiet_in_every_line(
-    environment: None, fresh: Callable[[str], str], capfd: pytest.CaptureFixture[str]
+    environment: None, fresh: Fresh, capfd: pytest.CaptureFixture[str]
 ) -> None:
     misspelt = f"sendMessage -t {fresh('NoSuch')} -p x --dry-run"
     assert program.run(["-q", "shell", "-c", misspelt, "-c", f"{misspelt} -o name"]) == 0

@@ -12,7 +12,7 @@ import pytest
 
 from rmqadmin.core.contexts.context_store import ContextStore
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 Opened = Callable[..., "pexpect.spawn[str]"]
 
@@ -46,7 +46,7 @@ def typed(child: pexpect.spawn[str], line: str, prompt: str) -> str:
     return at_prompt(child, prompt)
 
 
-def test_a_session(shell: Opened, server: Server, rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_a_session(shell: Opened, server: Server, rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     """Prompt, status, TAB, a watch, Ctrl-C and Ctrl-D."""
     begun = fresh("ShellTopic") + "-be"
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", f"{begun}gun")
@@ -113,7 +113,7 @@ def test_history_goes_on_in_the_next_shell_without_secrets(shell: Opened, tmp_pa
 
 @pytest.mark.slow
 def test_questions_the_pager_and_the_dashboard_have_the_terminal_and_give_it_back(
-    shell: Opened, server: Server, rmqadmin: Rmqadmin, tmp_path: Path, fresh: Callable[[str], str]
+    shell: Opened, server: Server, rmqadmin: Rmqadmin, tmp_path: Path, fresh: Fresh
 ) -> None:
     topic, addr = fresh("ShellTopic"), server.namesrv_addr
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic)

@@ -7,7 +7,6 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +30,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.quick import in_one_test
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 SECRET_TEXT = "hunter2-hunter2"
 
@@ -41,7 +40,7 @@ def text_of_log() -> str:
 
 
 def test_a_change_is_written_down_with_who_where_what_and_how_it_went(
-    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, fresh: Fresh
 ) -> None:
     ContextStore().add("live", {"namesrv_addr": server.namesrv_addr})
     topic = fresh("AuditTopic")
@@ -62,7 +61,7 @@ def test_a_change_is_written_down_with_who_where_what_and_how_it_went(
 
 @pytest.mark.parametrize("by_variable", [True, False])
 def test_a_context_that_did_not_count_is_not_named(
-    run: Rmqadmin, server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, by_variable: bool
+    run: Rmqadmin, server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch, by_variable: bool
 ) -> None:
     """The table named the context in use, though NAMESRV_ADDR had sent the change elsewhere."""
     ContextStore().add("elsewhere", {"namesrv_addr": "127.0.0.1:1"})
@@ -78,7 +77,7 @@ def test_a_context_that_did_not_count_is_not_named(
     assert table.split("\n")[1].count(server.namesrv_addr) == 2
 
 
-def test_it_is_listed_by_time_context_and_command(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_it_is_listed_by_time_context_and_command(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     topic = fresh("AuditTopic")
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic)
     rmqadmin("deleteTopic", "-c", CLUSTER, "-t", topic)
@@ -94,7 +93,7 @@ def test_it_is_listed_by_time_context_and_command(rmqadmin: Rmqadmin, fresh: Cal
 
 
 def test_a_failure_is_written_down_and_a_refusal_of_ours_is_not(
-    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, fresh: Fresh
 ) -> None:
     rmqadmin("updateTopic", "-b", server.broker_addr, "-t", "no@topic")
     (failed,) = rmqadmin("audit", "-o", "json").items
@@ -105,7 +104,7 @@ def test_a_failure_is_written_down_and_a_refusal_of_ours_is_not(
     assert len(rmqadmin("audit", "-o", "json").items) == 1
 
 
-def test_no_secret_is_ever_written_down(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> None:
+def test_no_secret_is_ever_written_down(rmqadmin: Rmqadmin, server: Server, fresh: Fresh) -> None:
     name, topic = fresh("audit"), fresh("AuditTopic")
     here = ("-b", server.broker_addr)
     rmqadmin("updateTopic", *here, "-t", topic)
@@ -163,7 +162,7 @@ def test_whose_rights_were_changed_is_written_down(metavar: str) -> None:
 
 
 def test_a_log_that_cannot_be_written_is_said_and_stops_nothing(
-    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    rmqadmin: Rmqadmin, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
     ran = rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"), "--output", "json")
@@ -172,7 +171,7 @@ def test_a_log_that_cannot_be_written_is_said_and_stops_nothing(
 
 
 def test_a_log_on_a_full_disk_has_no_half_line(
-    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    rmqadmin: Rmqadmin, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would spoil the line after it, too."""
     write_all = os.write
@@ -191,7 +190,7 @@ class FullDisk(io.StringIO):
 
 
 def test_a_change_whose_answer_cannot_be_written_was_made_all_the_same(
-    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    rmqadmin: Rmqadmin, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = "the change was made; only its answer could not be shown"
     with monkeypatch.context() as patch:
@@ -203,7 +202,7 @@ def test_a_change_whose_answer_cannot_be_written_was_made_all_the_same(
     assert [item["outcome"] for item in rmqadmin("audit", "-o", "json").items] == ["done"]
 
 
-def test_it_can_be_switched_off(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_it_can_be_switched_off(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     config_path().parent.mkdir(parents=True)
     config_path().write_text("audit = false\n")
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"))
@@ -214,7 +213,7 @@ def test_it_can_be_switched_off(rmqadmin: Rmqadmin, fresh: Callable[[str], str])
 
 
 def test_a_command_that_was_killed_is_unfinished(
-    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    rmqadmin: Rmqadmin, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = os.fork()
     if pid == 0:  # as kill -9 leaves it: without an end line
@@ -232,7 +231,7 @@ def test_a_command_that_was_killed_is_unfinished(
 
 
 def test_a_full_log_makes_way_and_lines_that_are_not_ours_are_counted(
-    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    rmqadmin: Rmqadmin, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit_trail, "FILE_SIZE_MAX_BYTES", 2000)
     for _ in range(5):
@@ -247,7 +246,7 @@ def test_a_full_log_makes_way_and_lines_that_are_not_ours_are_counted(
 
 
 def test_changes_of_the_dashboard_are_written_down_request_by_request(
-    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, fresh: Fresh
 ) -> None:
     call = Call("tui", CommonOptions(), Format.TABLE)
     trail = call.new_trail(pytest.fail)
@@ -301,9 +300,7 @@ def test_free_text_is_not_told(entry: registry.Entry) -> None:
     assert NOT_TOLD.get(entry.name, set()) <= {spelled(one) for one in options}
 
 
-def test_the_log_says_that_there_was_a_text_and_not_what_it_was(
-    rmqadmin: Rmqadmin, fresh: Callable[[str], str]
-) -> None:
+def test_the_log_says_that_there_was_a_text_and_not_what_it_was(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     """`--where "phone='…'"` was written down, and so were keys and other conditions."""
     topic = fresh("AuditTopic")
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic)

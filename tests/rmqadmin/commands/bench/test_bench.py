@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -30,7 +30,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError
 from rmqproto.message import properties as props
 from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 SHORT = ("--duration", "0.2", "--warm-up", "0")
 LONGER = ("--duration", "0.7", "--warm-up", "0")
@@ -45,7 +45,7 @@ def admin(server: Server) -> Iterator[AdminClient]:
 
 
 @pytest.fixture
-def topic(server: Server, admin: AdminClient, fresh: Callable[[str], str]) -> str:
+def topic(server: Server, admin: AdminClient, fresh: Fresh) -> str:
     name = fresh("BenchTopic")
     admin.create_topic(
         server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
@@ -105,7 +105,7 @@ def test_a_table_of_csv_has_a_line_an_interval(rmqadmin: Rmqadmin, topic: str) -
 
 
 def test_a_topic_is_made_and_removed_on_request_only(
-    rmqadmin: Rmqadmin, admin: AdminClient, topic: str, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, admin: AdminClient, topic: str, fresh: Fresh
 ) -> None:  # fmt: skip
     name = fresh("BenchMade")
     ran = rmqadmin("bench", "send", name, *SHORT)
@@ -189,7 +189,7 @@ def test_what_an_interrupted_load_counts_is_stored(server: Server, admin: AdminC
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_load_that_a_signal_ends_removes_its_topic(
-    server: Server, admin: AdminClient, fresh: Callable[[str], str], number: signal.Signals
+    server: Server, admin: AdminClient, fresh: Fresh, number: signal.Signals
 ) -> None:
     name = fresh("BenchEnded")
     command = [

@@ -1,7 +1,6 @@
 """``check`` on a real broker: its exit status and the line that a monitoring system reads."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -12,13 +11,13 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic
 from tests.rmqadmin.conftest import Rmqadmin
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 COUNT = 5
 
 
 @pytest.fixture(scope="module")
-def group(server: Server, fresh: Callable[[str], str]) -> str:
+def group(server: Server, fresh: Fresh) -> str:
     """A group that is five messages behind in one topic and has five dead letters."""
     name, topic = fresh("CheckGroup"), fresh("CheckTopic")
     with AdminClient(server.namesrv_addr) as admin:

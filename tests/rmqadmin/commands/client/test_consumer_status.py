@@ -20,7 +20,7 @@ from tests.support import consumer
 from tests.support.consumer import TalkingConsumer
 from tests.support.peer import Peer, answer
 from tests.support.quick import in_one_test
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 Online = Callable[[str, ConsumerRunningInfo], TalkingConsumer]
 
@@ -41,7 +41,7 @@ def info(
 
 
 @pytest.fixture
-def group(fresh: Callable[[str], str]) -> str:
+def group(fresh: Fresh) -> str:
     return fresh("StatusGroup")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from rmqadmin.core.contexts.context_store import ContextStore
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 IN_LIVE = ("--context", "live")
 
@@ -24,7 +24,7 @@ def live(run: Rmqadmin, server: Server) -> Callable[..., None]:
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
     name = fresh("GuardedTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "1", "-w", "1").status == 0
     return name

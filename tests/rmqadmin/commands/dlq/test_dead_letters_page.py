@@ -1,7 +1,6 @@
 """Runs the commands of ``docs/dead-letters.md`` unchanged and in order, for this test's own group."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -12,13 +11,13 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic, retry_topic
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.page_lines import run_lines
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 COUNT = 12
 
 
 @pytest.fixture
-def topics(server: Server, fresh: Callable[[str], str]) -> tuple[str, str]:
+def topics(server: Server, fresh: Fresh) -> tuple[str, str]:
     """A group with twelve dead letters, four of them refunds, and the topic they came from."""
     group, origin = fresh("PageGroup"), fresh("PageOrigin")
     with AdminClient(server.namesrv_addr) as admin:

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from rmqreplay.ledger.jobs import open_jobs
 from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
 from rmqreplay.plans.plan import load_plan
 from tests.rmqadmin.conftest import Rmqadmin
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 COUNT = 6
 
@@ -56,7 +55,7 @@ def make_topic(server: Server, topic: str) -> None:
 
 
 @pytest.fixture
-def dead(server: Server, fresh: Callable[[str], str]) -> Dead:
+def dead(server: Server, fresh: Fresh) -> Dead:
     made = Dead(server, fresh("DlqGroup"), fresh("DlqOrigin"))
     dlq = f"%DLQ%{made.group}"
     for topic in (dlq, made.origin, made.retry):

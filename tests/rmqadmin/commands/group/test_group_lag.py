@@ -1,7 +1,7 @@
 """``group lag`` on a real broker: online members with different subscriptions, queues that nobody consumes or that
 stand still, and a lag that shrinks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,7 +16,7 @@ from rmqproto.bodies.routes import BrokerData, TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeRates
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.tui.members import ScriptedMember
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 COUNT = 8
 
@@ -28,7 +28,7 @@ def admin(server: Server) -> Iterator[AdminClient]:
 
 
 @pytest.fixture
-def behind(server: Server, admin: AdminClient, fresh: Callable[[str], str]) -> tuple[str, str]:
+def behind(server: Server, admin: AdminClient, fresh: Fresh) -> tuple[str, str]:
     """A group and a topic of two queues: eight messages wait in the first, none in the second."""
     group, topic = fresh("LagGroup"), fresh("LagTopic")
     admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2))
@@ -116,7 +116,7 @@ def test_a_broker_that_is_down_is_named_and_the_others_are_told_of(
 
 
 def test_a_group_that_consumes_and_has_committed_nothing_is_not_taken_for_one_without_lag(
-    rmqadmin: Rmqadmin, server: Server, behind: tuple[str, str], fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, behind: tuple[str, str], fresh: Fresh
 ) -> None:
     """Brokers report nothing about a topic in which a group has no offset. A group whose first ordered message failed
     for ever used to be ``OK - 0 messages behind``."""
@@ -181,5 +181,5 @@ def test_nobody_is_advised_to_call_the_command_that_was_just_called() -> None:
     assert GroupLagResult(standing, 3_600_000).summary().problems == ["1h00m behind: 5 messages wait"]
 
 
-def test_a_group_that_nobody_knows(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_a_group_that_nobody_knows(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     assert rmqadmin("group", "lag", fresh("NoGroup")).status == 5

@@ -23,7 +23,7 @@ from rmqproto.names import dlq_topic
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.tui.members import ScriptedMember
 from tests.support import servers
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 
 def test_a_new_server_is_well(run: Rmqadmin, start_standalone: Callable[..., Server]) -> None:
@@ -220,7 +220,7 @@ def test_a_frozen_broker_costs_one_timeout_and_the_others_are_looked_at(run: Rmq
 
 @pytest.mark.slow
 @pytest.mark.parametrize("quick", [[], ["--quick"]], ids=["all", "quick"])
-def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Callable[[str], str], quick: list[str]) -> None:
+def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Fresh, quick: list[str]) -> None:
     """`--quick` looked at no group, and said that 17 checks had passed."""
     topic, group = fresh("DoctorTopic"), fresh("DoctorGroup")
     with AdminClient(sick.second.namesrv_addr) as admin:

@@ -3,7 +3,6 @@
 import base64
 import json
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,11 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
 from rmqproto.message.record import MAGIC_BLANK, StoredMessage, encode_record, host_bytes
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
     name = fresh("MessageTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "2", "-w", "2").status == 0
     return name
@@ -154,7 +153,7 @@ def test_a_dry_run_sends_nothing(rmqadmin: Rmqadmin, topic: str) -> None:
     assert rmqadmin("-o", "json", "topicStatus", "-t", topic).document["summary"]["message_count"] == 0
 
 
-def test_a_message_creates_its_topic_where_the_broker_does(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_a_message_creates_its_topic_where_the_broker_does(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     name = fresh("AutoTopic")
     assert rmqadmin("sendMessage", "-t", name, "-p", "first").status == 0
     until(lambda: rmqadmin("topicRoute", "-t", name).status == 0)  # the broker registers the topic a moment later

@@ -14,13 +14,13 @@ import pexpect
 import pytest
 
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
     name = fresh("SendingTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "2", "-w", "2").status == 0
     return name
@@ -110,7 +110,7 @@ def test_a_nul_ends_a_message(
 
 
 def test_what_msg_cat_writes_behind_sizes_is_sent_again_as_it_was(
-    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str], type_in: Callable[[bytes], None]
+    rmqadmin: Rmqadmin, topic: str, fresh: Fresh, type_in: Callable[[bytes], None]
 ) -> None:
     written = b"".join(len(body).to_bytes(4, "big") + body for body in (b"one\0\n", b"x" * (1 << 16), b"text"))
     type_in(written)
@@ -129,7 +129,7 @@ def test_one_way_to_cut_is_enough(rmqadmin: Rmqadmin, topic: str) -> None:
 
 
 def test_what_is_printed_as_json_lines_is_sent_again_as_it_was(
-    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str], type_in: Callable[[bytes], None]
+    rmqadmin: Rmqadmin, topic: str, fresh: Fresh, type_in: Callable[[bytes], None]
 ) -> None:
     type_in(b"\xff\x00 no text")
     rmqadmin("msg", "send", topic, "-", "text", "-k", "K1 K2", "-c", "paid")
@@ -243,7 +243,7 @@ def test_lines_choose_their_queues_by_number_by_broker_or_by_both(
 
 
 def test_printed_messages_keep_their_queues_and_their_order_in_them(
-    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str], type_in: Callable[[bytes], None]
+    rmqadmin: Rmqadmin, topic: str, fresh: Fresh, type_in: Callable[[bytes], None]
 ) -> None:
     """They went to any queue. A topic with fewer takes whole queues, as `msg import` does."""
     rmqadmin("msg", "send", topic, *"abcdefgh")

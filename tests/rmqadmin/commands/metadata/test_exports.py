@@ -1,7 +1,6 @@
 """Exports: their rows, mqadmin's files, and that they can be read back."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, GOLDEN, Rmqadmin
 from tests.support.any_order import in_any_order
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 
 def golden_file(command: str, name: str) -> tuple[str, dict[str, Any]]:
@@ -84,9 +83,7 @@ def test_queues_of_several_masters_are_not_added_up_but_for_mqadmin() -> None:
         assert content["subscriptionGroupTable"]["G"].retry_queue_nums == factor
 
 
-def test_what_was_exported_can_be_read_back(
-    rmqadmin: Rmqadmin, server: Server, tmp_path: Path, fresh: Callable[[str], str]
-) -> None:
+def test_what_was_exported_can_be_read_back(rmqadmin: Rmqadmin, server: Server, tmp_path: Path, fresh: Fresh) -> None:
     topic, group = fresh("ExportTopic"), fresh("ExportGroup")
     with AdminClient(server.namesrv_addr) as admin:
         attributes = {"+message.type": "FIFO"}

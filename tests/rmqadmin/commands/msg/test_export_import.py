@@ -28,7 +28,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError, RefusedError
 from rmqproto.wire.command import Command
 from tests.rmqadmin.conftest import Ran, Rmqadmin, Terminal, status
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Store:
 
     server: Server
     admin: AdminClient
-    fresh: Callable[[str], str]
+    fresh: Fresh
 
     def topic(self, queues: int = 2) -> str:
         name = self.fresh("CopyTopic")
@@ -66,7 +66,7 @@ class Store:
 
 
 @pytest.fixture
-def store(server: Server, fresh: Callable[[str], str]) -> Iterator[Store]:
+def store(server: Server, fresh: Fresh) -> Iterator[Store]:
     with AdminClient(server.namesrv_addr) as admin:
         yield Store(server, admin, fresh)
 

@@ -1,7 +1,6 @@
 """Runs the commands of ``docs/messages.md`` and ``docs/sending.md`` unchanged and in order, on this test's own
 topics."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,13 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.page_lines import run_lines
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 PAGES = ("docs/messages.md", "docs/sending.md")
 
 
 @pytest.fixture
-def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
+def names(server: Server, fresh: Fresh) -> dict[str, str]:
     """Maps the page's names to two topics, one of them with messages, and to a key."""
     found = {"OrderTopic": fresh("PageOrders"), "CopyTopic": fresh("PageCopies"), "ORDER-1": fresh("PAGE-ORDER")}
     with AdminClient(server.namesrv_addr) as admin:

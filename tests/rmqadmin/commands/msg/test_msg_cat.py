@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -12,7 +11,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Written
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 COUNT = 80
 
@@ -36,7 +35,7 @@ class Stored:
 
 
 @pytest.fixture(scope="module")
-def stored(server: Server, fresh: Callable[[str], str]) -> Stored:
+def stored(server: Server, fresh: Fresh) -> Stored:
     from rmqproto.bodies.routes import TopicConfig
 
     made = Stored(server, fresh("CatTopic"))
@@ -119,7 +118,7 @@ def test_rows_are_those_of_print_msg_and_a_document_has_the_summary(rmqadmin: Rm
 
 
 def test_what_comes_is_followed_until_there_is_enough(
-    rmqadmin: Rmqadmin, server: Server, stored: Stored, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    rmqadmin: Rmqadmin, server: Server, stored: Stored, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = fresh("FollowTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "2", "-w", "2").status == 0
@@ -159,7 +158,7 @@ def test_what_makes_no_sense_is_told_before_anything_is_read(
     assert "scanned" not in ran.err
 
 
-def test_a_topic_that_may_not_be_read_is_named(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_a_topic_that_may_not_be_read_is_named(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     topic = fresh("ClosedTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-p", "W").status == 0
     ran = rmqadmin("msg", "cat", topic)

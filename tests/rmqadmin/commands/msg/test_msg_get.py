@@ -14,7 +14,7 @@ from rmqproto.codes import RequestCode
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.message.record import BatchItem, encode_batch
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Written
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Sent:
 
 
 @pytest.fixture
-def sent(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]):
+def sent(rmqadmin: Rmqadmin, server: Server, fresh: Fresh):
     topic = fresh("GetTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "2", "-w", "2").status == 0
     with AdminClient(server.namesrv_addr) as admin:

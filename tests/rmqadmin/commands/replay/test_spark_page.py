@@ -3,13 +3,15 @@ order and in one Spark session: commands, a user function, and Python."""
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.servers import Fresh
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -57,7 +59,7 @@ def in_one_session(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
+def names(server: Server, fresh: Fresh) -> dict[str, str]:
     """Maps the page's names to a group with dead letters, half of them paid for, and to topics to send them to.
     ``_origin``, which is not on the page, is the topic they came from."""
     group, origin, invoices = fresh("PageGroup"), fresh("PageOrigin"), fresh("PageInvoices")

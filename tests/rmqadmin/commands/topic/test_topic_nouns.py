@@ -1,7 +1,5 @@
 """``topic ls|create|describe|delete`` and ``group ls|describe``, beside mqadmin's own commands."""
 
-from collections.abc import Callable
-
 import pytest
 
 from rmqclient.admin import AdminClient
@@ -9,17 +7,17 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
     name = fresh("NounTopic")
     assert rmqadmin("topic", "create", name, "--queues", "2").status == 0
     return name
 
 
-def test_topics_are_created_listed_and_deleted(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> None:
+def test_topics_are_created_listed_and_deleted(rmqadmin: Rmqadmin, server: Server, fresh: Fresh) -> None:
     one, other = fresh("NounTopic"), fresh("NounTopic")
     planned = rmqadmin("topic", "create", one, "--queues", "2", "--dry-run")
     assert (planned.status, one in planned.out) == (0, True)
@@ -63,7 +61,7 @@ def test_what_would_be_lost_is_said_and_the_name_is_asked_for(
     assert topic in rmqadmin("-o", "name", "topic", "ls", topic).out
 
 
-def test_a_topic_in_one_view(rmqadmin: Rmqadmin, server: Server, topic: str, fresh: Callable[[str], str]) -> None:
+def test_a_topic_in_one_view(rmqadmin: Rmqadmin, server: Server, topic: str, fresh: Fresh) -> None:
     group = fresh("NounGroup")
     rmqadmin("msg", "send", topic, "a", "b", "c")
     with AdminClient(server.namesrv_addr) as admin:
@@ -83,7 +81,7 @@ def test_a_topic_in_one_view(rmqadmin: Rmqadmin, server: Server, topic: str, fre
     assert rmqadmin("topic", "describe", "NoSuchTopic").status == 5
 
 
-def test_a_group_in_one_view(rmqadmin: Rmqadmin, server: Server, topic: str, fresh: Callable[[str], str]) -> None:
+def test_a_group_in_one_view(rmqadmin: Rmqadmin, server: Server, topic: str, fresh: Fresh) -> None:
     group = fresh("NounGroup")
     rmqadmin("msg", "send", topic, "a", "b", "c")
     with AdminClient(server.namesrv_addr) as admin:
@@ -102,7 +100,7 @@ def test_a_group_in_one_view(rmqadmin: Rmqadmin, server: Server, topic: str, fre
 
 
 def test_who_reads_a_topic_is_not_known_of_a_broker_that_does_not_say(
-    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    rmqadmin: Rmqadmin, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It said that no group reads the topic."""
     name = fresh("NounTopic")

@@ -1,7 +1,6 @@
 """Topics on a running server, from creation to deletion."""
 
 import shlex
-from collections.abc import Callable
 
 import pytest
 
@@ -13,11 +12,11 @@ from rmqproto.errors import UsageError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 from tests.support.quick import in_one_test
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+def topic(rmqadmin: Rmqadmin, fresh: Fresh) -> str:
     """A topic of three queues on the shared server."""
     name = fresh("AdminTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "3", "-w", "3").status == 0
@@ -28,9 +27,7 @@ def changes(ran: Ran) -> dict[str, tuple[object, object]]:
     return {change["field"]: (change["before"], change["after"]) for change in ran.items[0]["changes"]}
 
 
-def test_a_topic_is_created_listed_routed_changed_and_deleted(
-    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
-) -> None:
+def test_a_topic_is_created_listed_routed_changed_and_deleted(rmqadmin: Rmqadmin, server: Server, fresh: Fresh) -> None:
     name = fresh("AdminTopic")
     created = rmqadmin("-o", "json", "updateTopic", "-b", server.broker_addr, "-t", name, "-r", "2", "-w", "3")
     assert (created.items[0]["target"], created.items[0]["action"]) == (server.broker_addr, "create")
@@ -50,9 +47,7 @@ def test_a_topic_is_created_listed_routed_changed_and_deleted(
     assert {"topic": name} not in rmqadmin("-o", "json", "topicList").items
 
 
-def test_several_topics_are_shown_where_a_list_is_given(
-    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
-) -> None:
+def test_several_topics_are_shown_where_a_list_is_given(rmqadmin: Rmqadmin, topic: str, fresh: Fresh) -> None:
     """`-t a,b` was taken for the name of one topic, which nobody knew."""
     other = fresh("AdminTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", other, "-r", "1", "-w", "1").status == 0
@@ -116,9 +111,7 @@ def test_attributes_are_changes(rmqadmin: Rmqadmin, topic: str) -> None:
     assert changes(update("-message.type")) == {"message.type": ("FIFO", None)}
 
 
-def test_an_ordered_topic_is_told_to_the_name_server(
-    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
-) -> None:
+def test_an_ordered_topic_is_told_to_the_name_server(rmqadmin: Rmqadmin, server: Server, fresh: Fresh) -> None:
     of_broker, of_cluster = fresh("Ordered"), fresh("Ordered")
     told = rmqadmin("updateTopic", "-b", server.broker_addr, "-t", of_broker, "-o", "true", "--output", "mqadmin")
     assert told.out.startswith("set broker orderConf. isOrder=true, orderConf=[broker-a:8]\ncreate topic to ")
@@ -129,9 +122,7 @@ def test_an_ordered_topic_is_told_to_the_name_server(
         assert admin.kv_value(ORDER_TOPIC_NAMESPACE, of_cluster) == "broker-a:2"
 
 
-def test_who_deletes_a_topic_is_told_what_goes_with_it(
-    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
-) -> None:
+def test_who_deletes_a_topic_is_told_what_goes_with_it(rmqadmin: Rmqadmin, topic: str, fresh: Fresh) -> None:
     rmqadmin("sendMessage", "-t", topic, "-p", "x")
     planned = ("deleteTopic", "-c", CLUSTER, "-t", topic, "--dry-run")
     assert "1 message would be lost; no group is online or has offsets there" in rmqadmin(*planned).err
@@ -142,7 +133,7 @@ def test_who_deletes_a_topic_is_told_what_goes_with_it(
 
 
 def test_what_name_servers_tell_of_an_ordered_topic_is_planned_and_changed_only_if_it_has_to_be(
-    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, server: Server, fresh: Fresh
 ) -> None:
     """A dry run used to omit the order configuration, and any change of the topic rewrote it."""
     topic = fresh("Ordered")
@@ -164,7 +155,7 @@ def test_what_name_servers_tell_of_an_ordered_topic_is_planned_and_changed_only_
         assert admin.kv_value(ORDER_TOPIC_NAMESPACE, topic) == "broker-a:2"
 
 
-def test_mqadmins_text_for_a_new_topic(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> None:
+def test_mqadmins_text_for_a_new_topic(rmqadmin: Rmqadmin, server: Server, fresh: Fresh) -> None:
     name = fresh("AdminTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "--output", "mqadmin").out == (
         f"create topic to {server.broker_addr} success.\n"
@@ -176,9 +167,7 @@ def test_mqadmins_text_for_a_new_topic(rmqadmin: Rmqadmin, server: Server, fresh
     )
 
 
-def test_deleting_what_is_not_there_is_an_error_unless_said_otherwise(
-    rmqadmin: Rmqadmin, fresh: Callable[[str], str]
-) -> None:
+def test_deleting_what_is_not_there_is_an_error_unless_said_otherwise(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     name = fresh("NoSuchTopic")
     assert rmqadmin("deleteTopic", "-c", CLUSTER, "-t", name).status == 5
     assert rmqadmin("deleteTopic", "-c", CLUSTER, "-t", name, "--if-exists").status == 0
@@ -221,7 +210,7 @@ def test_a_failure_ends_with_its_status_and_an_empty_standard_output(
 
 
 def test_with_two_brokers_one_of_which_is_away_the_other_is_changed_and_the_status_says_so(
-    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    rmqadmin: Rmqadmin, server: Server, fresh: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rmqadmin.core import targets
 
@@ -246,7 +235,7 @@ def test_attributes_are_read_and_applied() -> None:
     assert changed_attributes({"b": "2", "d": "4"}, signed) == {"a": "1", "c": "x", "d": "4"}
 
 
-def test_perms_are_taken_and_shown_as_letters_and_as_numbers(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_perms_are_taken_and_shown_as_letters_and_as_numbers(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     """A permission used to be 6 in one place and RW. in another."""
     topic = fresh("PermTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-p", "RWX").status == 0
@@ -260,7 +249,7 @@ def test_perms_are_taken_and_shown_as_letters_and_as_numbers(rmqadmin: Rmqadmin,
         assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-p", written).status == 2
 
 
-def test_a_unit_of_a_queue_matches_only_if_a_group_is_named(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_a_unit_of_a_queue_matches_only_if_a_group_is_named(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     """Without a group, every unit used to match nothing, because brokers say so."""
     topic, group = fresh("UnitTopic"), fresh("UnitGroup")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "1", "-w", "1").status == 0
@@ -278,7 +267,7 @@ def test_a_topic_without_a_name_is_not_deleted(rmqadmin: Rmqadmin) -> None:
     assert "--topic has no value: nothing was done" in ran.err
 
 
-def test_blanks_around_a_value_are_not_part_of_it(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_blanks_around_a_value_are_not_part_of_it(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     """As in mqadmin. ``true`` with a blank used to be refused."""
     topic = fresh("BlankTopic")
     words = (

@@ -2,7 +2,7 @@
 some, and read by whatever says that it reads everything."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from rmqproto.errors import RefusedError
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin, filled
 from tests.support import servers
 from tests.support.quick import first_is_quick
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 QUEUES = 8
 
@@ -25,7 +25,7 @@ server = servers.of_module()
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> Iterator[str]:
+def topic(rmqadmin: Rmqadmin, server: Server, fresh: Fresh) -> Iterator[str]:
     """Eight queues with a message each. Deleted afterwards: it would be a finding of `doctor`."""
     name = fresh("UnreadTopic")
     yield filled(server, name, QUEUES, 1)
@@ -33,7 +33,7 @@ def topic(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> It
 
 
 @pytest.fixture
-def group(rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]) -> Iterator[str]:
+def group(rmqadmin: Rmqadmin, topic: str, fresh: Fresh) -> Iterator[str]:
     """It has an offset in each queue, and has consumed nothing."""
     name = fresh("UnreadGroup")
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name).status == 0
@@ -71,7 +71,7 @@ def test_who_takes_read_queues_is_told_what_lies_in_them(rmqadmin: Rmqadmin, top
 
 
 def test_a_file_that_takes_read_queues_is_told_too(
-    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, fresh: Fresh
 ) -> None:
     manifest, entries = tmp_path / "wanted.yaml", tmp_path / "topics.json"
     manifest.write_text(f"topics:\n  {topic}: {{readQueueNums: 2}}\n")
@@ -86,9 +86,7 @@ def test_a_file_that_takes_read_queues_is_told_too(
 NOBODY = "nobody could send"
 
 
-def test_who_takes_all_write_queues_is_told_that_nobody_can_send(
-    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
-) -> None:
+def test_who_takes_all_write_queues_is_told_that_nobody_can_send(rmqadmin: Rmqadmin, topic: str, fresh: Fresh) -> None:
     assert NOBODY in update(rmqadmin, topic, "-w", "0", "--dry-run").err
     assert NOBODY in update(rmqadmin, topic, "-w", "0").err
     assert NOBODY not in update(rmqadmin, topic, "-w", "0").err
@@ -110,7 +108,7 @@ def test_what_puts_nothing_out_of_reach_is_not_told(rmqadmin: Rmqadmin, topic: s
     assert (ran.status, ran.err) == (0, "")
 
 
-def test_a_new_topic_that_nobody_reads_whole_is_told(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+def test_a_new_topic_that_nobody_reads_whole_is_told(rmqadmin: Rmqadmin, fresh: Fresh) -> None:
     assert SENT in update(rmqadmin, fresh("UnreadTopic"), "-r", "2", "-w", "8", "--dry-run").err
 
 
@@ -339,7 +337,7 @@ def test_what_every_group_has_consumed_is_no_lag(rmqadmin: Rmqadmin, shrunk: str
 
 @pytest.mark.parametrize("words", ["-r 2", "-r 2 -w 2"])
 def test_a_group_without_an_offset_there_has_lag_there(
-    rmqadmin: Rmqadmin, topic: str, words: str, fresh: Callable[[str], str]
+    rmqadmin: Rmqadmin, topic: str, words: str, fresh: Fresh
 ) -> None:
     """Its clients have had two queues from the first; queues past both counts are known from no offset of it."""
     name = fresh("UnreadGroup")

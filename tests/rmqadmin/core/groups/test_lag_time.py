@@ -1,7 +1,5 @@
 """The age of a lag is that of the oldest waiting message. As few messages as possible are read to find it."""
 
-from collections.abc import Callable
-
 import pytest
 
 from rmqadmin.core.groups.consumption import GroupOffsets
@@ -12,7 +10,7 @@ from rmqclient.pull import PullResult
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 
 class Counting(AdminClient):
@@ -33,7 +31,7 @@ def admin(server: Server) -> Counting:
 
 
 def test_the_oldest_of_all_queues_and_no_queue_read_that_cannot_hold_it(
-    server: Server, admin: Counting, fresh: Callable[[str], str]
+    server: Server, admin: Counting, fresh: Fresh
 ) -> None:
     with admin:
         topic = fresh("LagTime")

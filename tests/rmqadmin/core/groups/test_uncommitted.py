@@ -1,6 +1,6 @@
 """Topics that a group consumes but has no offset in: which are reported, and which are harmless."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +12,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, SubscriptionData
 from rmqproto.bodies.routes import BrokerData, TopicConfig
 from rmqproto.names import retry_topic
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 GROUP = "UncommittedGroup"
 
@@ -39,7 +39,7 @@ def clients(*topics: str, consume_type: str = "CONSUME_PASSIVELY", message_model
 
 
 def test_only_topics_with_messages_of_which_nothing_was_committed(
-    server: Server, admin: AdminClient, fresh: Callable[[str], str]
+    server: Server, admin: AdminClient, fresh: Fresh
 ) -> None:
     new, known = (
         made(server, admin, fresh("New"), message_count=2),

@@ -1,7 +1,6 @@
 """The warning before retention overtakes an archive, at a real broker and with a clock that is moved."""
 
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -11,13 +10,13 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.source.live import LiveCluster
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def queue(server: Server, fresh: Callable[[str], str]) -> MessageQueue:
+def queue(server: Server, fresh: Fresh) -> MessageQueue:
     """A queue with four messages."""
     found = MessageQueue(fresh("Waiting"), "broker-a", 0)
     with AdminClient(server.namesrv_addr) as admin:

@@ -1,7 +1,5 @@
 """Messages on a running server, read by place, by unique key, and queue after queue."""
 
-from collections.abc import Callable
-
 import pytest
 
 from rmqadmin.core.messages import message_rows
@@ -10,14 +8,14 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message.sys_flag import COMPRESSED
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 COUNT = 40
 """More messages than one pull returns."""
 
 
 @pytest.fixture
-def topic(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> str:
+def topic(rmqadmin: Rmqadmin, server: Server, fresh: Fresh) -> str:
     """Two queues: 40 messages in the first, of which the last has its own tag, and three in the second."""
     name = fresh("ReadTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "2", "-w", "2").status == 0

@@ -9,7 +9,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from tests.support import servers
 from tests.support.grpc_client import GrpcClient
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 TOPICS = {
     "Golden_Normal": "NORMAL", "Golden_Fifo": "FIFO", "Golden_Delay": "DELAY", "Golden_Transaction": "TRANSACTION",
@@ -65,12 +65,12 @@ def connect(typed_server: Server) -> Iterator[Callable[..., GrpcClient]]:
 
 
 @pytest.fixture
-def client(connect: Callable[..., GrpcClient], fresh: Callable[[str], str]) -> GrpcClient:
+def client(connect: Callable[..., GrpcClient], fresh: Fresh) -> GrpcClient:
     return connect(fresh("client"))
 
 
 @pytest.fixture
-def topic_and_group(typed_server: Server, fresh: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
+def topic_and_group(typed_server: Server, fresh: Fresh) -> Callable[..., tuple[str, str]]:
     """Makes a topic of a type, and a group: ``topic_and_group("FIFO", consume_message_orderly=True)``."""
 
     def make(kind: str = "NORMAL", queue_nums: int = 1, **group: object) -> tuple[str, str]:

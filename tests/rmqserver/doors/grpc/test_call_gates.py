@@ -14,7 +14,7 @@ from rmqserver.doors.grpc.messages import CLASSES
 from tests.rmqserver.doors.grpc.calls import be_consumer, receive, receive_request, send
 from tests.support import servers
 from tests.support.grpc_client import GrpcClient
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 server = servers.of_module("--test-requests", "on")
 
@@ -27,7 +27,7 @@ def admin(server: Server) -> Iterator[AdminClient]:
 
 
 @pytest.fixture
-def topic(server: Server, admin: AdminClient, fresh: Callable[[str], str]) -> str:
+def topic(server: Server, admin: AdminClient, fresh: Fresh) -> str:
     name = fresh("Gates")
     admin.create_topic(server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1))
     admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="GateGroup"))

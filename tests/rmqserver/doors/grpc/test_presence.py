@@ -25,7 +25,7 @@ from tests.rmqserver.doors.grpc.calls import (
     tell_settings,
 )
 from tests.support.grpc_client import GrpcClient, GrpcError
-from tests.support.servers import Server, until
+from tests.support.servers import Fresh, Server, until
 
 TopicAndGroup = Callable[..., tuple[str, str]]
 Connect = Callable[..., GrpcClient]
@@ -65,7 +65,7 @@ def test_a_group_says_when_its_consumers_try_again(
 
 
 def test_tools_see_a_client_until_it_leaves(
-    connect: Callable[..., GrpcClient], fresh: Callable[[str], str], topic_and_group: TopicAndGroup,
+    connect: Callable[..., GrpcClient], fresh: Fresh, topic_and_group: TopicAndGroup,
     typed_server: Server,
 ) -> None:  # fmt: skip
     topic, group = topic_and_group()
@@ -84,7 +84,7 @@ def test_tools_see_a_client_until_it_leaves(
 
 
 def test_a_consumer_tells_its_stacks_and_consumes_at_once(
-    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Callable[[str], str], topic_and_group: TopicAndGroup,
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Fresh, topic_and_group: TopicAndGroup,
     typed_server: Server,
 ) -> None:  # fmt: skip
     topic, group = topic_and_group()
@@ -155,7 +155,7 @@ def test_what_is_no_filter_is_refused(
 
 def test_a_new_stream_takes_the_place_of_the_old(
     connect: Callable[..., GrpcClient],
-    fresh: Callable[[str], str],
+    fresh: Fresh,
     topic_and_group: TopicAndGroup,
     typed_server: Server,
 ) -> None:

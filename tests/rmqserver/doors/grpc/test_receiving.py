@@ -17,7 +17,7 @@ from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.receive_calls import ReceiveCalls
 from tests.rmqserver.doors.grpc.calls import ack, be_consumer, receive, receive_request, send
 from tests.support.grpc_client import GrpcClient
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 TopicAndGroup = Callable[..., tuple[str, str]]
 
@@ -185,7 +185,7 @@ def test_in_order_an_attempt_gets_the_same_again(client: GrpcClient, topic_and_g
 
 
 def test_what_a_push_consumer_holds_comes_back_soon_after_it_left(
-    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Callable[[str], str], topic_and_group: TopicAndGroup
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Fresh, topic_and_group: TopicAndGroup
 ) -> None:
     topic, group = topic_and_group()
     send(client, topic, b"one")
@@ -197,7 +197,7 @@ def test_what_a_push_consumer_holds_comes_back_soon_after_it_left(
 
 
 def test_lite_topics_are_received_by_who_subscribes(
-    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Callable[[str], str]
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Fresh
 ) -> None:
     topic, group = "Golden_Lite", "Golden_LiteGroup"
     one, other = fresh("lite"), fresh("lite")
@@ -217,7 +217,7 @@ def test_lite_topics_are_received_by_who_subscribes(
 
 
 def test_a_message_of_a_lite_topic_may_be_changed_by_its_handle_alone(
-    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Callable[[str], str]
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Fresh
 ) -> None:
     """Java's client of 5.2.0 does not tell the lite topic when a listener fails."""
     topic, group, lite = "Golden_Lite", "Golden_LiteGroup", fresh("lite")
@@ -305,7 +305,7 @@ def test_only_what_a_group_received_goes_to_its_dead_letters(
 
 @pytest.mark.parametrize("how", ["cancel", "disconnect"])
 def test_an_answer_that_is_not_taken_is_given_back(
-    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Callable[[str], str], how: str,
+    connect: Callable[..., GrpcClient], client: GrpcClient, fresh: Fresh, how: str,
     topic_and_group: TopicAndGroup,
 ) -> None:  # fmt: skip
     """The consumer lives on, on another connection: its messages would be renewed for three hours."""

@@ -17,7 +17,7 @@ from rmqserver.doors.grpc.send_calls import SentTogether, offsets_in, transactio
 from tests.rmqserver.doors.grpc.calls import be_producer, commit, message_to, receive, send
 from tests.support.grpc_client import GrpcClient
 from tests.support.quick import in_one_test
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 
 TopicAndGroup = Callable[..., tuple[str, str]]
 
@@ -96,7 +96,7 @@ def test_a_rolled_back_transaction_is_not_delivered(client: GrpcClient, topic_an
 
 
 def test_the_broker_asks_how_a_transaction_ended(
-    connect: Callable[..., GrpcClient], fresh: Callable[[str], str], topic_and_group: TopicAndGroup
+    connect: Callable[..., GrpcClient], fresh: Fresh, topic_and_group: TopicAndGroup
 ) -> None:
     topic, group = topic_and_group("TRANSACTION")
     client, telemetry = be_producer(connect, fresh("producer"), topic)

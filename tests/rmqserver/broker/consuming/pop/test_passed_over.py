@@ -20,7 +20,7 @@ from rmqserver.broker.consuming.pop import waiting
 from rmqserver.broker.consuming.pop.waiting import Waiting
 from tests.rmqserver.broker.golden_state import create_topic, ok, send
 from tests.support import servers
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 from tests.support.wire import Wire
 
 POLL_MS = 15_000
@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def topic(wire: Wire, fresh: Callable[[str], str]) -> str:
+def topic(wire: Wire, fresh: Fresh) -> str:
     name = fresh("Passed")
     create_topic(wire, name, 1)
     return name

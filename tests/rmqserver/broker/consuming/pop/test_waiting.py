@@ -13,7 +13,7 @@ from rmqproto.headers.popping import NotificationHeader, PopHeader
 from rmqproto.wire.command import Command, encode_frame
 from tests.rmqserver.broker.golden_state import configure, create_topic, send
 from tests.support import servers
-from tests.support.servers import Server
+from tests.support.servers import Fresh, Server
 from tests.support.wire import Wire
 
 LONG_MS = 15_000
@@ -39,7 +39,7 @@ def connect(server: Server) -> Iterator[Connect]:
 
 
 @pytest.fixture
-def topic(wire: Wire, fresh: Callable[[str], str]) -> str:
+def topic(wire: Wire, fresh: Fresh) -> str:
     name = fresh("Waited")
     create_topic(wire, name, 2)
     return name
