@@ -13,12 +13,11 @@ from rmqclient.message import Message, SendStatus
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header, pull_result_untrusted
 from rmqclient.sending import SendRequests, send_result_untrusted
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
 from rmqproto.headers.base import to_ext
 from rmqproto.message.record import StoredMessage
-from tests.support.servers import Server, standalone
+from tests.support.servers import Server, standalone, topic_config
 
 from .invariants import Violation
 
@@ -83,7 +82,7 @@ class KillCycles:
     def _work_until_killed(self, server: Server, ack_count: int) -> None:
         enough = Event()
         with AdminClient(server.namesrv_addr) as admin:
-            topic = TopicConfig(topic_name=QUEUE.topic, read_queue_nums=1, write_queue_nums=1)
+            topic = topic_config(QUEUE.topic)
             admin.create_topic(server.broker_addr, topic)
         self._compare(server)
         work = [

@@ -7,12 +7,12 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import CLASSES
 from tests.rmqserver.doors.grpc.calls import message_to
 from tests.support import servers
 from tests.support.grpc_client import GrpcClient
+from tests.support.servers import topic_config
 
 IN_FLIGHT, ANSWERED = 32, 100
 TOPIC = "Killed"
@@ -45,8 +45,7 @@ def send_until_killed(running: servers.Server) -> set[bytes]:
 def test_what_was_acknowledged_is_there(tmp_path: Path, flush: str) -> None:
     running = servers.standalone(tmp_path, "--flush", flush)
     with AdminClient(running.namesrv_addr) as admin:
-        one_queue = TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1)
-        admin.create_topic(running.broker_addr, one_queue)
+        admin.create_topic(running.broker_addr, topic_config(TOPIC))
     acked = send_until_killed(running)
     with servers.standalone(tmp_path, "--flush", flush) as again, AdminClient(again.namesrv_addr) as admin:
         queue, stored = MessageQueue(TOPIC, "broker-a", 0), list[bytes]()

@@ -19,9 +19,8 @@ from rmqadmin.cli import program
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from tests.support.clock import in_zone
-from tests.support.servers import Server
+from tests.support.servers import Server, topic_config
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mqadmin"
 CLUSTER = "DefaultCluster"
@@ -47,9 +46,8 @@ class Ran:
 
 def filled(server: Server, topic: str, queue_count: int, message_count: int) -> str:
     """A topic with so many messages in each queue: m0, m1, ..., with the tags T0, T1, ... Returns its name."""
-    config = TopicConfig(topic_name=topic, read_queue_nums=queue_count, write_queue_nums=queue_count)
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(topic, queue_count))
         for at in range(queue_count * message_count):
             queue = MessageQueue(topic, "broker-a", at % queue_count)
             admin.send_message(server.broker_addr, queue, Message(topic, b"m%d" % at, tags=f"T{at}"))

@@ -18,7 +18,6 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.message.record import encode_record
 from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic
@@ -28,7 +27,7 @@ from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 from tests.support import servers
 from tests.support.consumer import TalkingConsumer
 from tests.support.replayed import Replayed
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 # The arguments of each reading command. {topic}, {group}, {id} and {broker} are filled in.
 CALLS: dict[str, list[str]] = {
@@ -165,7 +164,7 @@ def stopped_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small = ("--set", "mappedFileSizeCommitLog=65536", "--set", "maxIndexNum=400", "--set", "maxHashSlotNum=100")
     directory = tmp_path_factory.mktemp("stopped")
     with servers.standalone(directory, *small) as running, AdminClient(running.namesrv_addr) as admin:
-        admin.create_topic(running.broker_addr, TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(running.broker_addr, topic_config("T"))
         admin.send_message(running.broker_addr, MessageQueue("T", "broker-a", 0), Message("T", b"stored", keys=["K"]))
     return running.store_dir
 
@@ -182,10 +181,10 @@ def scene(
     queue = MessageQueue(topic, "broker-a", 0)
     info = ConsumerRunningInfo(mq_table=ObjectMap({queue: ProcessQueueInfo()}))
     with AdminClient(server.namesrv_addr) as admin, TalkingConsumer(server.broker_addr, beat, info):
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(server.broker_addr, topic_config(topic))
         message = Message(topic, b'tab\there, comma, "quote"\nand a line', tags="TagA", keys=["KEY"])
         sent = admin.send_message(server.broker_addr, queue, message)
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=traces, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(server.broker_addr, topic_config(traces))
         records = tmp_path_factory.mktemp("log") / "records"
         records.write_bytes(encode_record(admin.pull_message(server.broker_addr, queue, 0).messages[0]))
         published = Published(1, "", group, topic, sent.message_id, "", "", "", 1, 1, 0, "", True)
@@ -193,7 +192,7 @@ def scene(
         admin.send_message(server.broker_addr, MessageQueue(traces, "broker-a", 0), record)
         admin.put_kv(server.namesrv_addr, ORDER_TOPIC_NAMESPACE, topic, "broker-a:1")
         admin.update_consumer_offset(server.broker_addr, group, topic, 0, 0)
-        dead = TopicConfig(topic_name=dlq_topic(group), read_queue_nums=1, write_queue_nums=1)
+        dead = topic_config(dlq_topic(group))
         admin.create_topic(server.broker_addr, dead)
         admin.send_message(server.broker_addr, MessageQueue(dead.topic_name, "broker-a", 0), Message(topic, b"dead"))
         until(lambda: {retry_topic(group), dead.topic_name} <= set(admin.topic_list()))  # else it would grow later

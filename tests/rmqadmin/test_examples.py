@@ -32,7 +32,7 @@ from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.rmqclient.fake_broker import record
 from tests.support.consumer import TalkingConsumer
-from tests.support.servers import Server, until
+from tests.support.servers import Server, topic_config, until
 
 # These examples run elsewhere. Some start Spark: ``tests/spark_tools/spark/`` and ``commands/replay/``.
 # Those that read RocksDB need its files: ``commands/metadata/test_rocksdb_tables.py``.
@@ -95,7 +95,7 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
     info = ConsumerRunningInfo(mq_table=ObjectMap({MessageQueue("OrderTopic", "broker-a", 0): ProcessQueueInfo()}))
     with AdminClient(server.namesrv_addr) as admin, TalkingConsumer(addr, beat, info):
         for topic in ("OrderTopic", "OldTopic", "CopyTopic"):
-            admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4))
+            admin.create_topic(addr, topic_config(topic, 4))
         lite = {"+message.type": "LITE"}
         admin.create_topic(addr, TopicConfig(topic_name="SessionTopic", attributes=lite))
         bound = {"+lite.bind.topic": "SessionTopic"}
@@ -113,7 +113,7 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
         until(lambda: len(admin.query_message(addr, "OrderTopic", "ORDER-1")) == len(sent))
         admin.update_consumer_offset(addr, "OrderGroup", "OrderTopic", 0, 7)
         for topic in ("%RETRY%billing", "%DLQ%billing"):
-            admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+            admin.create_topic(addr, topic_config(topic))
         until(lambda: "%DLQ%billing" in admin.topic_list())
         letter = Message("%DLQ%billing", b'{"type":"refund"}', properties={"RETRY_TOPIC": "OrderTopic"})
         admin.send_message(addr, MessageQueue("%DLQ%billing", "broker-a", 0), letter)

@@ -11,9 +11,8 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import Terminal, status
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 PLAIN_C = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 KEY = "ключ"
@@ -29,7 +28,7 @@ def topic(server: Server, fresh: Fresh) -> str:
     """A topic with one message whose key has no Latin letters."""
     name = fresh("LocaleTopic")
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(server.broker_addr, topic_config(name))
         until(lambda: name in admin.topic_list())
         message = Message(name, "тело".encode(), keys=[KEY])
         admin.send_message(server.broker_addr, MessageQueue(name, "broker-a", 0), message)

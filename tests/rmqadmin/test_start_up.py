@@ -15,9 +15,8 @@ from rmqadmin.version import VERSION
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from tests.support.quick import first_is_quick
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 HEAVY = {
     "trio",
@@ -240,7 +239,7 @@ def test_a_follow_ends_when_its_reader_goes_away(server: Server, fresh: Fresh) -
     """``msg cat T --follow | head -1`` used to go on until the next message came, perhaps for ever."""
     topic = fresh("Followed")
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(server.broker_addr, topic_config(topic))
         admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
     command = f"timeout 50 {sys.executable} -m rmqadmin msg cat {topic} --follow -n {server.namesrv_addr} -o jsonl"
     script = f"{command} | head -1; exit ${{PIPESTATUS[0]}}"

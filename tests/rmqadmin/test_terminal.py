@@ -13,11 +13,10 @@ import pexpect
 import pytest
 
 from rmqclient.admin import AdminClient
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import retry_topic
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, lines_left, status
 from tests.support.quick import first_is_quick
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 
 @pytest.fixture
@@ -323,7 +322,7 @@ def test_names_of_the_system_are_shown_on_a_terminal_only_if_asked_for(
     for name in (group, own_group):
         rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name)
         with AdminClient(os.environ["NAMESRV_ADDR"]) as admin:
-            retry = TopicConfig(topic_name=retry_topic(name), read_queue_nums=1, write_queue_nums=1)
+            retry = topic_config(retry_topic(name))
             admin.create_topic(admin.cluster_info().broker_addr_table["broker-a"].broker_addrs[0], retry)
     own, systems = (own_group, group) if command == "consumerProgress" else (topic, "TBW102")
     shown = "\n".join(lines_of(terminal(*command.split(), columns=300)))

@@ -15,13 +15,12 @@ from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.lite import OffsetOption
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError, UsageError
 from tests.rmqclient.collector import Collector, until
 from tests.support import servers
 from tests.support.lite_topics import ByLiteTopic, create_group, create_parent, send
 from tests.support.processes import free_ports
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 pytestmark = pytest.mark.anyio
 
@@ -200,10 +199,7 @@ async def test_a_broker_that_starts_anew_is_told_again(
     ports = ("--namesrv-port", namesrv_port, "--port", broker_port)
     first = start_standalone(*LIGHT, *ports)
     with AdminClient(first.namesrv_addr) as admin:
-        config = TopicConfig(
-            topic_name="P", read_queue_nums=1, write_queue_nums=1, attributes={"+message.type": "LITE"}
-        )
-        admin.create_topic(first.broker_addr, config)
+        admin.create_topic(first.broker_addr, topic_config("P", attributes={"+message.type": "LITE"}))
     create_group(first, "P", "G")
     listener = ByLiteTopic()
     async with consuming(first, "G", "P", listener, "s"):

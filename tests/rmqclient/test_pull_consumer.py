@@ -11,20 +11,19 @@ from rmqclient.producer import Producer
 from rmqclient.pull import PullStatus
 from rmqclient.pull_consumer import PullConsumer
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, UsageError
 from tests.rmqclient.fake_broker import QUEUE
 from tests.rmqclient.fake_pop_broker import FakePopBroker
 from tests.support.peer import answer
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 
 async def filled(server: Server, topic: str, count: int) -> MessageQueue:
     """One queue with messages 0 to ``count`` - 1; odd ones have tag Odd. The topic is created first, because the
     nameserver learns of a topic that a send creates only a moment later."""
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4))
+        admin.create_topic(server.broker_addr, topic_config(topic, 4))
     async with Producer(server.namesrv_addr, "filler") as producer:
         first = await producer.send(Message(topic, b"0", tags="Even"))
         for number in range(1, count):

@@ -19,20 +19,18 @@ from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError, RefusedError, UsageError
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
 from tests.support import servers
 from tests.support.processes import free_ports
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 pytestmark = pytest.mark.anyio
 
 
 def create_topic(server: Server, topic: str, queue_count: int = 4) -> None:
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name=topic, read_queue_nums=queue_count, write_queue_nums=queue_count)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(topic, queue_count))
 
 
 def from_first(server: Server, group: str, topic: str, listener: Listener, expression: str = "*") -> PushConsumer:

@@ -18,7 +18,6 @@ from pathlib import Path
 from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RefusedError
 from rmqproto.wire.command import decode_frame_untrusted
@@ -30,7 +29,7 @@ from rmqreplay.sending.sender import BatchSender, round_robin
 from rmqreplay.sending.target import replay_ids_since
 from rmqreplay.source.offset_ranges import OffsetRange
 from tests.support.processes import free_ports
-from tests.support.servers import standalone
+from tests.support.servers import standalone, topic_config
 
 SENDS = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
 SEED_BATCH = 100
@@ -159,9 +158,7 @@ class Lab:
         group, target = f"group-{self.number}", f"target-{self.number}"
         dlq = f"%DLQ%{group}"
         for topic in (dlq, target):
-            self.admin.create_topic(
-                self.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
-            )
+            self.admin.create_topic(self.broker_addr, topic_config(topic, 2))
         queues = [MessageQueue(dlq, "broker-a", number) for number in range(2)]
         for topic in (dlq, target):
             wait_for_route(self.admin, topic)

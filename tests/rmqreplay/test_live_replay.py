@@ -10,7 +10,6 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from rmqreplay.ledger.audit import audit
@@ -25,7 +24,7 @@ from rmqreplay.sending.target import ReplayTarget, read_fences
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, OffsetSet
 from tests.support.quick import in_one_test
-from tests.support.servers import Server, until
+from tests.support.servers import Server, topic_config, until
 
 
 @pytest.fixture
@@ -38,8 +37,7 @@ def topic(server: Server, fresh) -> str:
 
 
 def make_topic(admin: AdminClient, server: Server, name: str, perm: int = 6) -> None:
-    config = TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2, perm=perm)
-    admin.create_topic(server.broker_addr, config)
+    admin.create_topic(server.broker_addr, topic_config(name, 2, perm=perm))
     until(lambda: name in admin.topic_list())
 
 

@@ -9,11 +9,10 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError
 from tests.support import servers
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 from tests.support.wire import Wire
 
 server = servers.of_module("--test-requests", "on")
@@ -29,7 +28,7 @@ def admin(server: Server) -> Iterator[AdminClient]:
 @pytest.fixture
 def queue(server: Server, admin: AdminClient, fresh: Fresh) -> MessageQueue:
     topic = fresh("Faults")
-    admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+    admin.create_topic(server.broker_addr, topic_config(topic))
     return MessageQueue(topic, "", 0)
 
 

@@ -10,7 +10,6 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import OwnRequestCode, RequestCode, ResponseCode
 from rmqproto.errors import RefusedError, UsageError
 from rmqproto.headers.base import to_ext
@@ -18,7 +17,7 @@ from rmqproto.headers.consuming import PullHeader
 from rmqproto.wire.command import Command, encode_frame
 from rmqserver.snapshots import SNAPSHOTS_MAX, StoreFiles
 from tests.support import servers
-from tests.support.servers import Server
+from tests.support.servers import Server, topic_config
 from tests.support.wire import Wire
 
 
@@ -47,7 +46,7 @@ def bodies(admin: AdminClient, server: Server, topic: str) -> list[bytes]:
 
 def filled(admin: AdminClient, server: Server) -> None:
     """Creates a topic with a message, and a group that has consumed it."""
-    admin.create_topic(server.broker_addr, TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
+    admin.create_topic(server.broker_addr, topic_config("T"))
     admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="g"))
     put(admin, server, "T", b"first")
     admin.update_consumer_offset(server.broker_addr, "g", "T", 0, 1)

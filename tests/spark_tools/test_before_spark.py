@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.servers import Fresh
+from tests.support.servers import Fresh, topic_config
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -44,9 +44,7 @@ def topic(server: Server, fresh: Fresh) -> str:
     """A topic with three messages."""
     name = fresh("BeforeSpark")
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(
-            server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1, perm=6)
-        )
+        admin.create_topic(server.broker_addr, topic_config(name))
         wait_for_route(admin, name)
         for _ in range(3):
             admin.send_message(server.broker_addr, MessageQueue(name, "broker-a", 0), Message(name, b"x"))

@@ -13,7 +13,7 @@ from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.partitions import plan_live
 from spark_tools.source_options import parse_read_options
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 
 def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word(
@@ -21,7 +21,7 @@ def test_a_broker_where_nobody_may_read_the_topic_is_not_left_out_without_a_word
 ) -> None:
     topic = fresh("HalfClosed")
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(server.broker_addr, topic_config(topic))
         admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
         until(lambda: topic in admin.topic_list())
     options = {"nameServer": server.namesrv_addr, "subscribe": topic}
@@ -40,7 +40,7 @@ def test_a_read_is_planned_when_the_broker_has_a_master_again(
 ) -> None:
     topic = fresh("Elected")
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(server.broker_addr, topic_config(topic))
         admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
         until(lambda: topic in admin.topic_list())
     with LiveCluster(server.namesrv_addr) as cluster:

@@ -11,7 +11,7 @@ from rmqclient.listener import ConsumeStatus
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
+from tests.support.servers import topic_config
 
 
 class Place(Protocol):
@@ -26,10 +26,7 @@ class Place(Protocol):
 
 def create_parent(place: Place, topic: str) -> str:
     with AdminClient(place.namesrv_addr) as admin:
-        config = TopicConfig(
-            topic_name=topic, read_queue_nums=4, write_queue_nums=4, attributes={"+message.type": "LITE"}
-        )
-        admin.create_topic(place.broker_addr, config)
+        admin.create_topic(place.broker_addr, topic_config(topic, 4, attributes={"+message.type": "LITE"}))
     return topic
 
 

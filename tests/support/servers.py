@@ -13,6 +13,7 @@ from typing import Any, Self
 import pytest
 
 from rmqadmin.testing.server_process import DIE_WITH_PARENT
+from rmqproto.bodies.routes import TopicConfig
 from tests.support.processes import end
 from tests.support.warm_processes import WarmProcess
 
@@ -154,6 +155,11 @@ SMALL = tuple(
     for part in ("--set", setting)
 )
 """Settings that make a test's store cheap and independent of how full the machine's disk is."""
+
+
+def topic_config(name: str, queue_count: int = 1, **more: Any) -> TopicConfig:
+    """A topic with so many queues to read and to write."""
+    return TopicConfig(topic_name=name, read_queue_nums=queue_count, write_queue_nums=queue_count, **more)
 
 
 def until(check: Callable[[], bool]) -> None:

@@ -23,7 +23,7 @@ from rmqproto.filters.subscription import Sql92
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from tests.support import servers
 from tests.support.compressions import KINDS
-from tests.support.servers import Fresh
+from tests.support.servers import Fresh, topic_config
 
 from ..cluster import BROKER_NAME, Cluster
 from ..events import Outgoing
@@ -62,7 +62,7 @@ def topic(cluster: Cluster, fresh: Fresh) -> str:
     """A topic of four queues, with its route."""
     name = fresh("PythonTopic")
     with AdminClient(cluster.namesrv_addr) as admin:
-        admin.create_topic(cluster.broker_addr, TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4))
+        admin.create_topic(cluster.broker_addr, topic_config(name, 4))
         deadline_s = time.monotonic() + TIMEOUT_S
         while name not in admin.topic_list():  # a broker on a busy machine may miss its first registration
             assert time.monotonic() < deadline_s

@@ -15,11 +15,10 @@ from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
 from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicQueueMappingDetail
 from rmqproto.errors import ConnectError
 from tests.rmqclient.collector import Collector, until
-from tests.support.servers import Fresh
+from tests.support.servers import Fresh, topic_config
 
 from ..apache import ApacheRocketMQ
 from ..apache_pair import ApachePair, apache_pair
@@ -55,7 +54,7 @@ def topic(brokers: ApachePair, fresh: Fresh) -> str:
             mapping = TopicQueueMappingDetail(
                 bname=broker_name, epoch=1, hosted_queues=hosted, topic=name, total_queues=QUEUES
             )
-            config = TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
+            config = topic_config(name, QUEUES)
             admin.create_static_topic(server.broker_addr, config, mapping)
     return name
 

@@ -11,9 +11,8 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from tests.support import servers
-from tests.support.servers import Server
+from tests.support.servers import Server, topic_config
 
 from ..apache import SHORT_LIVED, compile_java
 from ..programs import tool
@@ -58,7 +57,7 @@ RUNS: dict[str, Callable[[str, Path], list[str]]] = {
 def test_a_program_of_the_page(language: str, server: Server, tmp_path: Path) -> None:
     topic, group = f"Orders-{language}", f"Billing-{language}"
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(server.broker_addr, topic_config(topic))
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
     (program,) = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
     for stands, ours in (("127.0.0.1:8081", server.broker_addr), ("Orders", topic), ("Billing", group)):

@@ -20,12 +20,11 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError, RocketMQError
 from tests.support import servers
 from tests.support.broker_set import PATIENT, BrokerSet
 from tests.support.processes import end
-from tests.support.servers import until
+from tests.support.servers import topic_config, until
 from tests.support.two_in_sync import FORWARDING
 
 from ..cluster import CLUSTER_NAME
@@ -117,7 +116,7 @@ def test_nothing_acknowledged_is_missing(client: str, how: str, two: BrokerSet, 
     until(lambda: bool(masters.extend(number for number in two.brokers if is_new_master(two, number)) or masters))
     master, other = masters[0], 3 - masters[0]
     addr = two.brokers[master].broker_addr
-    two.admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2))
+    two.admin.create_topic(addr, topic_config(topic, 2))
     two.admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
     endpoints = ";".join(two.brokers[number].broker_addr for number in (1, 2) if client != "node" or number == master)
     command = [*COMMANDS[client](tmp_path), endpoints]

@@ -10,13 +10,13 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.wire.credentials import Credentials
 from tests.rmqadmin.tui.forms import close, confirm, preview_grant, preview_user, set_field
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.support.auth_walk import ROOT
+from tests.support.servers import topic_config
 
 from ..cluster import BROKER_NAME, SYSTEMS, Cluster
 from .test_auth import GUARDED
@@ -38,7 +38,7 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_user_is_made_granted_a_topic_disabled_and_deleted(name: str, tmp_path: Path) -> None:
     settings = {key: value for key, value in GUARDED.items() if key != "autoCreateTopicEnable"}
     with SYSTEMS[name](tmp_path / name, settings) as system, AdminClient(system.namesrv_addr, ROOT) as admin:
-        admin.create_topic(system.broker_addr, TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(system.broker_addr, topic_config(TOPIC))
 
         async def test(driver: Driver) -> None:
             await forms(driver, system, admin)

@@ -12,10 +12,10 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.wire.credentials import Credentials
 from tests.rmqserver.auth.plain_acl.test_plain_files import write
 from tests.support.auth_walk import ROOT
+from tests.support.servers import topic_config
 
 from ..client import Client
 from ..cluster import SETTINGS, SYSTEMS, Cluster
@@ -61,7 +61,7 @@ def create_topics_and_groups(system: Cluster, admin_user: Credentials) -> None:
     addr = system.broker_addr
     with AdminClient(system.namesrv_addr, admin_user) as admin:
         for topic in (*TOPICS.values(), *(f"%RETRY%{group}" for group in GROUPS.values())):
-            admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+            admin.create_topic(addr, topic_config(topic))
         for group in GROUPS.values():
             admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
 

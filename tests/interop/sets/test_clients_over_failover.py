@@ -20,10 +20,9 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.replication import ReplicaSet
-from rmqproto.bodies.routes import TopicConfig
 from tests.support import servers
 from tests.support.broker_set import is_settled
-from tests.support.servers import Fresh, until
+from tests.support.servers import Fresh, topic_config, until
 
 from ..client import Client
 from ..cluster import BROKER_NAME, CLUSTER_NAME
@@ -154,9 +153,7 @@ def test_a_client_lives_through_the_loss_of_the_master(
     two.until_in_sync()
     topic, group, resting = fresh("OverFailover"), fresh("GroupOverFailover"), fresh("RestingOverFailover")
     for made in (topic, f"%RETRY%{group}", f"%RETRY%{resting}"):  # Go and Node take 30 s to find a retry topic
-        two.admin.create_topic(
-            two.master.broker_addr, TopicConfig(topic_name=made, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
-        )
+        two.admin.create_topic(two.master.broker_addr, topic_config(made, QUEUES))
     with client_of(name, two.namesrv_addr, tmp_path / name) as client:
         consumer = client.consume(group, topic, orderly=name != "node")  # Node has no orderly consumer
         with sending(client, topic) as taken:

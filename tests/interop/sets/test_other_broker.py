@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from rmqclient.admin import AdminClient
-from rmqproto.bodies.routes import TopicConfig
 from tests.support import servers
-from tests.support.servers import until
+from tests.support.servers import topic_config, until
 
 from ..steady import sending
 from ..witness import Witness
@@ -35,7 +34,7 @@ def test_no_send_fails_while_one_of_two_brokers_is_away(tmp_path: Path, options:
         brokers = [stack.enter_context(servers.broker(tmp_path / name, namesrv.namesrv_addr, name)) for name in names]
         admin = stack.enter_context(AdminClient(namesrv.namesrv_addr))
         for broker in brokers:
-            admin.create_topic(broker.broker_addr, TopicConfig(topic_name=TOPIC, read_queue_nums=4, write_queue_nums=4))
+            admin.create_topic(broker.broker_addr, topic_config(TOPIC, 4))
         until(lambda: len(admin.topic_route(TOPIC).broker_datas) == len(brokers))
         java = stack.enter_context(Witness(namesrv.namesrv_addr, tmp_path / "java", java_options=options))
         with sending(java, TOPIC) as taken:

@@ -13,8 +13,8 @@ from rmqclient.message import Message
 from rmqclient.pop import PoppedMessage
 from rmqclient.producer import Producer
 from rmqclient.simple_consumer import SimpleConsumer
-from rmqproto.bodies.routes import TopicConfig
 from tests.support import servers
+from tests.support.servers import topic_config
 
 from ..cluster import SETTINGS, SYSTEMS, Cluster
 
@@ -34,8 +34,7 @@ def simple(cluster: Cluster) -> SimpleConsumer:
 def create_topic(cluster: Cluster) -> None:
     """Its long timeout suits a JVM that has just started on a busy machine."""
     with AdminClient(cluster.namesrv_addr, timeout_s=DEADLINE_S) as admin:
-        config = TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1)
-        admin.create_topic(cluster.broker_addr, config)
+        admin.create_topic(cluster.broker_addr, topic_config(TOPIC))
         servers.until(lambda: TOPIC in admin.topic_list())
         admin.topic_route(TOPIC)
 

@@ -12,7 +12,7 @@ from rmqclient.message import Message, ReceivedMessage
 from rmqclient.pull_consumer import PullConsumer
 from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
+from tests.support.servers import topic_config
 
 from ..cluster import BROKER_NAME, SETTINGS, SYSTEMS, Cluster
 
@@ -47,8 +47,7 @@ class Listener:
 
 async def send(cluster: Cluster, listener: Listener, *bodies: bytes) -> None:
     with AdminClient(cluster.namesrv_addr) as admin:
-        config = TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1)
-        admin.create_topic(cluster.broker_addr, config)
+        admin.create_topic(cluster.broker_addr, topic_config(TOPIC))
     async with TransactionProducer(cluster.namesrv_addr, GROUP, listener, timeout_s=TIMEOUT_S) as producer:
         for body in bodies:
             await producer.send_in_transaction(Message(TOPIC, body, tags="Tag", flag=7))

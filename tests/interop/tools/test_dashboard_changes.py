@@ -10,10 +10,9 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.forms import close, confirm, fill, set_field
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
-from tests.support.servers import Fresh
+from tests.support.servers import Fresh, topic_config
 
 from ..cluster import BROKER_NAME, Cluster
 
@@ -44,7 +43,7 @@ def group_of(admin: AdminClient, cluster: Cluster, group: str) -> SubscriptionGr
 
 def test_a_topic_is_made_changed_and_deleted(cluster: Cluster, admin: AdminClient, fresh: Fresh) -> None:
     before, topic = fresh("a-DashboardForm"), fresh("a-DashboardMade")
-    admin.create_topic(cluster.broker_addr, TopicConfig(topic_name=before, read_queue_nums=4, write_queue_nums=4))
+    admin.create_topic(cluster.broker_addr, topic_config(before, 4))
 
     async def test(driver: Driver) -> None:
         await driver.press("t")
@@ -93,7 +92,7 @@ def test_a_group_is_made_changed_and_deleted_and_one_queue_of_it_moved(
 ) -> None:
     topic, before, group = fresh("a-DashboardMoved"), fresh("a-DashboardForm"), fresh("a-DashboardMade")
     addr = cluster.broker_addr
-    admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2))
+    admin.create_topic(addr, topic_config(topic, 2))
     admin.create_group(addr, SubscriptionGroupConfig(group_name=before))
     for queue_id in range(2):
         admin.send_message(addr, MessageQueue(topic, BROKER_NAME, queue_id), Message(topic, b"x"))

@@ -12,11 +12,10 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
 from tests.support import servers
 from tests.support.forwarder import Forwarder
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 from ..apache import ApacheBroker
 from ..cluster import BROKER_NAME, SETTINGS, Cluster
@@ -79,7 +78,7 @@ def test_a_broker_is_killed_and_then_the_name_server_is_lost(
 ) -> None:
     topic, group = fresh("a-DashboardGone"), fresh("a-DashboardGone")
     for name, addr in ((BROKER_NAME, cluster.broker_addr), (SECOND, second.addr)):
-        admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(addr, topic_config(topic))
         admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
         admin.send_message(addr, MessageQueue(topic, name, 0), Message(topic, b"x"))
         admin.update_consumer_offset(addr, group, topic, 0, 0)

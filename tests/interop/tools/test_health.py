@@ -18,7 +18,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic
 from tests.support.python_member import PythonMember
-from tests.support.servers import Fresh, until
+from tests.support.servers import Fresh, topic_config, until
 
 from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
 from ..witness import Witness
@@ -54,7 +54,7 @@ def admin(cluster: Cluster) -> Iterator[AdminClient]:
 def behind(cluster: Cluster, admin: AdminClient, fresh: Fresh) -> tuple[str, str]:
     """A group and a topic with five messages that it has not consumed."""
     group, topic = fresh("HealthGroup"), fresh("HealthTopic")
-    admin.create_topic(cluster.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+    admin.create_topic(cluster.broker_addr, topic_config(topic))
     admin.create_group(cluster.broker_addr, SubscriptionGroupConfig(group_name=group))
     until(lambda: topic in admin.topic_list())
     for _ in range(COUNT):
@@ -106,7 +106,7 @@ def test_what_somebody_left_behind_is_found_and_mended(cluster: Cluster, admin: 
 def test_lag_and_dead_letters_by_exit_status(cluster: Cluster, admin: AdminClient, behind: tuple[str, str]) -> None:
     group, topic = behind
     dead = dlq_topic(group)
-    admin.create_topic(cluster.broker_addr, TopicConfig(topic_name=dead, read_queue_nums=1, write_queue_nums=1))
+    admin.create_topic(cluster.broker_addr, topic_config(dead))
     until(lambda: dead in admin.topic_list())
     assert rmqadmin(cluster, "check", "dlq", "-g", group).returncode == 0
     admin.send_message(cluster.broker_addr, MessageQueue(dead, BROKER_NAME, 0), Message(dead, b"x"))

@@ -16,9 +16,8 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendResult
 from rmqclient.sending import SendRequests
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.message.sys_flag import COMPRESSIONS
-from tests.support.servers import Fresh, until
+from tests.support.servers import Fresh, topic_config, until
 
 from ..cluster import Cluster
 
@@ -40,7 +39,7 @@ def items(cluster: Cluster, *words: str) -> list[dict[str, Any]]:
 
 
 def make_topic(cluster: Cluster, admin: AdminClient, topic: str) -> str:
-    admin.create_topic(cluster.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2))
+    admin.create_topic(cluster.broker_addr, topic_config(topic, 2))
     until(lambda: topic in admin.topic_list())
     return topic
 

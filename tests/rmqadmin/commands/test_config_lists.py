@@ -8,9 +8,8 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 
 @pytest.fixture
@@ -30,10 +29,7 @@ def test_topics_are_created_and_changed_and_what_is_not_said_stays(
 ) -> None:
     old, same, new = fresh("ListTopic"), fresh("ListTopic"), fresh("ListTopic")
     for name in (old, same):
-        config = TopicConfig(
-            topic_name=name, read_queue_nums=4, write_queue_nums=4, order=True, attributes={"+message.type": "FIFO"}
-        )
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(name, 4, order=True, attributes={"+message.type": "FIFO"}))
     file = written(
         tmp_path,
         [

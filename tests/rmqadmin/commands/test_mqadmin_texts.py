@@ -23,7 +23,7 @@ from rmqadmin.core.topics.topic_config import topic_config_text
 from rmqclient.message import SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, GroupRetryPolicy, SubscriptionData, SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig, TopicRoute
+from rmqproto.bodies.routes import TopicRoute
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
 from rmqproto.errors import RocketMQError
 from rmqproto.message.record import StoredMessage, host_bytes
@@ -31,6 +31,7 @@ from rmqproto.perm import perm_text
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import golden
 from tests.support.any_order import in_any_order
+from tests.support.servers import topic_config
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -235,9 +236,7 @@ def test_send_message() -> None:
 
 
 def test_update_topic() -> None:
-    config = TopicConfig(
-        topic_name="AdminFifo", read_queue_nums=8, write_queue_nums=8, attributes={"+message.type": "FIFO"}
-    )
+    config = topic_config("AdminFifo", 8, attributes={"+message.type": "FIFO"})
     assert topic_config_text(config) + "\n" == golden("updateTopic", "attributes").split("\n", 1)[1]
 
 

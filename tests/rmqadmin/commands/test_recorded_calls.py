@@ -12,12 +12,11 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.lite import LiteTopicInfo
 from rmqproto.bodies.replication import ReplicaSets
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from tests.rmqadmin.conftest import GOLDEN, Rmqadmin, golden
 from tests.support.any_order import in_any_order
 from tests.support.replayed import Replayed, answering
-from tests.support.servers import Server, until
+from tests.support.servers import Server, topic_config, until
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -58,9 +57,7 @@ OURS = [
 def scene(server: Server) -> None:
     """The topic that the calls name. No other test uses it."""
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(
-            server.broker_addr, TopicConfig(topic_name="NormalTopic", read_queue_nums=4, write_queue_nums=4)
-        )
+        admin.create_topic(server.broker_addr, topic_config("NormalTopic", 4))
 
 
 @pytest.mark.parametrize(("command", "case"), OURS)
@@ -98,8 +95,7 @@ def test_a_change_of_our_server(rmqadmin: Rmqadmin, server: Server, tmp_path: Pa
     writable."""
     perm = 4 if (command, case) == ("updateTopicPerm", "broker") else 6
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name="AdminTopic", read_queue_nums=8, write_queue_nums=8, perm=perm)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config("AdminTopic", 8, perm=perm))
         until(lambda: _perms(admin, "AdminTopic") == [perm])
         for group in ("AdminGroup", "AdminGroup2"):
             admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))

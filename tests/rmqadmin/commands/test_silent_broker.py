@@ -27,7 +27,7 @@ from rmqproto.names import dlq_topic
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support import servers
-from tests.support.servers import Server, until
+from tests.support.servers import Server, topic_config, until
 from tests.support.wire import Wire
 
 TOPIC, GROUP, DEAD = "orders", "billing", "127.0.0.1:1"
@@ -49,7 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         servers.broker(folder / "a", namesrv.namesrv_addr, "broker-a") as a,
         AdminClient(namesrv.namesrv_addr) as admin,
     ):
-        admin.create_topic(a.broker_addr, TopicConfig(topic_name=TOPIC, read_queue_nums=2, write_queue_nums=2))
+        admin.create_topic(a.broker_addr, topic_config(TOPIC, 2))
         admin.create_group(a.broker_addr, SubscriptionGroupConfig(group_name=GROUP))
         admin.update_consumer_offset(a.broker_addr, GROUP, TOPIC, 0, 0)
         yield Cluster(namesrv.namesrv_addr, a, admin)
@@ -62,9 +62,7 @@ def dead(cluster: Cluster, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> It
         broker_name="broker-z", broker_addr=DEAD, cluster_name=CLUSTER, ha_server_addr="", broker_id=0
     )
     # A broker that registers for the first time has more than one topic.
-    table = {
-        name: TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2) for name in (TOPIC, dlq_topic(GROUP))
-    }
+    table = {name: topic_config(name, 2) for name in (TOPIC, dlq_topic(GROUP))}
     with Wire(cluster.namesrv_addr) as wire:
         body = RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigs(topic_config_table=table))
         assert wire.ask(RequestCode.REGISTER_BROKER, header, fastjson.dumps(body)).code == 0

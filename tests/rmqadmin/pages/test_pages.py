@@ -11,7 +11,6 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData, SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.names import dlq_topic
 from rmqproto.wire.fastjson import ObjectMap
@@ -20,7 +19,7 @@ from tests.rmqadmin.page_lines import ROOT, command_lines, run_lines
 from tests.support import servers
 from tests.support.consumer import TalkingConsumer
 from tests.support.quick import first_is_quick
-from tests.support.servers import Server, until
+from tests.support.servers import Server, topic_config, until
 
 ELSEWHERE = {
     "docs/changes.md": "commands/manifest/test_changes_page.py",
@@ -79,7 +78,7 @@ def scene(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NAMESRV_ADDR", ours.namesrv_addr)
     for topic in ("orders", "OrderTopic", "CopyTopic"):
-        admin.create_topic(ours.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4))
+        admin.create_topic(ours.broker_addr, topic_config(topic, 4))
     for number in range(40):
         message = Message("orders", b'{"order":%d,"type":"refund"}' % number, keys=f"order-{number}")
         admin.send_message(ours.broker_addr, MessageQueue("orders", "broker-a", number % 4), message)
@@ -89,7 +88,7 @@ def scene(
     sent = Message("OrderTopic", b"order", keys="ORDER-1", properties={"region": "eu"})
     for queue_id in (0, 3):
         admin.send_message(ours.broker_addr, MessageQueue("OrderTopic", "broker-a", queue_id), sent)
-    dead = TopicConfig(topic_name=dlq_topic("billing"), read_queue_nums=1, write_queue_nums=1)
+    dead = topic_config(dlq_topic("billing"))
     admin.create_topic(ours.broker_addr, dead)
     letter = Message(dead.topic_name, b'{"type":"refund"}', properties={"RETRY_TOPIC": "orders"})
     admin.send_message(ours.broker_addr, MessageQueue(dead.topic_name, "broker-a", 0), letter)
@@ -153,7 +152,7 @@ def test_the_commands_of_pages_with_two_brokers_and_another_cluster(
     """The other cluster is the shared server's."""
     with AdminClient(scene["127.0.0.1:9876"], timeout_s=30) as admin:
         admin.reset_broker(second.broker_addr)
-        admin.create_topic(second.broker_addr, TopicConfig(topic_name="refunds", read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(second.broker_addr, topic_config("refunds"))
         admin.create_group(second.broker_addr, SubscriptionGroupConfig(group_name="shipping"))
     monkeypatch.setenv("NAMESRV_ADDR", scene["127.0.0.1:9876"])
     elsewhere = {

@@ -31,11 +31,10 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.fixed import FixedClient
 from tests.rmqadmin.tui.opened import Driver, clients_of, opened, run_eagerly
 from tests.support import servers
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 QUEUE_COUNT = 4
 BROKER = "broker-a"
@@ -80,9 +79,7 @@ def world(server: Server, fresh: Fresh) -> Iterator[World]:
     with AdminClient(server.namesrv_addr) as admin:
         addr = server.broker_addr
         topics, groups = set(admin.topic_list()), set(admin.all_groups(addr).subscription_group_table)
-        admin.create_topic(
-            addr, TopicConfig(topic_name=topic, read_queue_nums=QUEUE_COUNT, write_queue_nums=QUEUE_COUNT)
-        )
+        admin.create_topic(addr, topic_config(topic, QUEUE_COUNT))
         admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
         made = World(server, admin, topic, group)
         for queue_id in range(QUEUE_COUNT):

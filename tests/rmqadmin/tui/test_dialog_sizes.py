@@ -9,11 +9,11 @@ from textual.widgets import Input
 
 from rmqadmin.tui.dialogs.change import ChangeDialog
 from rmqadmin.tui.until_closed import until_closed, while_open
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import NOW_MS, TOPIC
 from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
 from tests.support.quick import first_size_is_quick
+from tests.support.servers import topic_config
 
 QUEUE_COUNT = 16
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -24,8 +24,7 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world: World, size: tuple[int, int]) -> None:
     topic = f"{world.topic}-wide"
     addr = world.server.broker_addr
-    config = TopicConfig(topic_name=topic, read_queue_nums=QUEUE_COUNT, write_queue_nums=QUEUE_COUNT)
-    world.admin.create_topic(addr, config)
+    world.admin.create_topic(addr, topic_config(topic, QUEUE_COUNT))
     world.topic = topic
     for queue_id in range(QUEUE_COUNT):
         world.send(b"x", queue_id=queue_id)

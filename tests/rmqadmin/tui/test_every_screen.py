@@ -14,13 +14,14 @@ from rmqadmin.tui.widgets.tables.filter_input import FilterInput
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import ClusterInfo, TopicConfig
+from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.errors import ConnectError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor, put_cursor_at
 from tests.support import servers
 from tests.support.quick import first_is_quick
+from tests.support.servers import topic_config
 
 
 def status(driver: Driver) -> str:
@@ -253,7 +254,7 @@ def test_groups_sorted_by_lag_ask_also_for_those_out_of_view(tmp_path_factory: p
     """The group that is furthest behind is the last by name, below the end of the screen."""
     with servers.standalone(tmp_path_factory.mktemp("sorted")) as server, AdminClient(server.namesrv_addr) as admin:
         addr = server.broker_addr
-        admin.create_topic(addr, TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(addr, topic_config("T"))
         for name in [*(f"g{number:02}" for number in range(40)), "z-last"]:
             admin.create_group(addr, SubscriptionGroupConfig(group_name=name))
         world = World(server, admin, "T", "z-last")

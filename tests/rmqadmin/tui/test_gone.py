@@ -19,12 +19,11 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, put_cursor
 from tests.support import servers
 from tests.support.quick import first_size_is_quick, in_one_test
-from tests.support.servers import Server
+from tests.support.servers import Server, topic_config
 
 TOPIC, GROUP, QUEUE_COUNT = "orders", "billing", 2
 FAST_S = 0.1
@@ -62,9 +61,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 def fill(namesrv: Server, broker: Server, name: str) -> None:
     with AdminClient(namesrv.namesrv_addr) as admin:
         addr = broker.broker_addr
-        admin.create_topic(
-            addr, TopicConfig(topic_name=TOPIC, read_queue_nums=QUEUE_COUNT, write_queue_nums=QUEUE_COUNT)
-        )
+        admin.create_topic(addr, topic_config(TOPIC, QUEUE_COUNT))
         admin.create_group(addr, SubscriptionGroupConfig(group_name=GROUP))
         for queue_id in range(QUEUE_COUNT):
             queue = MessageQueue(TOPIC, name, queue_id)
@@ -129,7 +126,7 @@ def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(
             for group in ("here", "lost"):
                 admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
             mine = {"broker-a": "here", "broker-b": "lost"}[name]
-            admin.create_topic(addr, TopicConfig(topic_name=f"{mine}-topic", read_queue_nums=1, write_queue_nums=1))
+            admin.create_topic(addr, topic_config(f"{mine}-topic"))
             admin.send_message(addr, MessageQueue(f"{mine}-topic", name, 0), Message(f"{mine}-topic", b"x"))
             admin.update_consumer_offset(addr, mine, f"{mine}-topic", 0, 0)
 

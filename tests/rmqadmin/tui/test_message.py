@@ -21,7 +21,6 @@ from rmqadmin.tui.widgets.texts.lines import LINES_MAX, Lines
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.names import TRACE_TOPIC
 from tests.rmqadmin.tui.conftest import BROKER, World
@@ -30,6 +29,7 @@ from tests.rmqadmin.tui.opened import Driver, at_row, clients_of, drive, until_i
 from tests.support import servers
 from tests.support.python_member import PythonMember
 from tests.support.quick import first_is_quick
+from tests.support.servers import topic_config
 
 WIDE = (170, 30)
 
@@ -213,9 +213,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]
     folder = tmp_path_factory.mktemp("traced")
     with servers.standalone(folder, "--set", "traceTopicEnable=true") as running:
         with AdminClient(running.namesrv_addr) as admin:
-            admin.create_topic(
-                running.broker_addr, TopicConfig(topic_name="Traced", read_queue_nums=1, write_queue_nums=1)
-            )
+            admin.create_topic(running.broker_addr, topic_config("Traced"))
         yield running
 
 

@@ -33,7 +33,7 @@ from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive
 from tests.support import servers
 from tests.support.quick import first_is_quick, first_size_is_quick
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 TOPIC, GROUP = "orders", "billing"
 FAST_S, SHORT_WAIT_S = 0.1, 0.5
@@ -50,8 +50,7 @@ class Two:
         self.brokers = {name: servers.broker(folder / name, addr, name) for name in ("broker-a", "broker-b")}
         self.admin = AdminClient(addr)
         for broker in self.brokers.values():
-            config = TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1)
-            self.admin.create_topic(broker.broker_addr, config)
+            self.admin.create_topic(broker.broker_addr, topic_config(TOPIC))
             self.admin.create_group(broker.broker_addr, SubscriptionGroupConfig(group_name=GROUP))
 
     @property

@@ -13,7 +13,6 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError, UsageError
 from rmqreplay.plans.request import ReplayRequest
 from rmqreplay.run.entry import ReplayOutcome, Runner, redrive
@@ -21,7 +20,7 @@ from rmqreplay.run.following import follow
 from rmqreplay.run.hooks import Hooks, ReplayProgress
 from rmqreplay.run.job import PlanConflict
 from tests.rmqreplay.replay_lab import wait_for_route
-from tests.support.servers import Fresh, Server, broker, namesrv
+from tests.support.servers import Fresh, Server, broker, namesrv, topic_config
 
 
 @dataclass
@@ -67,8 +66,7 @@ class Move:
 
 def made_move(admin: AdminClient, address: str, name_server: str, topic: str, target: str, ledgers: Path) -> Move:
     for name, queues in ((topic, 2), (target, 1)):
-        config = TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=6)
-        admin.create_topic(address, config)
+        admin.create_topic(address, topic_config(name, queues))
         wait_for_route(admin, name)
     request = ReplayRequest(name_server=name_server, topics=[topic], to=f"topic:{target}")
     return Move(admin, address, request, Runner(ledger_root=str(ledgers)), topic, target)
@@ -160,8 +158,7 @@ def test_a_source_that_was_made_anew_is_told_and_nothing_is_sent(move: Move) -> 
 
     def make_anew() -> None:
         move.admin.delete_topic_in_broker(move.address, move.topic)
-        config = TopicConfig(topic_name=move.topic, read_queue_nums=2, write_queue_nums=2, perm=6)
-        move.admin.create_topic(move.address, config)
+        move.admin.create_topic(move.address, topic_config(move.topic, 2))
         wait_for_route(move.admin, move.topic)
         move.more(9)
 

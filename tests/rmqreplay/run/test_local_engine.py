@@ -14,7 +14,6 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.message.sys_flag import COMPRESSED
 from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
@@ -29,7 +28,7 @@ from rmqreplay.sending.target import read_fences
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
 from tests.rmqreplay.replay_lab import wait_for_route
-from tests.support.servers import Server
+from tests.support.servers import Server, topic_config
 
 COUNT = 12
 
@@ -42,8 +41,7 @@ class DeadLetters:
         self.dlq = f"%DLQ%{group}"
         with AdminClient(server.namesrv_addr) as admin:
             for topic, queues in ((self.dlq, 2), (target, 1)):
-                config = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=6)
-                admin.create_topic(server.broker_addr, config)
+                admin.create_topic(server.broker_addr, topic_config(topic, queues))
                 wait_for_route(admin, topic)
             for number in range(COUNT):
                 body = json.dumps({"number": number, "type": "refund" if number % 3 == 0 else "charge"}).encode()

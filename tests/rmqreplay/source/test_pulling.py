@@ -13,7 +13,6 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
 from rmqproto.headers.base import Header, to_ext
@@ -29,7 +28,7 @@ from tests.rmqclient.fake_broker import QUEUE, record
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
 from tests.support.processes import free_ports
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 COUNT = 60
 RULES = PullRules(batch_size=10, timeout_s=5.0)
@@ -70,8 +69,7 @@ def read_over(cluster: Watched, wanted: OffsetRange, break_it: Act, mend: Act) -
 
 
 def fill(admin: AdminClient, address: str, queue: MessageQueue) -> OffsetRange:
-    config = TopicConfig(topic_name=queue.topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-    admin.create_topic(address, config)
+    admin.create_topic(address, topic_config(queue.topic))
     for number in range(COUNT):
         admin.send_message(address, queue, Message(queue.topic, b"%d" % number))
     until(lambda: queue.topic in admin.topic_list())

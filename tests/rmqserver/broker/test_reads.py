@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import trio
 
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
@@ -24,6 +23,7 @@ from rmqserver.store.results import GetResult
 from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.store.conftest import put
 from tests.rmqserver.store.queues.test_second_stage import SlowDisk
+from tests.support.servers import topic_config
 
 
 class Peer:
@@ -79,7 +79,7 @@ def test_pull_offset_is_behind_what_the_second_stage_has_looked_at(
     files = ConfigFiles(str(tmp_path / "config"), OsDisk())
     reads = ReadsByHand(store)
     parts = parts_on(store, files, "enablePropertyFilter=true", reads=lambda *_: reads)
-    parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
+    parts.topics.put(topic_config("T"))
     pull = PullRequests(parts.pulls, parts.pull_plans).handlers()[R.PULL_MESSAGE]
     header = PullHeader(
         consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=PULL_SUBSCRIPTION,

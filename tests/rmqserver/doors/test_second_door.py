@@ -8,7 +8,6 @@ import pytest
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.bodies.popping import AssignmentRequest, RequestMode
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import Header
 from rmqproto.headers.client_calls import ResetOffsetHeader
@@ -37,6 +36,7 @@ from rmqserver.command_line import store_paths
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.operation import OnPeerAnswer, Refused
 from rmqserver.remoting.loop import Loop
+from tests.support.servers import topic_config
 
 TOPIC, GROUP = "T", "G"
 
@@ -135,7 +135,7 @@ def door(tmp_path: Path) -> Iterator[Door]:
     broker = Broker(config, loop)
     broker.open()
     made = Door(broker)
-    broker.topic_admin.put(TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1), {})
+    broker.topic_admin.put(topic_config(TOPIC), {})
     broker.group_admin.put(SubscriptionGroupConfig(group_name=GROUP))
     yield made
     broker.close()

@@ -10,6 +10,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ProtocolError
 from rmqserver.namesrv import register_body
 from rmqserver.namesrv.register_body import decode_untrusted
+from tests.support.servers import topic_config
 
 VERSION = '{"counter":3,"stateVersion":1,"timestamp":1700000000000}'
 MAPPING = {"bname": "a", "currIdMap": {"0": 0}, "topic": "S", "totalQueues": 2}
@@ -42,7 +43,7 @@ def test_what_apache_compressed_is_read_whatever_its_header_says(says_compressed
     body = decode_untrusted(OF_APACHE, says_compressed, 513)
     topics = body.topic_config_serialize_wrapper.topic_config_table
     assert len(topics) == 15
-    assert topics["TBW102"] == TopicConfig(topic_name="TBW102", read_queue_nums=8, write_queue_nums=8, perm=7)
+    assert topics["TBW102"] == topic_config("TBW102", 8, perm=7)
 
 
 def test_compressed_form_of_5_0_and_later() -> None:
@@ -52,7 +53,7 @@ def test_compressed_form_of_5_0_and_later() -> None:
     assert wrapper.data_version.counter == 3
     assert wrapper.topic_config_table == {
         "T": TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=8, attributes={"message.type": "NORMAL"}),
-        "U": TopicConfig(topic_name="U", read_queue_nums=1, write_queue_nums=1, perm=4, topic_filter_type="MULTI_TAG"),
+        "U": topic_config("U", perm=4, topic_filter_type="MULTI_TAG"),
     }
     assert wrapper.topic_queue_mapping_info_map == {"S": MAPPING}
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from rmqproto.bodies.base import DataVersion
-from rmqproto.bodies.routes import RegisterBrokerBody, TopicConfig, TopicConfigs
+from rmqproto.bodies.routes import RegisterBrokerBody, TopicConfigs
 from rmqproto.codes import RequestCode
 from rmqproto.headers.nameserver import RegisterBrokerHeader
 from rmqproto.wire import fastjson
 from tests.support import servers
+from tests.support.servers import topic_config
 from tests.support.wire import Wire
 
 
@@ -27,7 +28,7 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 
 
 def register(wire: Wire, name: str, broker_id: int, zone: str | None, filter_servers: list[str] | None = None) -> None:
-    configs = {topic: TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4) for topic in ("T", "U")}
+    configs = {topic: topic_config(topic, 4) for topic in ("T", "U")}
     topics = TopicConfigs(data_version=DataVersion(timestamp=1), topic_config_table=configs)
     body = RegisterBrokerBody(filter_server_list=filter_servers or [], topic_config_serialize_wrapper=topics)
     header = RegisterBrokerHeader(

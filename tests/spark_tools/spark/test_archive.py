@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.servers import Fresh
+from tests.support.servers import Fresh, topic_config
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -17,7 +17,6 @@ pytest.importorskip("pyarrow")
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, StorageError
 from rmqreplay.ledger.audit import AuditResult
 from rmqreplay.plans.plan import Selection
@@ -65,8 +64,7 @@ class Archive(Sender):
 def kept(server: Server, fresh: Fresh, tmp_path: Path) -> Iterator[Archive]:
     with AdminClient(server.namesrv_addr) as admin:
         made = Archive(server, admin, fresh("Archived"), tmp_path / "archive")
-        config = TopicConfig(topic_name=made.topic, read_queue_nums=2, write_queue_nums=2, perm=6)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(made.topic, 2))
         wait_for_route(admin, made.topic)
         yield made
 
@@ -141,8 +139,7 @@ def test_an_archive_is_replayed_once_though_the_replay_is_interrupted(spark, kep
         kept.admin.send_message(kept.address, MessageQueue(kept.topic, "broker-a", 0), message)
     archive(kept.request, spark=spark)
     target = fresh("Restored")
-    config = TopicConfig(topic_name=target, read_queue_nums=1, write_queue_nums=1, perm=6)
-    kept.admin.create_topic(kept.address, config)
+    kept.admin.create_topic(kept.address, topic_config(target))
     wait_for_route(kept.admin, target)
     request = ReplayRequest(
         path=str(kept.directory), to=f"topic:{target}", target_name_server=kept.request.name_server, wave_messages=10
@@ -187,7 +184,7 @@ def test_what_retention_took_is_told_and_passed_over_only_when_allowed(spark, tm
     settings = ("--set", "mappedFileSizeCommitLog=65536", "--set", "fileReservedTime=0")
     with servers.standalone(tmp_path, *settings) as server, AdminClient(server.namesrv_addr) as admin:
         queue, addr = MessageQueue("ShortKept", "broker-a", 0), server.broker_addr
-        admin.create_topic(addr, TopicConfig(topic_name=queue.topic, read_queue_nums=1, write_queue_nums=1, perm=6))
+        admin.create_topic(addr, topic_config(queue.topic))
         wait_for_route(admin, queue.topic)
         kept = Archive(server, admin, queue.topic, tmp_path / "archive")
         admin.send_message(addr, queue, Message(queue.topic, b"0"))
@@ -216,8 +213,7 @@ def test_a_topic_that_was_made_anew_is_not_mixed_with_the_one_before(spark, kept
     with pytest.raises(DataLossError, match="is gone, which was read to 10") as lost:
         archive(kept.request, spark=spark)
     assert "--allow-loss" in str(lost.value.hint)
-    config = TopicConfig(topic_name=kept.topic, read_queue_nums=2, write_queue_nums=2, perm=6)
-    kept.admin.create_topic(kept.address, config)
+    kept.admin.create_topic(kept.address, topic_config(kept.topic, 2))
     wait_for_route(kept.admin, kept.topic)
     kept.more(2)
     monkeypatch.setattr(archive_run, "ReadOptions", partial(ReadOptions, read_timeout_ms=200))

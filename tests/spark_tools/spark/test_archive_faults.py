@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.servers import topic_config
+
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
-from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.source.archive_manifest import load_manifest
 from spark_tools.archive.archive_run import ArchiveHooks, ArchiveRequest, archive
 from tests.rmqreplay.replay_lab import wait_for_route
@@ -41,8 +42,7 @@ class OneBroker:
         self.server: Server
         self.start()
         with AdminClient(self.server.namesrv_addr) as admin:
-            config = TopicConfig(topic_name="Kept", read_queue_nums=2, write_queue_nums=2, perm=6)
-            admin.create_topic(self.server.broker_addr, config)
+            admin.create_topic(self.server.broker_addr, topic_config("Kept", 2))
             wait_for_route(admin, "Kept")
             Sender(admin, "Kept").send(COUNT, self.server.broker_addr)
 

@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.servers import Fresh
+from tests.support.servers import Fresh, topic_config
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
-from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.run.job import RunOptions, run_replay
 from rmqreplay.source.archive_manifest import STAGING, load_manifest
 from spark_tools.archive.archive_run import ArchiveHooks, ArchiveRequest, archive
@@ -101,8 +100,7 @@ def test_a_stream_whose_executor_dies(session: Any, server: Server, fresh: Fresh
     topic = fresh("StreamTopic")
     source = {"nameServer": server.namesrv_addr, "subscribe": topic, "startingOffsets": "earliest"}
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(topic, 2))
         wait_for_route(admin, topic)
         sender = Sender(admin, topic)
         sender.send(20, server.broker_addr)
@@ -139,8 +137,7 @@ def test_an_executor_dies_while_a_topic_is_archived(session: Any, server: Server
     """In the second of four batches: the first is slow on a busy machine."""
     topic, directory = fresh("ArchivedTopic"), tmp_path / "archive"
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(topic, 2))
         wait_for_route(admin, topic)
         Sender(admin, topic).send(200, server.broker_addr)
     request = ArchiveRequest(

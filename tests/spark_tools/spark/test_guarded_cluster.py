@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.servers import topic_config
+
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
@@ -14,7 +16,6 @@ from rmqclient.message import Message
 from rmqclient.tls import TlsFiles
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
 from rmqproto.wire.credentials import Credentials
 from rmqreplay.plans.plan import Transform
@@ -66,8 +67,7 @@ def guarded(authority: Authority, tls: TlsFiles, tmp_path_factory: pytest.TempPa
             addr = running.broker_addr
             dlq = f"%DLQ%{GROUP}"
             for topic in (dlq, TARGET):
-                config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-                admin.create_topic(addr, config)
+                admin.create_topic(addr, topic_config(topic))
                 wait_for_route(admin, topic)
             for number in range(DEAD_COUNT):
                 message = Message(dlq, b"%d" % number, properties={"RETRY_TOPIC": "origin", "DELAY": "0"})

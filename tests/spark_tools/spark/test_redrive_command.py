@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 import pexpect
 import pytest
 
+from tests.support.servers import topic_config
+
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
@@ -16,7 +18,6 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
 from rmqproto.message.record import StoredMessage
 from rmqreplay.plans.plan import Transform
@@ -53,9 +54,7 @@ def dead(server: Server, fresh) -> Iterator[DeadLetters]:
         made = DeadLetters(admin, server.broker_addr, fresh("RedriveGroup"), fresh("RedriveTarget"))
         dlq = f"%DLQ%{made.group}"
         for topic in (dlq, made.target):
-            admin.create_topic(
-                server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-            )
+            admin.create_topic(server.broker_addr, topic_config(topic))
             wait_for_route(admin, topic)
         for number in range(DEAD_COUNT):
             message = Message(dlq, b"%d" % number, properties={"RETRY_TOPIC": "origin", "DELAY": "0"})
@@ -111,9 +110,7 @@ def test_a_share_of_failures_stops_and_the_rest_can_be_parked(spark, dead: DeadL
         message = Message(dlq.topic, b"spent %d" % number, properties={"REPLAY_ROUND": "3"})
         dead.admin.send_message(server.broker_addr, dlq, message)
     parked = f"{dead.target}Parked"
-    dead.admin.create_topic(
-        server.broker_addr, TopicConfig(topic_name=parked, read_queue_nums=1, write_queue_nums=1, perm=6)
-    )
+    dead.admin.create_topic(server.broker_addr, topic_config(parked))
     wait_for_route(dead.admin, parked)
     request = ReplayRequest(
         name_server=server.namesrv_addr, dlq_group=dead.group, to=f"topic:{dead.target}",

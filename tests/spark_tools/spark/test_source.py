@@ -13,7 +13,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqreplay.replay_lab import wait_for_route
-from tests.support.servers import Server
+from tests.support.servers import Server, topic_config
 
 pytestmark = pytest.mark.spark
 
@@ -151,9 +151,7 @@ def test_a_typo_in_an_option_is_an_error_and_not_the_whole_topic(spark, store) -
 def test_what_is_written_is_read_back(spark, server: Server, fresh) -> None:
     topic = fresh("SparkTopic")
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(
-            server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
-        )
+        admin.create_topic(server.broker_addr, topic_config(topic, 2))
         wait_for_route(admin, topic)
     frame = spark.range(500).selectExpr(
         "cast(id as string) as body", "'tag' as tags", "array(concat('key-', id), 'even') as keys",
@@ -175,9 +173,7 @@ def test_what_is_written_is_read_back(spark, server: Server, fresh) -> None:
 def test_a_row_that_can_never_be_sent_fails_the_job_or_goes_to_a_file(spark, server: Server, fresh, tmp_path) -> None:
     topic = fresh("RejectTopic")
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(
-            server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4, perm=6)
-        )
+        admin.create_topic(server.broker_addr, topic_config(topic, 4))
         wait_for_route(admin, topic)
     rows = spark.range(20, numPartitions=1).selectExpr(
         "if(id = 7, '', if(id = 8, repeat('x', 16777216), cast(id as string))) as body",
@@ -215,9 +211,7 @@ def test_a_batch_that_is_repeated_with_fewer_partitions_fails(spark, server: Ser
     """The batch was stored, but its end was not noted."""
     topic = fresh("RepeatedTopic")
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(
-            server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
-        )
+        admin.create_topic(server.broker_addr, topic_config(topic, 2))
         wait_for_route(admin, topic)
     files, checkpoint = tmp_path / "files", tmp_path / "checkpoint"
     files.mkdir()

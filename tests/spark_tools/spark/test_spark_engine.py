@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.servers import topic_config
+
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
 from rmqproto.message.record import host_bytes
 from rmqreplay.plans.plan import Plan, Selection, Transform
@@ -42,9 +43,7 @@ def request_of_store(store: str, server: Server) -> ReplayRequest:
     """A request that reads SpanTopic (2,100 messages) from a store that a real broker wrote, and sends to our
     broker."""
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(
-            server.broker_addr, TopicConfig(topic_name="WaveTarget", read_queue_nums=1, write_queue_nums=1, perm=6)
-        )
+        admin.create_topic(server.broker_addr, topic_config("WaveTarget"))
         wait_for_route(admin, "WaveTarget")
     return ReplayRequest(
         path=store, topics=["SpanTopic"], to="topic:WaveTarget", target_name_server=server.namesrv_addr
@@ -213,8 +212,7 @@ def test_bodies_are_selected_as_they_are_without_spark(engine, server: Server, s
     topic = "OddBodies"
     with AdminClient(server.namesrv_addr) as admin:
         if topic not in admin.topic_list():
-            config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-            admin.create_topic(server.broker_addr, config)
+            admin.create_topic(server.broker_addr, topic_config(topic))
             wait_for_route(admin, topic)
             for body in BODIES:
                 admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, body))

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.servers import topic_config
+
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
-from rmqproto.bodies.routes import TopicConfig
 from tests.spark_tools.spark.foreach_driver import write_each
 from tests.spark_tools.spark.spark_processes import Driver, python_workers
 from tests.spark_tools.spark.streamed import (
@@ -58,8 +59,7 @@ class Brokers:
         return self.running[name].broker_addr
 
     def resize(self, name: str, queues: int) -> None:
-        config = TopicConfig(topic_name=TOPIC, read_queue_nums=queues, write_queue_nums=queues, perm=6)
-        self.admin.create_topic(self.running[name].broker_addr, config)
+        self.admin.create_topic(self.running[name].broker_addr, topic_config(TOPIC, queues))
         until(lambda: (name, queues) in self._routed())
 
     def _routed(self) -> list[tuple[str, int]]:
@@ -142,7 +142,7 @@ def test_a_set_that_fails_over(spark, tmp_path: Path, stack: ExitStack) -> None:
         made.start(number, **PATIENT)
         until(lambda number=number: made.brokers[number].broker_addr in made.in_sync_addrs())
     first, second = (made.brokers[number].broker_addr for number in (1, 2))
-    admin.create_topic(first, TopicConfig(topic_name=TOPIC, read_queue_nums=2, write_queue_nums=2, perm=6))
+    admin.create_topic(first, topic_config(TOPIC, 2))
     until(lambda: TOPIC in admin.topic_list())
     until(lambda: TOPIC in admin.all_topics(second).topic_config_table)
     sender = Sender(admin, TOPIC)

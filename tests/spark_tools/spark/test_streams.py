@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.servers import Fresh
+from tests.support.servers import Fresh, topic_config
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -17,7 +17,6 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqreplay.replay_lab import wait_for_route
 from tests.spark_tools.spark.streamed import Sender, drain, each_once, rows, settle
 from tests.support import servers
@@ -35,8 +34,7 @@ class Topic(Sender):
         self.source = {"nameServer": server.namesrv_addr, "subscribe": name, "startingOffsets": "earliest"}
 
     def resize(self, queues: int) -> None:
-        config = TopicConfig(topic_name=self.topic, read_queue_nums=queues, write_queue_nums=queues, perm=6)
-        self.admin.create_topic(self.address, config)
+        self.admin.create_topic(self.address, topic_config(self.topic, queues))
 
 
 @pytest.fixture
@@ -119,7 +117,7 @@ def test_retention_overtakes_a_running_stream(spark, tmp_path) -> None:
     seen, is_overtaken = Counter[int](), Event()
     with servers.standalone(tmp_path / "server", *settings) as server, AdminClient(server.namesrv_addr) as admin:
         queue, address = MessageQueue("ShortKept", "broker-a", 0), server.broker_addr
-        admin.create_topic(address, TopicConfig(topic_name=queue.topic, read_queue_nums=1, write_queue_nums=1, perm=6))
+        admin.create_topic(address, topic_config(queue.topic))
         wait_for_route(admin, queue.topic)
 
         def send(first: int, last: int) -> None:

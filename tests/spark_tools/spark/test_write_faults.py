@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.servers import topic_config
+
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.message.record import decode_records_untrusted
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange
@@ -35,8 +36,7 @@ def _calm(lab: Lab) -> Iterator[None]:
 
 
 def make_topic(lab: Lab, name: str) -> str:
-    config = TopicConfig(topic_name=name, read_queue_nums=3, write_queue_nums=3, perm=6)
-    lab.admin.create_topic(lab.broker_addr, config)
+    lab.admin.create_topic(lab.broker_addr, topic_config(name, 3))
     wait_for_route(lab.admin, name)
     return name
 
@@ -89,8 +89,7 @@ def test_a_killed_driver_of_streams(lab: Lab, spark, tmp_path: Path) -> None:
     lab.proxy.calm()
     for topic, _, checkpoint in streams:
         assert {each.name for each in Path(checkpoint, "commits").iterdir() if each.name.isdecimal()} == {"0"}
-        config = TopicConfig(topic_name=topic, read_queue_nums=6, write_queue_nums=6, perm=6)
-        lab.admin.create_topic(lab.broker_addr, config)
+        lab.admin.create_topic(lab.broker_addr, topic_config(topic, 6))
     write_streams(spark, **call)
     for topic, delivery, _ in streams:
         check(stored(lab, topic), {b"%d" % number for number in range(COUNT)}, delivery)

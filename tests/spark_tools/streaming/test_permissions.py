@@ -9,7 +9,6 @@ from rmqclient.message import Message
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
 from rmqproto.wire.credentials import Credentials
 from spark_tools.part_reader import read_any
@@ -21,7 +20,7 @@ from spark_tools.streaming.progress import GroupCommits
 from spark_tools.streaming.survey import QueueSurvey
 from tests.support import servers
 from tests.support.auth_walk import ROOT
-from tests.support.servers import Server, until
+from tests.support.servers import Server, topic_config, until
 
 QUEUE = MessageQueue("Orders", "broker-a", 0)
 CONFIG = f"""\
@@ -40,7 +39,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with servers.standalone(directory / "server", "--config", directory / "server.conf") as running:
         with AdminClient(running.namesrv_addr, ROOT) as admin:
             addr = running.broker_addr
-            admin.create_topic(addr, TopicConfig(topic_name=QUEUE.topic, read_queue_nums=1, write_queue_nums=1, perm=6))
+            admin.create_topic(addr, topic_config(QUEUE.topic))
             for group in ("spark-reader", "spark-job"):
                 admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
             admin.send_message(addr, QUEUE, Message(QUEUE.topic, b"1"))

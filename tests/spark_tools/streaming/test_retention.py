@@ -7,7 +7,6 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.part_reader import read_any
 from spark_tools.partitions import cluster_of
@@ -16,7 +15,7 @@ from spark_tools.streaming.offsets import StreamOffset, ranges_between
 from spark_tools.streaming.planner import StreamPlanner
 from spark_tools.streaming.survey import QueueSurvey
 from tests.support import servers
-from tests.support.servers import until
+from tests.support.servers import topic_config, until
 
 QUEUE, COUNT = MessageQueue("ShortKept", "broker-a", 0), 100
 SETTINGS = ("--set", "mappedFileSizeCommitLog=65536", "--set", "fileReservedTime=0")
@@ -39,7 +38,7 @@ def test_what_retention_took_is_an_error_or_is_passed_over(tmp_path: Path, capsy
         AdminClient(server.namesrv_addr) as admin,
     ):
         addr = server.broker_addr
-        admin.create_topic(addr, TopicConfig(topic_name=QUEUE.topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(addr, topic_config(QUEUE.topic))
         until(lambda: QUEUE.topic in admin.topic_list())
         for _ in range(COUNT):
             admin.send_message(addr, QUEUE, Message(QUEUE.topic, bytes(4000)))

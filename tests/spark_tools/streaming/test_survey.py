@@ -9,7 +9,6 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
 from rmqreplay.source.queue_ranges import DataLossError
 from spark_tools.partitions import cluster_of
@@ -18,14 +17,13 @@ from spark_tools.streaming.limits import TriggerLimits, batch_ends
 from spark_tools.streaming.survey import QueueSurvey
 from tests.support import servers
 from tests.support.processes import free_ports
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 TOPIC = "Seen"
 
 
 def resize(admin: AdminClient, broker: Server, topic: str, queues: int) -> None:
-    config = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=6)
-    admin.create_topic(broker.broker_addr, config)
+    admin.create_topic(broker.broker_addr, topic_config(topic, queues))
 
 
 def send(admin: AdminClient, broker: Server, queue: MessageQueue, body: bytes) -> None:

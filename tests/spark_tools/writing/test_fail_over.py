@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.servers import topic_config
+
 pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.source.live import LiveCluster
 from spark_tools.source_options import parse_write_options
 from spark_tools.writing.plan import make_plan
@@ -29,8 +30,7 @@ def test_a_write_goes_on_at_the_elected_broker(tmp_path: Path, delivery: str) ->
     with set_of_three(tmp_path) as three:
         three.until_all_in_sync()
         master = three.master()
-        config = TopicConfig(topic_name="Written", read_queue_nums=2, write_queue_nums=2, perm=6)
-        three.admin.create_topic(three.brokers[master].broker_addr, config)
+        three.admin.create_topic(three.brokers[master].broker_addr, topic_config("Written", 2))
         wait_for_route(three.admin, "Written")
         three.until_all_in_sync()
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.servers import Fresh
+from tests.support.servers import Fresh, topic_config
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.message.properties import PRODUCER_SEQ
 from rmqreplay.sending.delivery import DeliveryError
 from rmqreplay.source.live import LiveCluster
@@ -71,8 +70,7 @@ class Stream:
 def stream(server: Server, fresh: Fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
     topic = fresh("Repeated")
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name=topic, read_queue_nums=3, write_queue_nums=3, perm=6)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(topic, 3))
         wait_for_route(admin, topic)
     given = {
         "nameServer": server.namesrv_addr, "topic": topic, "delivery": "idempotent", "queueSelector": "key",

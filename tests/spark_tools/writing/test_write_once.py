@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import Fresh
+from tests.support.servers import Fresh, topic_config
 
 pytest.importorskip("pyarrow")
 
@@ -13,7 +13,6 @@ import msgspec
 import pyarrow as pa
 
 from rmqclient.admin import AdminClient
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.message.record import decode_records_untrusted
 from rmqreplay.source.live import LiveCluster
@@ -45,9 +44,8 @@ def topic(server: Server, fresh: Fresh) -> str:
 
 
 def queues_of(server: Server, topic: str, count: int) -> None:
-    config = TopicConfig(topic_name=topic, read_queue_nums=count, write_queue_nums=count, perm=6)
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(topic, count))
         wait_for_route(admin, topic)
 
 

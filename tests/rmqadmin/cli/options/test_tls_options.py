@@ -17,14 +17,13 @@ from rmqclient.blocking import BlockingClient
 from rmqclient.message import Message
 from rmqclient.tls import TlsFiles
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, UsageError
 from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.rmqadmin.page_lines import run_lines
 from tests.support.certificates import Authority, Signed
 from tests.support.quick import in_one_test
-from tests.support.servers import Fresh, Server, standalone, until
+from tests.support.servers import Fresh, Server, standalone, topic_config, until
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +135,7 @@ def test_dead_letters_are_redriven(
     context = TlsFiles(ca=str(authority.cert), cert=str(own.cert), key=str(own.key)).context()
     with AdminClient(secured.namesrv_addr, tls=context) as admin:
         for topic in (dlq, origin):
-            config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-            admin.create_topic(secured.broker_addr, config)
+            admin.create_topic(secured.broker_addr, topic_config(topic))
             until(lambda topic=topic: topic in admin.topic_list())
         for number in range(3):
             message = Message(dlq, b"%d" % number, properties={"RETRY_TOPIC": origin})

@@ -16,12 +16,11 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic
 from tests.rmqadmin.cli.prompt.conftest import RunLine, opened, runner
 from tests.rmqadmin.conftest import CLUSTER
 from tests.support.forwarder import Forwarder
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 LINES = [
     "topicList",
@@ -51,7 +50,7 @@ def names(server: Server, fresh: Fresh) -> dict[str, str]:
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
         for name in (dlq_topic(group), topic):
-            admin.create_topic(server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1))
+            admin.create_topic(server.broker_addr, topic_config(name))
         admin.update_consumer_offset(server.broker_addr, group, topic, 0, 0)
         dead = Message(dlq_topic(group), b"dead", properties={"RETRY_TOPIC": topic})
         admin.send_message(server.broker_addr, MessageQueue(dead.topic, "broker-a", 0), dead)

@@ -26,11 +26,10 @@ from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError
 from rmqproto.message import properties as props
 from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 SHORT = ("--duration", "0.2", "--warm-up", "0")
 LONGER = ("--duration", "0.7", "--warm-up", "0")
@@ -47,9 +46,7 @@ def admin(server: Server) -> Iterator[AdminClient]:
 @pytest.fixture
 def topic(server: Server, admin: AdminClient, fresh: Fresh) -> str:
     name = fresh("BenchTopic")
-    admin.create_topic(
-        server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
-    )
+    admin.create_topic(server.broker_addr, topic_config(name, QUEUES))
     until(lambda: name in admin.topic_list())
     return name
 
@@ -269,7 +266,7 @@ def test_a_dry_run_sends_nothing(rmqadmin: Rmqadmin, admin: AdminClient, server:
     [example for entry in group_members("bench") for example in help_parts(load_function(entry))[1]],
 )
 def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, admin: AdminClient, server: Server, example: str) -> None:
-    admin.create_topic(server.broker_addr, TopicConfig(topic_name="LoadTopic", read_queue_nums=1, write_queue_nums=1))
+    admin.create_topic(server.broker_addr, topic_config("LoadTopic"))
     until(lambda: "LoadTopic" in admin.topic_list())
     words = re.sub(r" --duration \d+", "", example).split()[1:]
     ran = rmqadmin(*words, *SHORT, *([] if "consume" in words else ["--yes"]))

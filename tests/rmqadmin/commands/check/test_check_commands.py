@@ -8,10 +8,9 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic
 from tests.rmqadmin.conftest import Rmqadmin
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 COUNT = 5
 
@@ -23,7 +22,7 @@ def group(server: Server, fresh: Fresh) -> str:
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=name))
         for each in (topic, dlq_topic(name)):
-            admin.create_topic(server.broker_addr, TopicConfig(topic_name=each, read_queue_nums=1, write_queue_nums=1))
+            admin.create_topic(server.broker_addr, topic_config(each))
             for _ in range(COUNT):
                 admin.send_message(server.broker_addr, MessageQueue(each, "broker-a", 0), Message(each, b"x"))
         admin.update_consumer_offset(server.broker_addr, name, topic, 0, 0)

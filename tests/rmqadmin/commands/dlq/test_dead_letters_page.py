@@ -7,11 +7,10 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic, retry_topic
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.page_lines import run_lines
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 COUNT = 12
 
@@ -22,8 +21,7 @@ def topics(server: Server, fresh: Fresh) -> tuple[str, str]:
     group, origin = fresh("PageGroup"), fresh("PageOrigin")
     with AdminClient(server.namesrv_addr) as admin:
         for topic in (origin, dlq_topic(group), retry_topic(group)):
-            config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-            admin.create_topic(server.broker_addr, config)
+            admin.create_topic(server.broker_addr, topic_config(topic))
         until(lambda: {origin, dlq_topic(group), retry_topic(group)} <= set(admin.topic_list()))
         for number in range(COUNT):
             body = json.dumps({"number": number, "type": "charge" if number % 3 else "refund"}).encode()

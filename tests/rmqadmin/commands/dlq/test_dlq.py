@@ -18,12 +18,11 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.ledger.jobs import open_jobs
 from rmqreplay.ledger.ledger import Begin, FenceLine, Ledger
 from rmqreplay.plans.plan import load_plan
 from tests.rmqadmin.conftest import Rmqadmin
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 COUNT = 6
 
@@ -49,8 +48,7 @@ class Dead:
 
 def make_topic(server: Server, topic: str) -> None:
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(topic))
         until(lambda: topic in admin.topic_list())
 
 
@@ -134,8 +132,7 @@ def test_a_dry_run_comes_first_and_its_job_sends_what_it_showed(rmqadmin: Rmqadm
 def test_letters_that_cannot_be_read_are_opened_when_told_to(rmqadmin: Rmqadmin, dead: Dead) -> None:
     dlq = f"%DLQ%{dead.group}"
     with AdminClient(dead.server.namesrv_addr) as admin:
-        closed = TopicConfig(topic_name=dlq, read_queue_nums=1, write_queue_nums=1, perm=2)
-        admin.create_topic(dead.server.broker_addr, closed)
+        admin.create_topic(dead.server.broker_addr, topic_config(dlq, perm=2))
         until(lambda: all(each.perm == 2 for each in admin.topic_route(dlq).queue_datas))
     for command in ("show", "redrive"):
         refused = rmqadmin("dlq", command, dead.group)

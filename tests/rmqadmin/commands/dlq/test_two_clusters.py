@@ -14,11 +14,10 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.ledger.ledger import LEDGER_FILE, DoneLine, decode_line, encode_line
 from rmqreplay.plans.plan import load_plan, save_plan
 from tests.rmqadmin.conftest import Ran, Rmqadmin
-from tests.support.servers import Server, standalone, until
+from tests.support.servers import Server, standalone, topic_config, until
 
 GROUP, ORIGIN = "billing", "orders"
 DLQ, RETRY = f"%DLQ%{GROUP}", f"%RETRY%{GROUP}"
@@ -61,8 +60,7 @@ class Cluster:
         """Dead letters with the same keys, unique keys and bodies in every cluster."""
         with AdminClient(self.server.namesrv_addr) as admin:
             for topic in topics:
-                config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-                admin.create_topic(self.server.broker_addr, config)
+                admin.create_topic(self.server.broker_addr, topic_config(topic))
                 until(lambda topic=topic: topic in admin.topic_list())
             for number in numbers:
                 properties = {"RETRY_TOPIC": ORIGIN, "UNIQ_KEY": f"UNIQUE{number:026}"}

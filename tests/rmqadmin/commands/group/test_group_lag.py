@@ -12,11 +12,11 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, SubscriptionGroupConfig
-from rmqproto.bodies.routes import BrokerData, TopicConfig
+from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeRates
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.tui.members import ScriptedMember
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 COUNT = 8
 
@@ -31,7 +31,7 @@ def admin(server: Server) -> Iterator[AdminClient]:
 def behind(server: Server, admin: AdminClient, fresh: Fresh) -> tuple[str, str]:
     """A group and a topic of two queues: eight messages wait in the first, none in the second."""
     group, topic = fresh("LagGroup"), fresh("LagTopic")
-    admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2))
+    admin.create_topic(server.broker_addr, topic_config(topic, 2))
     admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
     until(lambda: topic in admin.topic_list())
     for _ in range(COUNT):

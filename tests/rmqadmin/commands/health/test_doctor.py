@@ -23,7 +23,7 @@ from rmqproto.names import dlq_topic
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.tui.members import ScriptedMember
 from tests.support import servers
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 
 def test_a_new_server_is_well(run: Rmqadmin, start_standalone: Callable[..., Server]) -> None:
@@ -129,7 +129,7 @@ def found(ran_items: list[dict[str, Any]]) -> Mapping[tuple[str, str], str]:
 def test_what_is_wrong_with_servers_and_what_somebody_left_behind(run: Rmqadmin, sick: Sick) -> None:
     topic, group = "SickTopic", "SickGroup"
     with AdminClient(sick.namesrv_addr) as admin:
-        admin.create_topic(sick.a.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2))
+        admin.create_topic(sick.a.broker_addr, topic_config(topic, 2))
         admin.create_topic(sick.a.broker_addr, TopicConfig(topic_name="ReadOnly", perm=4))
         admin.create_group(sick.a.broker_addr, SubscriptionGroupConfig(group_name=group, consume_enable=False))
         admin.create_topic(sick.a.broker_addr, TopicConfig(topic_name=dlq_topic(group)))
@@ -224,7 +224,7 @@ def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Fresh, q
     """`--quick` looked at no group, and said that 17 checks had passed."""
     topic, group = fresh("DoctorTopic"), fresh("DoctorGroup")
     with AdminClient(sick.second.namesrv_addr) as admin:
-        admin.create_topic(sick.a.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(sick.a.broker_addr, topic_config(topic))
         admin.create_group(sick.a.broker_addr, SubscriptionGroupConfig(group_name=group))
         until(lambda: topic in admin.topic_list())
         queue = MessageQueue(topic, "a", 0)
@@ -251,7 +251,7 @@ def test_messages_that_were_deleted_before_their_group_consumed_them(
     server = start_standalone(*(part for setting in settings for part in ("--set", setting)))
     topic, group = "ShortKept", "TooSlow"
     with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_topic(server.broker_addr, topic_config(topic))
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
         until(lambda: topic in admin.topic_list())
         for _ in range(100):

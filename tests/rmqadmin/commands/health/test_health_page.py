@@ -12,10 +12,9 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic
 from tests.rmqadmin.conftest import Rmqadmin
-from tests.support.servers import Server, until
+from tests.support.servers import Server, topic_config, until
 
 ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "health.md").read_text()
@@ -30,7 +29,7 @@ def billing(server: Server) -> None:
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="billing"))
         for topic, count in (("HealthPage", BEHIND), (dlq_topic("billing"), 1)):
-            admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+            admin.create_topic(server.broker_addr, topic_config(topic))
             until(lambda topic=topic: topic in admin.topic_list())
             for _ in range(count):
                 admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))

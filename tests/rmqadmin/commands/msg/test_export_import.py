@@ -24,11 +24,10 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendResult
 from rmqclient.sending import SendRequests
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError, RefusedError
 from rmqproto.wire.command import Command
 from tests.rmqadmin.conftest import Ran, Rmqadmin, Terminal, status
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 
 @dataclass
@@ -41,8 +40,7 @@ class Store:
 
     def topic(self, queues: int = 2) -> str:
         name = self.fresh("CopyTopic")
-        config = TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
-        self.admin.create_topic(self.server.broker_addr, config)
+        self.admin.create_topic(self.server.broker_addr, topic_config(name, queues))
         until(lambda: name in self.admin.topic_list())
         return name
 

@@ -8,10 +8,9 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.page_lines import run_lines
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 PAGES = ("docs/messages.md", "docs/sending.md")
 
@@ -22,8 +21,7 @@ def names(server: Server, fresh: Fresh) -> dict[str, str]:
     found = {"OrderTopic": fresh("PageOrders"), "CopyTopic": fresh("PageCopies"), "ORDER-1": fresh("PAGE-ORDER")}
     with AdminClient(server.namesrv_addr) as admin:
         for topic in (found["OrderTopic"], found["CopyTopic"]):
-            config = TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2)
-            admin.create_topic(server.broker_addr, config)
+            admin.create_topic(server.broker_addr, topic_config(topic, 2))
         until(lambda: set(found.values()) - set(admin.topic_list()) == {found["ORDER-1"]})
         for at in range(30):
             message = Message(

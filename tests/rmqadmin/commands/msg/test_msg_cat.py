@@ -11,7 +11,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Written
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 COUNT = 80
 
@@ -36,12 +36,10 @@ class Stored:
 
 @pytest.fixture(scope="module")
 def stored(server: Server, fresh: Fresh) -> Stored:
-    from rmqproto.bodies.routes import TopicConfig
 
     made = Stored(server, fresh("CatTopic"))
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name=made.topic, read_queue_nums=2, write_queue_nums=2)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(made.topic, 2))
         until(lambda: made.topic in admin.topic_list())
     for at in range(COUNT):
         made.send(at)

@@ -9,12 +9,11 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.message.record import BatchItem, encode_batch
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Written
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 
 @dataclass
@@ -154,8 +153,7 @@ def test_a_message_with_properties_that_are_not_utf8_hides_no_other(
         born_timestamp=1 << 62, batch=True, broker_name="broker-a",
     )  # fmt: skip
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(topic))
         until(lambda: topic in admin.topic_list())
         admin.call(server.broker_addr, RequestCode.SEND_BATCH_MESSAGE, header, encode_batch([item]))
         admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"behind"))

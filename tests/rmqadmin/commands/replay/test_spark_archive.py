@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.servers import topic_config
+
 pytest.importorskip("numpy")
 
 from rmqadmin.core.exit_codes import ExitCode
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.source.archive_manifest import ArchivedBatch, ArchivedRange, commit_batch, load_manifest
 from rmqreplay.source.offset_ranges import queue_text
 from tests.rmqadmin.conftest import Rmqadmin
@@ -25,8 +26,7 @@ def test_the_status_says_whether_retention_is_near(
 ) -> None:
     server = start_standalone("--set", f"fileReservedTime={hours}")
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name=QUEUE.topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(QUEUE.topic))
         until(lambda: QUEUE.topic in admin.topic_list())
         for _ in range(4):
             admin.send_message(server.broker_addr, QUEUE, Message(QUEUE.topic, b"x"))

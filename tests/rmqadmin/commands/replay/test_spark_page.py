@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.servers import Fresh
+from tests.support.servers import Fresh, topic_config
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -20,7 +20,6 @@ from rmqadmin.core.exit_codes import ExitCode
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic, retry_topic
 from rmqreplay.run import following
 from spark_tools import session
@@ -66,8 +65,7 @@ def names(server: Server, fresh: Fresh) -> dict[str, str]:
     topics = (origin, invoices, dlq_topic(group), retry_topic(group))
     with AdminClient(server.namesrv_addr) as admin:
         for topic in topics:
-            config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-            admin.create_topic(server.broker_addr, config)
+            admin.create_topic(server.broker_addr, topic_config(topic))
         until(lambda: set(topics) <= set(admin.topic_list()))
         for number in range(COUNT):
             body = b'{"number":%d,"paid":%s}' % (number, b"false" if number % 2 else b"true")

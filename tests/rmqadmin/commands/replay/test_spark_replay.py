@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.servers import topic_config
+
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from rmqadmin.cli import run_progress
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError, NotFoundError
 from rmqreplay.ledger.audit import AuditResult
 from rmqreplay.ledger.ledger import Begin, Ledger
@@ -218,8 +219,7 @@ def test_dead_letters_are_opened_when_told_to(run: Rmqadmin, replayed, server: S
     dlq = f"%DLQ%{group}"
     command = ["spark-replay", "-n", server.namesrv_addr, "--dlq", group, "--open-dlq"]
     with AdminClient(server.namesrv_addr) as admin:
-        made = TopicConfig(topic_name=dlq, read_queue_nums=3, write_queue_nums=3, perm=2)
-        admin.create_topic(server.broker_addr, made)
+        admin.create_topic(server.broker_addr, topic_config(dlq, 3, perm=2))
         until(lambda: dlq in admin.topic_list())
         ran = run(*command, "--dry-run")
         assert "is not made readable" in ran.err

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.servers import topic_config
+
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
@@ -16,7 +18,6 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.names import TRACE_TOPIC, dlq_topic, retry_topic
@@ -51,8 +52,7 @@ class Scene:
 
 
 def make(admin: AdminClient, server: Server, topic: str, queue_nums: int = 1) -> None:
-    config = TopicConfig(topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums, perm=6)
-    admin.create_topic(server.broker_addr, config)
+    admin.create_topic(server.broker_addr, topic_config(topic, queue_nums))
     until(lambda: topic in admin.topic_list())
 
 
@@ -180,8 +180,7 @@ def test_what_lies_in_queues_that_are_not_read_is_lag(scene: Scene, run: Rmqadmi
         make(admin, scene.server, shrunk, 4)
         send(admin, scene.server, shrunk, 3)
         admin.update_consumer_offset(scene.server.broker_addr, "ShrunkGroup", shrunk, 0, 0)
-        config = TopicConfig(topic_name=shrunk, read_queue_nums=1, write_queue_nums=1, perm=6)
-        admin.create_topic(scene.server.broker_addr, config)
+        admin.create_topic(scene.server.broker_addr, topic_config(shrunk))
         until(lambda: admin.topic_route(shrunk).queue_datas[0].read_queue_nums == 1)
     told = run("-o", "json", "consumerProgress", "-n", scene.server.namesrv_addr, "-g", "ShrunkGroup").items
     rows = scene.rows(LIVE, "offsets", group="ShrunkGroup")

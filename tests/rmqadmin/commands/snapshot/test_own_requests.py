@@ -10,13 +10,12 @@ from rmqadmin.cli.registry import ENTRIES, Entry
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
 from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
 from tests.rmqadmin.test_every_format import check_every_format
 from tests.support import servers
 from tests.support.replayed import Replayed
-from tests.support.servers import Server
+from tests.support.servers import Server, topic_config
 
 OWN = [entry for entry in ENTRIES if entry.file == "server.testing_aids"]
 
@@ -44,7 +43,7 @@ def rmqadmin(run: Rmqadmin, ours: Server, monkeypatch: pytest.MonkeyPatch) -> Rm
 
 
 def make_topic(admin: AdminClient, ours: Server, topic: str) -> None:
-    admin.create_topic(ours.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+    admin.create_topic(ours.broker_addr, topic_config(topic))
 
 
 def has_topic(admin: AdminClient, ours: Server, topic: str) -> bool:

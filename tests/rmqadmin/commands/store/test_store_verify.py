@@ -11,10 +11,9 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import Rmqadmin, Terminal, lines_left, status
 from tests.rmqserver.store.golden import unpack, without_timers
-from tests.support.servers import Server, until
+from tests.support.servers import Server, topic_config, until
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +117,7 @@ def test_the_store_of_a_broker_that_runs_is_read_with_a_warning(
 ) -> None:
     server = start_standalone()
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name="VerifiedLive", read_queue_nums=1, write_queue_nums=1)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config("VerifiedLive"))
         for _ in range(20):
             message = Message("VerifiedLive", b"live", tags="T", keys=["K"])
             admin.send_message(server.broker_addr, MessageQueue("VerifiedLive", "broker-a", 0), message)

@@ -8,9 +8,8 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqclient.pull import PullResult
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 
 class Counting(AdminClient):
@@ -35,7 +34,7 @@ def test_the_oldest_of_all_queues_and_no_queue_read_that_cannot_hold_it(
 ) -> None:
     with admin:
         topic = fresh("LagTime")
-        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=3, write_queue_nums=3))
+        admin.create_topic(server.broker_addr, topic_config(topic, 3))
         queues = [MessageQueue(topic, "broker-a", queue_id) for queue_id in range(3)]
         for queue in queues:
             admin.send_message(server.broker_addr, queue, Message(topic, b"x"))

@@ -10,9 +10,9 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, SubscriptionData
-from rmqproto.bodies.routes import BrokerData, TopicConfig
+from rmqproto.bodies.routes import BrokerData
 from rmqproto.names import retry_topic
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 GROUP = "UncommittedGroup"
 
@@ -25,8 +25,7 @@ def admin(server: Server) -> Iterator[AdminClient]:
 
 def made(server: Server, admin: AdminClient, topic: str, *, message_count: int = 0, message_type: str = "") -> str:
     attributes = {"+message.type": message_type} if message_type else {}
-    config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, attributes=attributes)
-    admin.create_topic(server.broker_addr, config)
+    admin.create_topic(server.broker_addr, topic_config(topic, attributes=attributes))
     for _ in range(message_count):
         admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
     return topic

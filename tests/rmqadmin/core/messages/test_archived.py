@@ -8,9 +8,8 @@ from rmqadmin.commands.replay.spark_archive import RetentionWatch
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqreplay.source.live import LiveCluster
-from tests.support.servers import Fresh, Server, until
+from tests.support.servers import Fresh, Server, topic_config, until
 
 HOUR_MS = 3_600_000
 
@@ -20,8 +19,7 @@ def queue(server: Server, fresh: Fresh) -> MessageQueue:
     """A queue with four messages."""
     found = MessageQueue(fresh("Waiting"), "broker-a", 0)
     with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(topic_name=found.topic, read_queue_nums=1, write_queue_nums=1, perm=6)
-        admin.create_topic(server.broker_addr, config)
+        admin.create_topic(server.broker_addr, topic_config(found.topic))
         until(lambda: found.topic in admin.topic_list())
         for _ in range(4):
             admin.send_message(server.broker_addr, found, Message(found.topic, b"x"))

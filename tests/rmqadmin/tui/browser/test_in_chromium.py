@@ -13,11 +13,11 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.browser.chromium import Page, browsing
 from tests.rmqadmin.tui.browser.served import TIMEOUT_S, Served, serving
 from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
 from tests.support import servers
+from tests.support.servers import topic_config
 
 pytestmark = pytest.mark.browser
 
@@ -40,8 +40,7 @@ def test_from_the_token_to_a_dead_letter(tmp_path: Path) -> None:
 
 def flights(world: World) -> None:
     addr = world.server.broker_addr
-    config = TopicConfig(topic_name=world.topic, read_queue_nums=QUEUE_COUNT, write_queue_nums=QUEUE_COUNT)
-    world.admin.create_topic(addr, config)
+    world.admin.create_topic(addr, topic_config(world.topic, QUEUE_COUNT))
     world.admin.create_group(addr, SubscriptionGroupConfig(group_name=world.group))
     for at, body in enumerate(MESSAGES):
         world.send(body, keys=f"N{39463 + at}", tag="late", queue_id=at % QUEUE_COUNT)

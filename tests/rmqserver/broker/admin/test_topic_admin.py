@@ -13,7 +13,7 @@ from rmqproto.wire.fastjson import dumps, loads_untrusted
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import commit, create_group, create_topic, fill, ok, send
 from tests.support.golden import Exchange, exchanges, said
-from tests.support.servers import Server
+from tests.support.servers import Server, topic_config
 from tests.support.wire import Wire
 
 
@@ -129,7 +129,7 @@ def test_a_list_with_one_bad_topic_creates_none(admin: Wire) -> None:
 def test_a_list_with_a_topic_that_is_there_creates_the_others(admin: Wire) -> None:
     """Apache's broker stops at the first topic that would not change, says success and creates none of the others."""
     create_topic(admin, "There", 2)
-    there = TopicConfig(topic_name="There", read_queue_nums=2, write_queue_nums=2)
+    there = topic_config("There", 2)
     body = dumps(TopicConfigList(topic_config_list=[there, TopicConfig(topic_name="Another")]))
     ok(admin.ask(R.UPDATE_AND_CREATE_TOPIC_LIST, body=body))
     assert topic(admin, "Another").topic_name == "Another"

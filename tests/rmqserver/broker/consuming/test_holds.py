@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode as R
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
@@ -21,6 +20,7 @@ from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.queues.round import Arrival
 from tests.rmqserver.broker.parts import parts_on
+from tests.support.servers import topic_config
 
 HOST = host_bytes("127.0.0.1", 1)
 
@@ -317,7 +317,7 @@ def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: 
     store, files = MessageStore(tmp_path, background=False), ConfigFiles(str(tmp_path / "config"), OsDisk())
     store.open()
     parts = parts_on(store, files)
-    parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
+    parts.topics.put(topic_config("T"))
     pull = PullRequests(parts.pulls, parts.pull_plans).handlers()[R.PULL_MESSAGE]
 
     def answers(expression: str) -> int:

@@ -14,7 +14,6 @@ import pytest
 
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.filters.subscription import subscription_data
@@ -46,6 +45,7 @@ from rmqserver.store.queues import reader
 from tests.rmqserver.broker.parts import parts_on
 from tests.rmqserver.store.conftest import cleaned, put
 from tests.support.clock import Clock
+from tests.support.servers import topic_config
 
 pytestmark = pytest.mark.skipif(not IS_NATIVE, reason="the native core was not built")
 
@@ -88,7 +88,7 @@ class Bench:
         with patch.object(pull_plans, "KEPT_MS", kept_ms):
             self.parts = parts = parts_on(self.store, self.files, settings)
         for topic in ("T", "U"):
-            parts.topics.put(TopicConfig(topic_name=topic, read_queue_nums=3, write_queue_nums=3))
+            parts.topics.put(topic_config(topic, 3))
         self.service = Service("broker", PullRequests(parts.pulls, parts.pull_plans).handlers())
 
     def close(self) -> None:
@@ -277,7 +277,7 @@ def warm(bench: Bench, **fields: Any) -> bytes:
 
 
 def change_topic(bench: Bench) -> None:
-    bench.parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=3, write_queue_nums=3, perm=2))
+    bench.parts.topics.put(topic_config("T", 3, perm=2))
 
 
 def change_group(bench: Bench) -> None:

@@ -20,11 +20,10 @@ from rmqclient.push_consumer import PushConsumer
 from rmqclient.simple_consumer import SimpleConsumer
 from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RocketMQError
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
-from tests.support.servers import until
+from tests.support.servers import topic_config, until
 
 pytestmark = pytest.mark.slow
 
@@ -54,8 +53,7 @@ def three(tmp_path: Path) -> Iterator[BrokerSet]:
             until(lambda: len(made.in_sync_addrs()) == number)  # noqa: B023
         until(made.controller_is_settled)
         for topic in TOPICS:
-            config = TopicConfig(topic_name=topic, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
-            admin.create_topic(made.brokers[1].broker_addr, config)
+            admin.create_topic(made.brokers[1].broker_addr, topic_config(topic, QUEUES))
         yield made
 
 

@@ -25,7 +25,7 @@ from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.broker.messaging import pull_header, send
 from tests.support import servers
-from tests.support.servers import Server, until
+from tests.support.servers import Server, topic_config, until
 from tests.support.wire import Wire
 
 COMMON = ("--set", "mappedFileSizeCommitLog=65536")
@@ -107,7 +107,7 @@ def test_what_a_producer_was_told_is_at_the_slave(pair: Pair) -> None:
 
 def test_tables_and_offsets_come_across(pair: Pair) -> None:
     admin, master, slave = pair.admin, pair.master.broker_addr, pair.slave.broker_addr
-    admin.create_topic(master, TopicConfig(topic_name="Later", read_queue_nums=3, write_queue_nums=3))
+    admin.create_topic(master, topic_config("Later", 3))
     admin.create_group(master, SubscriptionGroupConfig(group_name="LaterGroup", retry_max_times=7))
     admin.update_consumer_offset(master, "LaterGroup", "Later", 2, 5)
     until(lambda: "LaterGroup" in admin.all_groups(slave).subscription_group_table)

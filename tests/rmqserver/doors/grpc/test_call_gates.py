@@ -7,14 +7,13 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
 from rmqserver.doors.grpc.call_gates import CODES
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import CLASSES
 from tests.rmqserver.doors.grpc.calls import be_consumer, receive, receive_request, send
 from tests.support import servers
 from tests.support.grpc_client import GrpcClient
-from tests.support.servers import Fresh, Server
+from tests.support.servers import Fresh, Server, topic_config
 
 server = servers.of_module("--test-requests", "on")
 
@@ -29,7 +28,7 @@ def admin(server: Server) -> Iterator[AdminClient]:
 @pytest.fixture
 def topic(server: Server, admin: AdminClient, fresh: Fresh) -> str:
     name = fresh("Gates")
-    admin.create_topic(server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1))
+    admin.create_topic(server.broker_addr, topic_config(name))
     admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="GateGroup"))
     return name
 

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from fuzz.core_targets import core_calls
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.routes import TopicConfig
 from rmqserver import core
 from rmqserver.doors.grpc.codes import OK, Code
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.doors.grpc.plain_calls import RESERVED, acked_answer, sent_answer
 from tests.rmqserver.doors.grpc.calls import message_to, receive
 from tests.support.grpc_client import GrpcClient
-from tests.support.servers import Server
+from tests.support.servers import Server, topic_config
 
 native = pytest.mark.skipif(not core.IS_NATIVE, reason="the native core is not built")
 GOLDEN = json.loads((Path(__file__).parents[3] / "golden/grpc/messages.json").read_text())
@@ -125,10 +124,8 @@ def test_both_ways_store_and_answer_the_same(
 ) -> None:
     """A blank in a user property is all that makes the last message unusual. The first of a topic is never plain."""
     topic, _ = topic_and_group()
-    config = TopicConfig(
-        topic_name=topic, read_queue_nums=1, write_queue_nums=1, topic_filter_type="MULTI_TAG",
-        attributes={"+message.type": "NORMAL"},
-    )  # fmt: skip
+    config = topic_config(topic, topic_filter_type="MULTI_TAG",
+        attributes={"+message.type": "NORMAL"})  # fmt: skip
     with AdminClient(typed_server.namesrv_addr) as admin:
         admin.create_topic(typed_server.broker_addr, config)
     answers = []

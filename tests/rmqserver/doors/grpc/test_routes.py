@@ -14,7 +14,7 @@ from rmqserver.doors.grpc.messages import value
 from tests.rmqserver.doors.grpc.calls import ack, receive, send
 from tests.support import servers
 from tests.support.grpc_client import GrpcClient
-from tests.support.servers import Server, until
+from tests.support.servers import Server, topic_config, until
 
 READ_WRITE, READ = value("Permission", "READ_WRITE"), value("Permission", "READ")
 FIFO = {"+message.type": "FIFO"}
@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
             made.append(stack.enter_context(running))
             both = TopicConfig(topic_name="Both", read_queue_nums=reads, write_queue_nums=1, attributes=FIFO)
             admin.create_topic(running.broker_addr, both)
-            own = TopicConfig(topic_name=f"Only-{name}", read_queue_nums=1, write_queue_nums=1)
+            own = topic_config(f"Only-{name}")
             admin.create_topic(running.broker_addr, own)
             admin.create_group(running.broker_addr, SubscriptionGroupConfig(group_name="Group"))
         until(lambda: len(admin.topic_route("Both").queue_datas) == 2)
