@@ -177,10 +177,7 @@ def test_only_doors_render_answers_of_a_broker() -> None:
 @pytest.mark.parametrize(
     ("room", "closed"),
     [
-        (
-            "rmqadmin/core",
-            ("rmqadmin.commands", "rmqadmin.tui", "rmqadmin.cli", "typer"),
-        ),
+        ("rmqadmin/core", ("rmqadmin.commands", "rmqadmin.tui", "rmqadmin.cli", "typer")),
         ("rmqadmin/commands", ("rmqadmin.commands",)),
         ("rmqadmin/tui", ("rmqadmin.commands", "rmqadmin.cli.call", "typer")),
     ],

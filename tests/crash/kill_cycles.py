@@ -85,10 +85,7 @@ class KillCycles:
             topic = topic_config(QUEUE.topic)
             admin.create_topic(server.broker_addr, topic)
         self._compare(server)
-        work = [
-            Thread(target=self._send, args=(server, ack_count, enough)),
-            Thread(target=self._read, args=(server,)),
-        ]
+        work = [Thread(target=self._send, args=(server, ack_count, enough)), Thread(target=self._read, args=(server,))]
         for thread in work:
             thread.start()
         enough.wait()

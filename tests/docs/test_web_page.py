@@ -66,8 +66,7 @@ def post(port: int, number: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("title", "command"),
-    [("FastAPI", "uvicorn orders:app --port"), ("Flask", "flask --app orders run --port")],
+    ("title", "command"), [("FastAPI", "uvicorn orders:app --port"), ("Flask", "flask --app orders run --port")]
 )
 def test_a_web_application_sends(
     title: str, command: str, server: Server, program: Callable[[str], str], tmp_path: Path

@@ -25,10 +25,7 @@ from rmqserver.remoting.service import Service
 
 def services() -> dict[str, Service]:
     """Both services, unopened: only their tables are needed."""
-    return {
-        "broker": BrokerDoor(Broker(BrokerConfig(), Loop())),
-        "namesrv": Nameserver(NamesrvConfig(), KvConfig()),
-    }
+    return {"broker": BrokerDoor(Broker(BrokerConfig(), Loop())), "namesrv": Nameserver(NamesrvConfig(), KvConfig())}
 
 
 KNOWN_TOPIC = "Known"

@@ -275,11 +275,7 @@ def test_in_a_read_only_context_no_example_asks_for_a_change(
                 assert "--unlock" in ran.err
                 refused.add(command.entry.name)
     change_nothing = {"queryMsgById", "queryMsgByUniqueKey", "spark-replay", "topic create"}
-    change_nothing |= {
-        "updateTopicList",
-        "updateSubGroupList",
-        "apply",
-    }  # their examples were run here before
+    change_nothing |= {"updateTopicList", "updateSubGroupList", "apply"}  # their examples were run here before
     assert refused <= CHANGING
     assert CHANGING - refused <= change_nothing | NOT_SERVED | STATIC
 

@@ -316,11 +316,7 @@ async def test_questions_of_an_operator_are_answered() -> None:
                 RunningInfoHeader(consumer_group="group", client_id=client_id),
                 opaque=1,
             )
-            fake.push(
-                RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
-                TopicGroupHeader(topic="T", group="group"),
-                opaque=2,
-            )
+            fake.push(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, TopicGroupHeader(topic="T", group="group"), opaque=2)
             fake.push(
                 RequestCode.CONSUME_MESSAGE_DIRECTLY,
                 ConsumeDirectlyHeader(consumer_group="group", client_id=client_id, broker_name="broker-a"),

@@ -113,9 +113,7 @@ async def test_a_reply_to_who_is_gone_is_refused_and_stored(server: Server, fres
     assert stored.messages[-1].body == b"to nobody"
 
 
-async def test_replies_are_not_stored_where_that_is_turned_off(
-    start_standalone: Callable[..., Server],
-) -> None:
+async def test_replies_are_not_stored_where_that_is_turned_off(start_standalone: Callable[..., Server]) -> None:
     server = start_standalone("--set", "storeReplyMessageEnable=false")
     create_topic(server, "T", 1)
     async with Producer(server.namesrv_addr, "p") as producer:

@@ -140,9 +140,7 @@ def groups(draw: st.DrawFn) -> tuple[list[MessageQueue], list[str], Held]:
 
 
 @given(groups())
-def test_sticky_gives_every_queue_one_owner_in_even_shares(
-    group: tuple[list[MessageQueue], list[str], Held],
-) -> None:
+def test_sticky_gives_every_queue_one_owner_in_even_shares(group: tuple[list[MessageQueue], list[str], Held]) -> None:
     queues, members, held = group
     own = [sticky(member, queues, members, held) for member in members]
     assert sorted(queue for mine in own for queue in mine) == sorted(queues)

@@ -97,8 +97,7 @@ def test_a_name_without_address_is_a_usage_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listen", "host"),
-    [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("127.0.0.1", "127.0.0.1"), ("10.0.0.1", "10.0.0.1")],
+    ("listen", "host"), [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("127.0.0.1", "127.0.0.1"), ("10.0.0.1", "10.0.0.1")]
 )
 def test_a_process_on_this_machine_reaches_every_listener(listen: str, host: str) -> None:
     assert local_host(listen) == host

@@ -304,11 +304,7 @@ def test_admin_calls(cluster: Cluster, topic: str, fresh: Fresh) -> None:
         assert len(units.queue_data) == 1
         admin.check_client_config(address, group, "client", SubscriptionData(topic=topic))
         assert admin.all_producers(address) is not None
-        for clean in (
-            admin.clean_expired_consume_queues,
-            admin.delete_expired_commit_log,
-            admin.clean_unused_topics,
-        ):
+        for clean in (admin.clean_expired_consume_queues, admin.delete_expired_commit_log, admin.clean_unused_topics):
             clean(address)
         assert admin.wipe_write_perm(cluster.namesrv_addr, BROKER_NAME) > 0
         assert admin.topic_route(topic).queue_datas[0].perm == 4

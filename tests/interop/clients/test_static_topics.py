@@ -72,10 +72,7 @@ async def send(server: ApacheRocketMQ, topic: str, count: int = 3) -> list[bytes
             for logical in range(QUEUES):
                 bodies.append(b"%d-%d" % (logical, number))
                 sent = await producer.send(Message(topic, bodies[-1]), queue(topic, logical))
-                assert (sent.queue, sent.queue_offset) == (
-                    queue(topic, logical),
-                    number + BASE_OFFSET * (logical == 3),
-                )
+                assert (sent.queue, sent.queue_offset) == (queue(topic, logical), number + BASE_OFFSET * (logical == 3))
     return bodies
 
 

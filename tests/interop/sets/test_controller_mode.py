@@ -214,10 +214,7 @@ def test_ours_that_was_frozen_acknowledges_nothing(mixed: Mixed, tmp_path: Path)
 
 def test_controllers_of_three_are_killed_and_then_the_master(tmp_path: Path) -> None:
     """After each kill `rmqadmin doctor` reports the true state."""
-    with (
-        ApacheControllers(tmp_path / "controllers", 3) as controllers,
-        AdminClient(controllers.namesrv_addr) as admin,
-    ):
+    with ApacheControllers(tmp_path / "controllers", 3) as controllers, AdminClient(controllers.namesrv_addr) as admin:
         mixed = Mixed(controllers, admin)
         ours, theirs = OurMember(tmp_path / "ours", controllers), ApacheMember(tmp_path / "theirs", controllers)
         try:

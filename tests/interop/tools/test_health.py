@@ -124,10 +124,7 @@ def test_lag_and_dead_letters_by_exit_status(cluster: Cluster, admin: AdminClien
 
 def test_real_members_that_want_different_things(cluster: Cluster, admin: AdminClient, behind: tuple[str, str]) -> None:
     group, topic = behind
-    with (
-        PythonMember(cluster.namesrv_addr, group, topic),
-        PythonMember(cluster.namesrv_addr, group, topic, "TagA"),
-    ):
+    with PythonMember(cluster.namesrv_addr, group, topic), PythonMember(cluster.namesrv_addr, group, topic, "TagA"):
         summary = document(cluster, "group", "lag", group, "--sample", "0")["summary"]
         assert summary["client_count"] == 2
         assert any("its members have different subscriptions" in problem for problem in summary["problems"] or ())

@@ -126,12 +126,7 @@ class _Consumption:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_work_in_their_order(
-    run: Rmqadmin,
-    scene: dict[str, str],
-    ours: Server,
-    admin: AdminClient,
-    monkeypatch: pytest.MonkeyPatch,
-    page: str,
+    run: Rmqadmin, scene: dict[str, str], ours: Server, admin: AdminClient, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     if page == "docs/stores.md":
         admin.save_snapshot(ours.broker_addr, "stopped")  # a store that no broker is running on

@@ -154,16 +154,7 @@ async def test_the_sheet_of_keys_can_be_read_to_its_end_at_80_columns(driver: Dr
 
     def all_seen() -> bool:
         seen.append(driver.text)  # it may still scroll
-        wanted = (
-            "^d Delete",
-            "n New",
-            "z System",
-            ": Place",
-            "+ = Faster",
-            "? Keys",
-            "^s Save as SVG",
-            "h Pulse",
-        )
+        wanted = ("^d Delete", "n New", "z System", ": Place", "+ = Faster", "? Keys", "^s Save as SVG", "h Pulse")
         return all(any(key in text for text in seen) for key in wanted)
 
     await driver.press("end")

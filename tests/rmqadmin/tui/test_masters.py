@@ -72,9 +72,7 @@ def test_a_handover_as_it_happens_and_a_master_that_is_killed(two: BrokerSet) ->
         await driver.until_shown(first, second)
         await driver.press("5")
         await driver.until_shown("every set has its master, and all are in sync", "Changes: 0")
-        await driver.until(
-            lambda: bool(lines_of(driver, first, "master", "in sync", " s ")),
-        )
+        await driver.until(lambda: bool(lines_of(driver, first, "master", "in sync", " s ")))
         two.admin.elect_master(two.controller_addr, "DefaultCluster", BROKER_NAME, 2, 0)
         await driver.until(lambda: bool(lines_of(driver, f"{second} became its master, after {first}, epoch 1 → 2")))
         await driver.until(lambda: bool(lines_of(driver, first, "slave", "in sync")))

@@ -42,10 +42,7 @@ class Move:
             self.count += 1
 
     def follow(
-        self,
-        *then: Callable[[], None],
-        runner: Runner | None = None,
-        engine: Callable[..., ReplayOutcome] = redrive,
+        self, *then: Callable[[], None], runner: Runner | None = None, engine: Callable[..., ReplayOutcome] = redrive
     ) -> None:
         """Follows; each time there is nothing new, or it waits, one of ``then`` comes, and at last Ctrl-C."""
         steps = iter(then)

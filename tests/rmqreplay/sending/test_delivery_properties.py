@@ -110,8 +110,7 @@ def _more_time_for_anybody(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "broken",
-    [_never_look, _never_settle, _new_driver_does_not_wait, _new_driver_forgets, _more_time_for_anybody],
+    "broken", [_never_look, _never_settle, _new_driver_does_not_wait, _new_driver_forgets, _more_time_for_anybody]
 )
 def test_each_rule_of_the_permit_book_is_needed(tmp_path, monkeypatch, broken):
     """If any one of the rules is missing, the simulation finds doubled messages."""

@@ -13,6 +13,7 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
 from rmqproto.headers.base import Header, to_ext

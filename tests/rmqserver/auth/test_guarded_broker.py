@@ -316,10 +316,7 @@ def test_an_entry_holds_for_its_addresses(guarded: Server, broker: Wire) -> None
 
 
 def test_only_a_super_user_touches_a_super_user(broker: Wire) -> None:
-    for code, body in (
-        (RequestCode.AUTH_UPDATE_USER, b'{"password":"mine"}'),
-        (RequestCode.AUTH_DELETE_USER, b""),
-    ):
+    for code, body in ((RequestCode.AUTH_UPDATE_USER, b'{"password":"mine"}'), (RequestCode.AUTH_DELETE_USER, b"")):
         answer = ask_as(broker, code, {"username": "root"}, body, RIGHT)
         assert (answer.code, answer.remark) == (16, "The super user can only be update by super user")
     answer = ask_as(broker, RequestCode.AUTH_UPDATE_USER, {"username": "right"}, b'{"userType":"Super"}', RIGHT)

@@ -12,15 +12,7 @@ from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.properties import parse
 from rmqproto.wire.command import decode_frame_untrusted
 from tests.rmqserver.broker.golden_play import compare, play
-from tests.rmqserver.broker.golden_state import (
-    configure,
-    consume,
-    create_group,
-    create_topic,
-    fill,
-    send,
-    subscription,
-)
+from tests.rmqserver.broker.golden_state import configure, consume, create_group, create_topic, fill, send, subscription
 from tests.rmqserver.broker.messaging import HELD_MS, bodies, pull
 from tests.support import servers
 from tests.support.golden import exchange, exchanges, said

@@ -99,8 +99,7 @@ def filling_server(directory: Path, at: tuple[str, str], *arguments: str | Path)
 
 
 @pytest.fixture(
-    params=[("fdatasync", "commitlog/"), ("pwrite", "consumequeue/")],
-    ids=lambda at: "-".join(at).strip("/"),
+    params=[("fdatasync", "commitlog/"), ("pwrite", "consumequeue/")], ids=lambda at: "-".join(at).strip("/")
 )
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with filling_server(tmp_path, request.param, "standalone", "--namesrv-port", "0") as addr:

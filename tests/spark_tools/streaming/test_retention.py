@@ -33,10 +33,7 @@ def offsets_read(options: StreamOptions, start: StreamOffset, end: StreamOffset)
 @pytest.mark.slow
 def test_what_retention_took_is_an_error_or_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start = StreamOffset({QUEUE: 0})
-    with (
-        servers.standalone(tmp_path, *SETTINGS) as server,
-        AdminClient(server.namesrv_addr) as admin,
-    ):
+    with servers.standalone(tmp_path, *SETTINGS) as server, AdminClient(server.namesrv_addr) as admin:
         addr = server.broker_addr
         admin.create_topic(addr, topic_config(QUEUE.topic))
         until(lambda: QUEUE.topic in admin.topic_list())

@@ -37,10 +37,7 @@ LINES = [
     "consumerProgress",
     "updateTopic -c {cluster} -t {topic} -r 1 -w 1",
 ]
-REPLAY_LINES = [
-    "spark-replay --dlq {group} --to topic:{topic}",
-    "spark-replay --dlq {group} --to topic:{topic}nosuch",
-]
+REPLAY_LINES = ["spark-replay --dlq {group} --to topic:{topic}", "spark-replay --dlq {group} --to topic:{topic}nosuch"]
 
 
 @pytest.fixture
@@ -138,9 +135,7 @@ def test_feeds_of_a_dashboard_have_connections_of_their_own_which_stay_when_it_e
     assert far.connection_count == 2
 
 
-def test_what_was_given_back_is_not_disturbed_by_who_had_it(
-    shell: tuple[CommandLines, Session, Forwarder],
-) -> None:
+def test_what_was_given_back_is_not_disturbed_by_who_had_it(shell: tuple[CommandLines, Session, Forwarder]) -> None:
     """A dialog that is closed after its change stops its client a second time."""
     _, session, far = shell
     call = call_in(session)

@@ -262,8 +262,7 @@ def test_a_dry_run_sends_nothing(rmqadmin: Rmqadmin, admin: AdminClient, server:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "example",
-    [example for entry in group_members("bench") for example in help_parts(load_function(entry))[1]],
+    "example", [example for entry in group_members("bench") for example in help_parts(load_function(entry))[1]]
 )
 def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, admin: AdminClient, server: Server, example: str) -> None:
     admin.create_topic(server.broker_addr, topic_config("LoadTopic"))

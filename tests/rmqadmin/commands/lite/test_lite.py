@@ -2,14 +2,7 @@
 
 from rmqadmin.commands.group.lite_groups import LiteClientInfos, LiteLags, LiteOffsets
 from rmqadmin.commands.group.lite_topics import LiteTopicInfos, ParentTopicInfos
-from rmqproto.bodies.lite import (
-    ClientGroup,
-    LiteClientInfo,
-    LiteGroupInfo,
-    LiteLag,
-    LiteTopicInfo,
-    ParentTopicInfo,
-)
+from rmqproto.bodies.lite import ClientGroup, LiteClientInfo, LiteGroupInfo, LiteLag, LiteTopicInfo, ParentTopicInfo
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RefusedError

@@ -68,10 +68,7 @@ def test_what_is_not_said_stays(pair: Pair, run: Rmqadmin, manifest: Written) ->
     run("apply", "-f", manifest(WANTED), "-c", CLUSTER)
     text = "topics: {orders: {perm: RW, attributes: {-message.type: ''}}}"
     (one, other) = run("apply", "-f", manifest(text), "-c", CLUSTER, "-o", "json").items
-    changes = [
-        {"field": "perm", "before": 4, "after": 6},
-        {"field": "message.type", "before": "FIFO", "after": None},
-    ]
+    changes = [{"field": "perm", "before": 4, "after": 6}, {"field": "message.type", "before": "FIFO", "after": None}]
     assert one["changes"] == other["changes"] == changes
     config = pair.admin.topic_config(pair.a, "orders")
     assert (config.read_queue_nums, config.perm, config.attributes) == (4, 6, {})

@@ -68,8 +68,7 @@ def test_without_the_package_the_error_says_what_to_install(
 
 
 @pytest.mark.parametrize(
-    "args",
-    [["-p", "folder"], ["-p", "folder", "-t", "topics;consumerOffsets"], ["-b", "127.0.0.1:1", "-t", "x"]],
+    "args", [["-p", "folder"], ["-p", "folder", "-t", "topics;consumerOffsets"], ["-b", "127.0.0.1:1", "-t", "x"]]
 )
 def test_which_table_and_where_has_to_be_said(rmqadmin: Rmqadmin, args: list[str]) -> None:
     assert rmqadmin("rocksDBConfigToJson", *args).status == 2

@@ -13,12 +13,7 @@ from rmqadmin.core.health.broker_checks import broker_findings, is_loopback_addr
 from rmqadmin.core.health.cluster_checks import cluster_findings, namesrv_findings
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.finding import Finding, Grade, names_told
-from rmqadmin.core.health.group_checks import (
-    STUCK_AFTER_MS,
-    STUCK_STEADY_AFTER_MS,
-    group_findings,
-    groups_findings,
-)
+from rmqadmin.core.health.group_checks import STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS, group_findings, groups_findings
 from rmqadmin.core.servers.broker_state import Replica
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection
@@ -57,12 +52,7 @@ def broker(
     secure = {"authenticationEnabled": "true", "authorizationEnabled": "true", "flushDiskType": "SYNC_FLUSH"}
     return BrokerFacts(
         replica=Replica(
-            cluster,
-            name,
-            id,
-            addr,
-            {} if error else info(**(says or {})),
-            RocketMQError(error) if error else None,
+            cluster, name, id, addr, {} if error else info(**(says or {})), RocketMQError(error) if error else None
         ),
         asked_ms=NOW_MS,
         answered_ms=NOW_MS,
@@ -108,12 +98,7 @@ def with_users(**config: str) -> BrokerFacts:
 
 @in_one_test(
     [
-        (
-            broker(error="cannot connect"),
-            "error",
-            "reachable",
-            "does not answer at 10.0.0.1:10911, which",
-        ),
+        (broker(error="cannot connect"), "error", "reachable", "does not answer at 10.0.0.1:10911, which"),
         (broker(addr="127.0.0.1:10911"), "warning", "reachable", "which only its own machine can reach"),
         (broker(says={"brokerActive": "false"}), "error", "serving", "does not serve"),
         (broker(says={"unwriteableReason": "disk full"}), "error", "serving", "writes no messages: disk full"),
@@ -204,11 +189,7 @@ def test_name_servers_that_do_not_answer_know_nobody_or_tell_different_things() 
 @pytest.mark.parametrize(
     ("config", "grade", "said"),
     [
-        (
-            {"bindAddress": "0.0.0.0", "namesrvAuthEnabled": "false"},
-            "warning",
-            "listens on 0.0.0.0 and serves anybody",
-        ),
+        ({"bindAddress": "0.0.0.0", "namesrvAuthEnabled": "false"}, "warning", "listens on 0.0.0.0 and serves anybody"),
         ({"bindAddress": "10.0.0.9", "namesrvAuthEnabled": "true"}, "ok", "checks users"),
         ({"bindAddress": "127.0.0.1", "namesrvAuthEnabled": "false"}, "ok", "listens only on 127.0.0.1"),
         ({"bindAddress": "0.0.0.0"}, "note", "it checks no users, as all of Apache's"),

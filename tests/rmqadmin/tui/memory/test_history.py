@@ -71,10 +71,7 @@ def test_samples_on_an_axis_of_time() -> None:
     assert late == [7.0, None, None, None], "nobody has read it for long"
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 100_000), st.none() | st.floats(0, 1e9)), max_size=40),
-    st.integers(1, 80),
-)
+@given(st.lists(st.tuples(st.integers(0, 100_000), st.none() | st.floats(0, 1e9)), max_size=40), st.integers(1, 80))
 def test_every_column_is_a_value_that_was_read(found: list[tuple[int, float | None]], width: int) -> None:
     samples = [NumberAt(*one) for one in sorted(found, key=lambda one: one[0])]
     columns = per_column(samples, 0, 100_000, width)

@@ -17,14 +17,7 @@ from rmqadmin.tui.memory.cluster import SeenBroker
 from rmqadmin.tui.memory.history import NumberChange, Series
 from rmqadmin.tui.memory.pulse_lines import trend_text
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
-from rmqadmin.tui.memory.readings import (
-    Depth,
-    GroupLag,
-    GroupLags,
-    GroupState,
-    RowReading,
-    WorstGroup,
-)
+from rmqadmin.tui.memory.readings import Depth, GroupLag, GroupLags, GroupState, RowReading, WorstGroup
 from rmqadmin.tui.memory.wrong_list import Verdict
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.replication import ReplicaSet
@@ -311,10 +304,7 @@ def test_of_a_group_whose_only_broker_is_lost_nothing_is_over(pulse: PulseMemory
 
 def test_what_depends_on_members_stays_while_nobody_can_be_asked_for_them(pulse: PulseMemory, clock: Clock) -> None:
     """When the last broker died, "nobody is online" turned into "stuck", and a group that was stuck no longer was."""
-    members = {
-        "billing": online(),
-        "mailer": online("x"),
-    }
+    members = {"billing": online(), "mailer": online("x")}
     pulse.groups.take_members("billing", online("y"))
     for at in range(9):
         pulse.take_lags(GroupLags({"billing": lag(100 + at, consumed=40), "mailer": lag(3, consumed=40)}, {}))

@@ -95,10 +95,7 @@ def test_all_files_together_and_who_came_first_stays(tmp_path: Path, caplog: pyt
             "accounts: [{accessKey: long-enough, secretKey: SECRETS, admin: maybe}]",
             "accounts[0].admin: must be true or false",
         ),
-        (
-            "accounts: [{accessKey: long-enough, secretKey: SECRETS, topicPerms: [a]}]",
-            "topicPerms: must be NAME=PERM",
-        ),
+        ("accounts: [{accessKey: long-enough, secretKey: SECRETS, topicPerms: [a]}]", "topicPerms: must be NAME=PERM"),
         (
             "accounts: [{accessKey: long-enough, secretKey: SECRETS, topicPerms: [a=PUBB]}]",
             "'PUBB' is none of DENY, PUB",

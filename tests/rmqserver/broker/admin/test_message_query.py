@@ -36,12 +36,7 @@ def filled(admin: Wire) -> None:
 
 def query(admin: Wire, key: str, index_type: str | None = None, max_num: int = 32) -> list[StoredMessage]:
     header = QueryMessageHeader(
-        topic="NormalTopic",
-        key=key,
-        max_num=max_num,
-        begin_timestamp=0,
-        end_timestamp=2**63 - 1,
-        index_type=index_type,
+        topic="NormalTopic", key=key, max_num=max_num, begin_timestamp=0, end_timestamp=2**63 - 1, index_type=index_type
     )
     answer = admin.ask(R.QUERY_MESSAGE, header)
     if answer.code == ResponseCode.QUERY_NOT_FOUND:

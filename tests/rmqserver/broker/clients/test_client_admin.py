@@ -42,13 +42,7 @@ def answer(client: Wire, request: Command, golden: Command) -> None:
     """Answers as a recorded client did."""
     client.send(
         encode_frame(
-            Command(
-                code=golden.code,
-                opaque=request.opaque,
-                flag=RESPONSE_FLAG,
-                remark=golden.remark,
-                body=golden.body,
-            )
+            Command(code=golden.code, opaque=request.opaque, flag=RESPONSE_FLAG, remark=golden.remark, body=golden.body)
         )
     )
 

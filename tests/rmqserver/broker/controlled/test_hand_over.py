@@ -25,8 +25,7 @@ class Handing:
 
     async def run(self) -> None:
         master: Any = SimpleNamespace(
-            store=SimpleNamespace(written_offset=LOG_END),
-            acked=lambda: {} if self.acked is None else {2: self.acked},
+            store=SimpleNamespace(written_offset=LOG_END), acked=lambda: {} if self.acked is None else {2: self.acked}
         )
         pending: Any = SimpleNamespace(has_settled=lambda log_end: True)
         self.has_caught_up = await has_caught_up(master, pending, self.watch, 2, self.hold)

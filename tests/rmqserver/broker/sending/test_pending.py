@@ -89,10 +89,7 @@ def disk() -> FailingDisk:
 @pytest.fixture(params=[FlushMode.ASYNC, FlushMode.SYNC])
 def store(request: pytest.FixtureRequest, tmp_path: Path, disk: FailingDisk) -> Iterator[MessageStore]:
     options = StoreOptions(
-        flush_mode=request.param,
-        commit_log_file_size_bytes=1 << 20,
-        index_slot_count=10,
-        index_unit_count=40,
+        flush_mode=request.param, commit_log_file_size_bytes=1 << 20, index_slot_count=10, index_unit_count=40
     )
     opened = MessageStore(tmp_path, options, disk, background=False)
     opened.open()

@@ -154,10 +154,7 @@ def test_what_is_no_filter_is_refused(
 
 
 def test_a_new_stream_takes_the_place_of_the_old(
-    connect: Callable[..., GrpcClient],
-    fresh: Fresh,
-    topic_and_group: TopicAndGroup,
-    typed_server: Server,
+    connect: Callable[..., GrpcClient], fresh: Fresh, topic_and_group: TopicAndGroup, typed_server: Server
 ) -> None:
     topic, group = topic_and_group()
     name = fresh("consumer")

@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 from rmqadmin.cli.registry import ENTRIES
 from rmqadmin.core.messages.files import message_pack
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message, exported, problem_with
-from rmqadmin.core.messages.files.formats import (
-    FileFormat,
-    encoded,
-    format_of_content,
-    format_of_name,
-    read_untrusted,
-)
+from rmqadmin.core.messages.files.formats import FileFormat, encoded, format_of_content, format_of_name, read_untrusted
 from rmqadmin.core.messages.files.json_lines import JsonLine
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.message_rows import StoredMessageRow

@@ -63,8 +63,7 @@ def test_modes_are_kept(assigning: Assigning, parts: BrokerAssembly, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("topic", "code"),
-    [("%RETRY%G", ResponseCode.NO_PERMISSION), ("Unknown", ResponseCode.TOPIC_NOT_EXIST)],
+    ("topic", "code"), [("%RETRY%G", ResponseCode.NO_PERMISSION), ("Unknown", ResponseCode.TOPIC_NOT_EXIST)]
 )
 def test_modes_that_cannot_be(assigning: Assigning, topic: str, code: int) -> None:
     with pytest.raises(Refused) as refused:
