@@ -25,7 +25,7 @@ NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 _SEPARATOR_V1, _SEPARATOR_V2 = "_", "+"
 _HANDLE_PARTS = 8
 _N = r"([0-9]{1,18})"
-_USUAL_HANDLE = re.compile(f"{_N} {_N} {_N} {_N} ([012]) ([^ ]*) {_N} {_N}")
+_USUAL_HANDLE = re.compile(f"{_N} {_N} {_N} {_N} ([012]) ([^ ]*) {_N} {_N}(?: [0-9]+)?")
 _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 _BITS_MAX_CHARS = 1 << 17
 """The limit for a set's text, with numbers up to 786,431: a pop returns 32 messages, but skips those not wanted."""
@@ -83,7 +83,8 @@ class Handle(NamedTuple):
 
 
 def parse_handle_untrusted(text: str) -> Handle:
-    """A handle from its text. ProtocolError if it is not valid."""
+    """A handle from its text. ProtocolError if it is not valid. Apache's proxies add the place in the log, as a ninth
+    part that no broker needs."""
     usual = _USUAL_HANDLE.fullmatch(text)
     if usual is not None:
         start, pop_ms, invisible_ms, revive, kind, broker_name, queue, offset = usual.groups()
@@ -91,9 +92,9 @@ def parse_handle_untrusted(text: str) -> Handle:
             int(start), int(pop_ms), int(invisible_ms), int(revive), kind, broker_name, int(queue), int(offset)
         )
     parts = text.split(" ")
-    if len(parts) != _HANDLE_PARTS:
+    if len(parts) < _HANDLE_PARTS:
         raise ProtocolError(f"extraInfo has {len(parts)} parts, and needs {_HANDLE_PARTS}")
-    start, pop_ms, invisible_ms, revive, kind, broker_name, queue, offset = parts
+    start, pop_ms, invisible_ms, revive, kind, broker_name, queue, offset = parts[:_HANDLE_PARTS]
     numbers = [_number(part) for part in (start, pop_ms, invisible_ms, revive, queue, offset)]
     if kind not in (NORMAL, RETRY_V1, RETRY_V2):
         raise ProtocolError(f"extraInfo: retry {kind!r} is none of 0, 1 and 2")

@@ -23,6 +23,15 @@ def test_a_handle_reads_back(handle: pop.Handle) -> None:
     assert pop.parse_handle_untrusted(str(handle)) == handle
 
 
+@given(st.builds(pop.Handle, I64, I64, I64, I64, KINDS, NAMES, I64, I64), I64)
+def test_a_handle_of_apaches_proxy_says_besides_where_the_message_is_in_the_log(
+    handle: pop.Handle, log_offset: int
+) -> None:
+    """Class ``ReceiptHandle`` of 5.5.0. The proxy hands the whole text on to the broker with acknowledgements."""
+    assert pop.parse_handle_untrusted(f"{handle} {log_offset}") == handle
+    assert pop.parse_handle_untrusted(f"{pop.Handle(0, 1, 2, 3, '0', 'broker-a', 4, 5)} {log_offset}").queue_offset == 5
+
+
 @given(st.text() | st.lists(st.text(), min_size=8, max_size=8).map(" ".join))
 def test_what_is_no_handle_is_refused(text: str) -> None:
     try:
