@@ -39,7 +39,7 @@ def split_address(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or "/" in host or not is_host(host) or not is_port(port):
-        if port.isdecimal() and is_host(host):
+        if port.isdecimal() and not is_port(port) and is_host(host):
             raise UsageError(f"{address!r} is not an address: {not_a_port(port)}")
         hint = "Several addresses are joined by semicolons, where an option takes several."
         if SEPARATOR.search(host) is None:

@@ -72,6 +72,6 @@ def is_host(text: str) -> bool:
     if text.isascii():  # without the codec, whose tables take 25 ms to load
         return all(0 < len(label) <= _LABEL_MAX_CHARS for label in text.removesuffix(".").split("."))
     try:
-        return bool(text.encode("idna"))
+        return b":" not in (text.encode("idna") or b":")  # it makes a plain colon of a wide one
     except UnicodeError:
         return False

@@ -45,6 +45,8 @@ _SECONDS_OF_NOWADAYS = range(1_000_000_000, 4_100_000_000)
 """The years 2001 to 2099."""
 _NO_MINUS = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\uff0d"
 """Hyphens and dashes that a web page or a text program puts in the place of a minus."""
+_COMPACT_DATE = re.compile(r"20[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([01][0-9]|2[0-3])?([0-5][0-9]){0,2}")
+"""``20260131`` and ``20260131120000``, which as milliseconds would be 1970 or a distant future."""
 _MS_OF_1970 = 31_536_000_000
 RANGE = ".."
 END_OF_QUEUES = -1
@@ -93,6 +95,9 @@ def parse_mqadmin_time(
         return parse_time(stripped, now_ms, plus_from_ms=plus_from_ms, needs_zone=needs_zone)
     check_range("the time", stripped, LONG_MAX)
     number = int(stripped)
+    if _COMPACT_DATE.fullmatch(stripped):
+        hint = f"If it is a date, write {stripped[:4]}-{stripped[4:6]}-{stripped[6:8]}, with a time behind it or not."
+        raise UsageError(f"{stripped} in milliseconds is {iso_local(number)}", hint=hint)
     if number < least:
         raise UsageError(f"{stripped} is a negative number, and no time", hint="An hour ago is -1h, or 1h.")
     for unit, in_a_second in (("seconds", 1), ("microseconds", 10**6), ("nanoseconds", 10**9)):

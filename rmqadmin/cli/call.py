@@ -21,6 +21,7 @@ from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rmqadmin.core.audit_trail import Arguments
+    from rmqadmin.core.deadline_client import OnceClient
     from rmqadmin.core.servers.broker_answers import Answers
     from rmqclient.blocking import BlockingClient
 
@@ -52,12 +53,12 @@ class Call(CallConfirmation):
         """Whether a client was made."""
 
     @cached_property
-    def admin(self) -> AdminClient:
+    def admin(self) -> OnceClient:
         """The client, not yet connected. Under ``--dry-run`` it refuses every request that could change something,
         whatever the command does; otherwise the context must permit the first such request."""
-        from rmqclient.admin import AdminClient  # 50 ms, which `explain` and usage errors do not need
+        from rmqadmin.core.deadline_client import OnceClient  # 50 ms, which `explain` and usage errors do not need
 
-        admin = AdminClient(
+        admin = OnceClient(
             self._namesrv_text,
             timeout_s=self.settings.setting("timeout_s").value,
             read_only=self.dry_run,
@@ -136,6 +137,8 @@ class Call(CallConfirmation):
     def forget_answers(self) -> None:
         """Makes the next question go to every broker again."""
         self.__dict__.pop("answers", None)
+        if "admin" in self.__dict__:
+            self.admin.begin_anew()
 
     def answers_problem(self) -> str | None:
         """Which brokers did not answer; None if all did."""
@@ -163,11 +166,13 @@ class Call(CallConfirmation):
             session.close()
 
     def notice_if_no_broker(self) -> None:
-        """For a list that is empty: gives a notice if it is because no name server knows a broker."""
+        """For a list that is empty: gives a notice if it is because the name server knows no broker."""
+        from rmqadmin.core.servers.meant_brokers import known_elsewhere
         from rmqadmin.core.targets import NO_BROKER
 
         if not self.admin.cluster_info().broker_addr_table:
-            self.notice(f"{NO_BROKER}; start one, or name others with -n")
+            other = known_elsewhere(self.admin, ())
+            self.notice(f"{NO_BROKER}; {other or 'start one, or name others with -n'}")
 
     def own_topics(self, topics: Sequence[str], *, show_all: bool) -> list[str]:
         """``without_systems_own`` for topics."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from rmqadmin.core.admin_client import AdminClient
-from rmqadmin.core.contexts.permission import ChangeRefusedError
+from rmqadmin.core.contexts.permission import ChangeRefusedError, StoppedAtQuestion
 from rmqadmin.core.results import FoundRows, Notice, Row, doc
 from rmqadmin.core.targets import ask_each
 from rmqadmin.core.terminal_text import display_width, printable
@@ -29,7 +29,7 @@ from rmqproto.errors import (
     UsageError,
 )
 
-_UNTOLD = (NotConnectedError, NotFoundError, UsageError, ChangeRefusedError)
+_UNTOLD = (NotConnectedError, NotFoundError, UsageError, ChangeRefusedError, StoppedAtQuestion)
 """Errors after which nothing was sent."""
 
 
@@ -278,6 +278,8 @@ def take(steps: Sequence[Step]) -> Taken:
                 step.act()
             except RocketMQError as failure:
                 error = failure
+            except StoppedAtQuestion as interrupt:
+                stopped, error = interrupt, NotTakenError("interrupted before this")
             except KeyboardInterrupt as interrupt:
                 stopped, error = interrupt, StoppedAtError("interrupted: whether it was done is unknown")
         errors.append(error)

@@ -1,5 +1,5 @@
-"""An admin client for many questions that must end in time. One deadline covers all of them, and a server that did not
-answer once in time is not asked again; otherwise each of a hundred questions would wait for it anew."""
+"""Admin clients for many questions: a server that did not answer one in time is not asked another, because each of a
+hundred questions would wait for it anew. One kind also has a deadline for all of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from rmqclient.admin import AdminClient
+from rmqclient.admin.caller import READING_CODES
 from rmqproto.codes import SUCCESS_ALONE, RequestCode
 from rmqproto.errors import RequestTimeoutError
 from rmqproto.wire.command import Command
@@ -17,30 +18,18 @@ if TYPE_CHECKING:
 
 _ASKS_A_CLIENT = frozenset({RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS})
 """If one of these gets no answer in time, the silent one is a client, not its broker."""
+_QUESTIONS = READING_CODES - _ASKS_A_CLIENT
 
 
-class DeadlineClient(AdminClient):
-    """``begin`` sets the deadline; before that, there is none."""
-
-    deadline_s = float("inf")
-    """The ``time.monotonic()`` from which no request is made and pending ones time out."""
-
-    answer_wait_max_s = float("inf")
-    """The longest wait for one answer, if the caller wants a shorter one than its own time-out."""
+class OnceClient(AdminClient):
+    """Waits once for each server that does not answer questions; changes are always sent."""
 
     _silences: Mapping[str, str] = {}
-    """Servers that have not answered in time since ``begin``, by address, with the error."""
+    """Servers that have not answered in time, by address, with the error."""
 
-    def begin(self, wait_s: float) -> None:
-        """Begins a new round of questions, which may take ``wait_s``."""
-        self.deadline_s = time.monotonic() + wait_s
+    def begin_anew(self) -> None:
+        """From now on, every server is asked again."""
         self._silences = {}
-
-    def wait_s(self, address: str, timeout_s: float | None) -> float:
-        left_s = self.deadline_s - time.monotonic()
-        if left_s <= 0:
-            raise RequestTimeoutError(f"{address} was not asked: the time for all questions is up")
-        return min(super().wait_s(address, timeout_s), left_s, self.answer_wait_max_s)
 
     def call(
         self,
@@ -53,11 +42,32 @@ class DeadlineClient(AdminClient):
         accept: Collection[int] = SUCCESS_ALONE,
     ) -> Command:
         silence = self._silences.get(address)
-        if silence is not None:
+        if silence is not None and code in READING_CODES:
             raise RequestTimeoutError(silence)
         try:
             return super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
         except RequestTimeoutError as error:
-            if code not in _ASKS_A_CLIENT:
+            if code in _QUESTIONS:
                 self._silences = {**self._silences, address: str(error)}
             raise
+
+
+class DeadlineClient(OnceClient):
+    """``begin`` sets the deadline; before that, there is none."""
+
+    deadline_s = float("inf")
+    """The ``time.monotonic()`` from which no request is made and pending ones time out."""
+
+    answer_wait_max_s = float("inf")
+    """The longest wait for one answer, if the caller wants a shorter one than its own time-out."""
+
+    def begin(self, wait_s: float) -> None:
+        """Begins a new round of questions, which may take ``wait_s``."""
+        self.deadline_s = time.monotonic() + wait_s
+        self.begin_anew()
+
+    def wait_s(self, address: str, timeout_s: float | None) -> float:
+        left_s = self.deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise RequestTimeoutError(f"{address} was not asked: the time for all questions is up")
+        return min(super().wait_s(address, timeout_s), left_s, self.answer_wait_max_s)

@@ -9,14 +9,16 @@ from typing import TypeVar
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
 from rmqclient.addresses import split_address
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute
+from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
 
 T = TypeVar("T")
 A = TypeVar("A")
 
-NO_BROKER = "no name server knows a broker"
+NO_BROKER = "the name server knows no broker"
 NO_BROKER_HINT = "Start a broker that registers there, or name other name servers: -n."
 
 
@@ -118,14 +120,26 @@ def by_selected_addr(brokers: Iterable[BrokerData]) -> dict[str, BrokerData]:
     return {addr: broker for broker in brokers if (addr := broker.selected_addr()) is not None}
 
 
-def find_route(admin: AdminClient, topic: str) -> TopicRoute | None:
-    """A topic's route, or None if no broker has registered the topic."""
+def unless_gone(ask: Callable[[], T]) -> T | None:
+    """What a server says of a topic, or None if it has no such topic. A name server may still name a topic's broker
+    long after the topic was deleted there, so a broker of a route need not know it."""
     try:
-        return admin.topic_route(topic)
+        return ask()
     except RefusedError as error:
         if error.code != ResponseCode.TOPIC_NOT_EXIST:
             raise
         return None
+
+
+def find_route(admin: AdminClient, topic: str) -> TopicRoute | None:
+    """A topic's route, or None if no broker has registered the topic."""
+    return unless_gone(lambda: admin.topic_route(topic))
+
+
+def queue_ends(admin: AdminClient, broker_addr: str, topic: str) -> dict[MessageQueue, TopicOffset]:
+    """Where a topic's queues begin and end on one broker of its route; empty if it is gone there."""
+    found = unless_gone(lambda: admin.topic_stats(broker_addr, topic))
+    return {} if found is None else found.offset_table
 
 
 _asked_at_once: int | None = None

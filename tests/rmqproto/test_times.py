@@ -104,6 +104,14 @@ def test_a_bare_number_in_another_unit_than_ms_is_refused(text: str, unit: str) 
     assert times.parse_time(f"@{text}", NOW_MS) // 1000 == 1_676_730_526
 
 
+@pytest.mark.parametrize("text", ["20260131", "2026013112", "202601311200", "20260131120000"])
+def test_a_date_without_separators_is_no_number_of_milliseconds(text: str) -> None:
+    """`resetOffsetByTime -s 20260131` went to the beginning, and with a time of day behind it to the end."""
+    with pytest.raises(UsageError) as caught:
+        times.parse_mqadmin_time(text, NOW_MS)
+    assert caught.value.hint == "If it is a date, write 2026-01-31, with a time behind it or not."
+
+
 @pytest.mark.usefixtures("tokyo")
 def test_a_time_of_day_is_the_last_one() -> None:
     """It is 21:00 of 2026-11-21 in Tokyo."""

@@ -14,7 +14,7 @@ from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.names import did_you_mean
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
-from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, retry_topic
 
 Given = tuple[str, str]
 """A kind of name, and a name given as one."""
@@ -22,12 +22,11 @@ Given = tuple[str, str]
 
 def given_names(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> list[Given]:
     """The names that a command line gives."""
-    found = []
+    found: list[Given] = []
     for parameter in parameters:
-        kind = KIND_OF_VALUE.get(value_of(parameter))
-        value = values.get(parameter.name)
-        if kind is not None and isinstance(value, str):
-            found.append((kind, value.strip()))
+        kind, value = KIND_OF_VALUE.get(value_of(parameter)), values.get(parameter.name)
+        names = value if isinstance(value, list | tuple) else [value]
+        found += [(kind, name.strip()) for name in names if kind is not None and isinstance(name, str)]
     return found
 
 
@@ -44,7 +43,8 @@ def _configured_groups(call: Call) -> list[str]:
 def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
     """Puts a similar name before the hint of an error that says that one of the ``given`` names does not exist. Topics
     are asked from the servers, and groups derived from the topics that brokers make for them; other names are those
-    that earlier commands saw. Says so if a server is of another kind than the one that was needed."""
+    that earlier commands saw. Says so if a server is of another kind than the one that was needed, and if another name
+    server knows the name."""
     if not call.asks_servers:
         return
     if isinstance(error, RefusedError) and error.hint is None and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -53,6 +53,10 @@ def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
         error.hint = kind_of_server(call.admin, error)
     if diagnostics.exit_code(error) != ExitCode.NOT_FOUND or not given:
         return
+    from rmqadmin.core.servers.meant_brokers import known_elsewhere
+
+    names = {each for kind, name in given for each in (name, *([retry_topic(name)] if kind == "group" else []))}
+    error.hint = known_elsewhere(call.admin, names) or error.hint
     topics: list[str] = []
     with suppress(RocketMQError):
         topics = call.admin.topic_list()

@@ -57,8 +57,8 @@ class OptionSpec(msgspec.Struct, frozen=True):
     """One option of one command. ``short_names`` and ``long_names`` are without dashes.
 
     ``canonical`` is the spelling handed on. ``implied_value``: what the option means without a value (``--watch``); it
-    takes the next word only if that is a number. ``ours``: not mqadmin's, so it comes second when prefixes are matched;
-    nearly all of mqadmin's have a short name. ``repeats``: every occurrence counts.
+    takes the next word only if that is a number, or a duration. ``ours``: not mqadmin's, so it comes second when
+    prefixes are matched; nearly all of mqadmin's have a short name. ``repeats``: every occurrence counts.
     """
 
     canonical: str
@@ -84,8 +84,8 @@ class Normalised(msgspec.Struct):
 
 
 def check_misread(words: Sequence[str], *, are_texts: bool = False) -> None:
-    """UsageError if a word begins with a character that a person takes for a minus. ``are_texts``: they may be
-    bodies."""
+    """UsageError if a word begins with a character that a person takes for a minus: without it the command would ask
+    another cluster than was typed, or change something else. ``are_texts``: they may be bodies."""
     if all(word.isascii() for word in words):
         return
     from rmqproto.misread_words import misread_word  # only for words beyond ASCII
@@ -187,7 +187,7 @@ class _Parser:
         if token == "--":  # ends the options, wherever it stands
             return False
         if spec.implied_value is not None:
-            return re.fullmatch(_NUMBER, token) is not None
+            return re.fullmatch(f"({_NUMBER})(ms|[smh])?", token) is not None
         return not self.is_option(token) or re.fullmatch(_NUMBER, token) is not None
 
     def is_option(self, token: str) -> bool:

@@ -43,6 +43,7 @@ from rmqadmin.core.results import Result
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.java.whole_numbers import check_range, decimal_number, is_whole
+from rmqproto.times import parse_duration
 
 
 def load_function(entry: Entry) -> Callable[..., Result]:
@@ -136,7 +137,7 @@ class RegistryCommand(TyperCommand):
         except MissingValueError as error:
             raise add_value_hint(error, ctx) from None
         if "--help" not in found.seen:
-            self._check_misread(found)
+            check_misread(found.before_end, are_texts=self.takes_texts)
             self._check_repeated(found)
             self._check_empty(found.options)
         found.options = self._trimmed(found.options)
@@ -146,7 +147,7 @@ class RegistryCommand(TyperCommand):
             if self.entry.effect is not Effect.SCREEN:
                 self._answer_schema(found.options, invocation)
             self._take_cluster(found, invocation)
-            self._check_required(found.seen, found.words, found.before_end)
+            self._check_required(found.seen, found.words)
         words = found.words
         if words and "--help" not in found.seen:
             if self.entry.is_mqadmin:
@@ -157,12 +158,6 @@ class RegistryCommand(TyperCommand):
         left: list[str] = super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
         self._check_empty_words(ctx)
         return left
-
-    def _check_misread(self, found: Normalised) -> None:
-        """UsageError for a word that was meant as an option. A command of mqadmin's that only reads goes on without it,
-        as without any other word."""
-        if not self.entry.is_mqadmin or self.entry.effect in CHANGING:
-            check_misread(found.before_end, are_texts=self.takes_texts)
 
     def _check_empty(self, options: Sequence[str]) -> None:
         """UsageError for an option without a value, as ``-c "$CLUSTER"`` where a script has no such variable: something
@@ -242,10 +237,17 @@ class RegistryCommand(TyperCommand):
         return f"The value of {name} is a word here: {ctx.command_path} {' '.join(words.values())}"
 
     def _trimmed(self, options: Sequence[str]) -> list[str]:
-        """The options with words of a choice without the blanks around them, as mqadmin takes them."""
+        """The options with words of a choice without the blanks around them, as mqadmin takes them, and with durations
+        (``5s``, ``2m``) as seconds."""
         choices = {param.opts[-1] for param in self.params if param.type.name == "choice"}
+        seconds = {param.opts[-1] for param in self.params if "SECONDS" in (param.metavar or "")}
+
+        def trimmed(name: str, value: str) -> str:
+            length_ms = parse_duration(value.strip()) if name in seconds else None
+            return value.strip() if name in choices else value if length_ms is None else f"{length_ms / 1000:g}"
+
         parts = [option.partition("=") for option in options]
-        return [f"{name}{equals}{value.strip() if name in choices else value}" for name, equals, value in parts]
+        return [f"{name}{equals}{trimmed(name, value)}" for name, equals, value in parts]
 
     def _check_numbers(self, options: Sequence[str]) -> None:
         """UsageError for what is no number outside of Python, and for a whole number that RocketMQ's field cannot
@@ -325,7 +327,7 @@ class RegistryCommand(TyperCommand):
         pieces: list[str] = super().collect_usage_pieces(ctx)
         return [piece[1:-1] if piece.startswith("{") and "|" not in piece else piece for piece in pieces]
 
-    def _check_required(self, seen: set[str], words: Sequence[str], before_end: Sequence[str]) -> None:
+    def _check_required(self, seen: set[str], words: Sequence[str]) -> None:
         """UsageError that names all missing options at once, as mqadmin names them. If one option is missing and one
         word is left over, the hint puts them together."""
         missing = [
@@ -334,7 +336,6 @@ class RegistryCommand(TyperCommand):
             if param.param_type_name == "option" and param.required and param.opts[-1] not in seen
         ]
         if missing:
-            check_misread(before_end, are_texts=self.takes_texts)  # one of them is there, with another dash
             plural = "s" if len(missing) > 1 else ""
             hint = f"`rmqadmin {self.entry.name} --help` shows the options."
             if len(missing) == len(words) == 1:

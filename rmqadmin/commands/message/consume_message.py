@@ -103,7 +103,7 @@ def consume_message(
         parts = [_from_offset(where, offset or 0, span_max, is_mqadmins=call.as_mqadmin)]
         if parts[0].is_beyond_end and not call.as_mqadmin:
             raise NotFoundError(
-                f"the queue has no message at {offset}", hint=f"It ends at queue offset {where.end_offset}."
+                f"the queue has no message at {offset or 0}", hint=f"It ends at queue offset {where.end_offset}."
             )
     reads = _read(call, [part.place for part in parts], consumer_group, accepts, message_number)
     return ConsumedMessages(

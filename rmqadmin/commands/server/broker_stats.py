@@ -147,8 +147,9 @@ def broker_consume_stats(
     call: Call,
     broker_addr: Annotated[str, A_BROKER, Value.BROKER_ADDR, option("-b", "--brokerAddr", "The broker's address.")],
     timeout_ms: Annotated[
-        int, option("-t", "--timeoutMillis", "Longest wait for the answer.", metavar="MS", min=1)
-    ] = TIMEOUT_MS,
+        int | None,
+        option("-t", "--timeoutMillis", f"Longest wait. [default: --timeout, or {TIMEOUT_MS}]", metavar="MS", min=1),
+    ] = None,
     level: Annotated[int, LONG, option("-l", "--level", "Only queues with this much lag.", metavar="COUNT")] = 0,
     order: Annotated[TrueFalse, option("-o", "--order", "Ordered topics only.")] = TrueFalse.FALSE,
     show_all: ShowAll = False,
@@ -160,7 +161,9 @@ def broker_consume_stats(
     """
     split_address(broker_addr)
     ordered = order is TrueFalse.TRUE
-    stats = call.admin.broker_consume_stats(broker_addr, ordered=ordered, timeout_s=timeout_ms / 1000)
+    said = call.settings.setting("timeout_s")
+    timeout_s = said.value if said.level != "default" and timeout_ms is None else (timeout_ms or TIMEOUT_MS) / 1000
+    stats = call.admin.broker_consume_stats(broker_addr, ordered=ordered, timeout_s=timeout_s)
     stands = _stands(stats)
     found = [stand for stand in stands if stand.diff_count >= level]
     own = call.without_systems_own(found, lambda stand: stand.is_systems, "rows", show_all=show_all)

@@ -35,6 +35,10 @@ class ChangeRefusedError(Exception):
         self.hint = hint
 
 
+class StoppedAtQuestion(KeyboardInterrupt):
+    """Ctrl-C came while the user was asked whether a context permits the change, so nothing was changed."""
+
+
 class ReadOnlyContextError(ChangeRefusedError):
     """The context is read-only."""
 
@@ -149,7 +153,10 @@ class ChangePermission:
 
     def _confirm(self, context: Context) -> None:
         given = self._confirmed
-        typed = self._ask_name(context) if given is None else None
+        try:
+            typed = self._ask_name(context) if given is None else None
+        except KeyboardInterrupt:
+            raise StoppedAtQuestion from None
         if typed != context.name:
             self._refusal = ProtectedContextError(
                 f"the context {context.name} is protected{f', not {given}' if given else ''}: nothing was changed",

@@ -18,7 +18,7 @@ from rmqadmin.core.topics.stored_queues import UnreadQueue, unread_queues
 from rmqclient.addresses import parse_addresses
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfig, TopicList, TopicRoute
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import RequestCode
 from rmqproto.errors import RefusedError, RocketMQError, UsageError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.nameserver import RouteHeader
@@ -308,12 +308,8 @@ def read_routes(admin: AdminClient, namesrv: NamesrvFacts, topics: Sequence[str]
 def read_route(admin: AdminClient, namesrv_addr: str, topic: str) -> TopicRoute | None:
     """The route of a topic from one name server; None if the server does not know the topic or does not answer."""
     header = RouteHeader(topic=topic, accept_standard_json_only=True)
-    try:
-        return admin.read(namesrv_addr, RequestCode.GET_ROUTEINFO_BY_TOPIC, header, TopicRoute)
-    except RefusedError as error:
-        if error.code == ResponseCode.TOPIC_NOT_EXIST:
-            return None
-        raise
+    code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+    return targets.unless_gone(lambda: admin.read(namesrv_addr, code, header, TopicRoute))
 
 
 def _now_ms() -> int:

@@ -9,6 +9,7 @@ from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, Subject
 from rmqadmin.core.topics.perms import perm_words
 from rmqadmin.core.topics.stored_queues import read_again, unread_text
 from rmqproto.bodies.routes import TopicConfig, TopicRoute
+from rmqproto.names import group_in_topic
 from rmqproto.perm import PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from rmqproto.wording import counted
 
@@ -143,11 +144,30 @@ def _routes(facts: ClusterFacts) -> Iterator[Finding]:
             what = f"not all routes could be read: {namesrv.routes_error}"
             yield Finding(Grade.WARNING, Check.ROUTES, namesrv.subject, what)
             continue
-        problems = list(_without_master(namesrv))
+        problems = [*_without_master(namesrv), *_gone(namesrv, facts)]
         yield from problems
         if namesrv.routes and not problems:
             what = f"the routes of {counted(len(namesrv.routes), 'topic')} lead to masters"
             yield Finding(Grade.OK, Check.ROUTES, namesrv.subject, what)
+
+
+def _gone(namesrv: NamesrvFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """Finds masters that no longer have a topic whose route still leads to them."""
+    for master in facts.masters:
+        has, name = master.topics, master.replica.broker_name
+        routes = namesrv.routes.items() if has is not None else ()
+        topics = [
+            topic
+            for topic, route in sorted(routes)
+            if topic not in (has or ()) and group_in_topic(topic) is None
+            if name in (queues.broker_name for queues in route.queue_datas)
+        ]
+        if topics:
+            what = f"lists {counted(len(topics), 'topic')} on {name}, which has them no more and refuses clients"
+            fix = "To make it there again: "
+            fix += f"rmqadmin updateTopic -t '{topics[0]}' -b {master.replica.broker_addr}; to delete it everywhere: "
+            fix += f"rmqadmin topic delete '{topics[0]}'"
+            yield Finding(Grade.WARNING, Check.ROUTES, namesrv.subject, f"{what}: {names_told(topics)}", fix)
 
 
 def topics_to_route(facts: ClusterFacts, *, is_quick: bool) -> set[str]:

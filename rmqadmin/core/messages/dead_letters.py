@@ -12,7 +12,6 @@ from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.own_files import state_dir
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, StorageError, UsageError
 from rmqproto.names import DLQ_PREFIX, group_in_topic
 from rmqproto.times import TimeRange
@@ -121,12 +120,7 @@ def read_dead_letters_of(admin: AdminClient, broker_addr: str, topic: str, ledge
     """The contents of a dead-letter topic on one broker. ``ledger``: the directory of all redrives' ledgers, if not the
     default one; if they cannot be read, ``error`` says so."""
     depth, newest_ms, oldest = 0, 0, []
-    try:
-        table = admin.topic_stats(broker_addr, topic).offset_table
-    except RefusedError as error:  # a name server may still name what was deleted
-        if error.code != ResponseCode.TOPIC_NOT_EXIST:
-            raise
-        return DeadLetters(0, 0)
+    table = targets.queue_ends(admin, broker_addr, topic)
     for queue, ends in table.items():
         depth += ends.max_offset - ends.min_offset
         newest_ms = max(newest_ms, ends.last_update_timestamp)
@@ -146,7 +140,7 @@ def count_between(admin: AdminClient, topic: str, between: TimeRange, ledger: st
     part of it; and how many of them were redriven. StorageError if the ledgers cannot be read."""
     ranges = {}
     for addr in targets.selected_addrs(admin.topic_route(topic).broker_datas):
-        for queue, ends in admin.topic_stats(addr, topic).offset_table.items():
+        for queue, ends in targets.queue_ends(admin, addr, topic).items():
             begin, end = ends.min_offset, ends.max_offset
             if between.begin_ms is not None:
                 if ends.last_update_timestamp < between.begin_ms:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqproto import trace
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.codes import ResponseCode
-from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.errors import ProtocolError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.message import properties as props
 from rmqproto.message.failures import told_causes
@@ -101,13 +101,8 @@ def read_copies(admin: AdminClient, message: FoundMessage) -> list[StoredCopy]:
 
 
 def _copies_in(admin: AdminClient, topic: str, unique_key: str) -> list[FoundMessage]:
-    try:
-        brokers = admin.topic_route(topic).broker_datas
-    except RefusedError as error:
-        if error.code != ResponseCode.TOPIC_NOT_EXIST:
-            raise
-        return []
-    return lookup.by_unique_key(admin, brokers, topic, unique_key)
+    route = targets.find_route(admin, topic)
+    return [] if route is None else lookup.by_unique_key(admin, route.broker_datas, topic, unique_key)
 
 
 def _copy(message: FoundMessage) -> StoredCopy:

@@ -89,7 +89,7 @@ def plan(admin: AdminClient, route: TopicRoute, group: str, topic: str, find_off
         addr = broker.selected_addr()
         if addr is None:
             return []
-        return [plan_queue(addr, *each) for each in sorted(admin.topic_stats(addr, topic).offset_table.items())]
+        return [plan_queue(addr, *each) for each in sorted(targets.queue_ends(admin, addr, topic).items())]
 
     def plan_queue(addr: str, queue: MessageQueue, ends: TopicOffset) -> QueueReset:
         old_offset = admin.consumer_offset(addr, group, topic, queue.queue_id)

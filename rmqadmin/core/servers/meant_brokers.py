@@ -1,12 +1,13 @@
-"""Which broker a user means by an address without its port, or by a name where an address is needed, or the other way
-round."""
+"""Which server a user means: a broker by an address without its port, or by a name where an address is needed, or the
+other way round; another of several name servers."""
 
 import ipaddress
+from collections.abc import Collection
 from contextlib import suppress
 
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.names import did_you_mean
-from rmqproto.bodies.routes import BrokerData, ClusterInfo
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicList
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
 from rmqproto.hosts import BROKER_PORT, with_port
@@ -63,6 +64,21 @@ def kind_of_server(admin: AdminClient, error: RefusedError) -> str | None:
         known = sorted(info.broker_addr_table)
         brokers = f"its brokers are {', '.join(known)}: -b {known[0]} -n {addr}" if known else "it knows no broker"
         return f"{addr} is a name server, and no broker; {brokers}."
+    return None
+
+
+def known_elsewhere(admin: AdminClient, names: Collection[str]) -> str | None:
+    """What to say if another name server knows a topic of these names, or any topic if there are none, and the one that
+    was asked does not; None if no other does. Brokers register topics of their clusters' names."""
+    for addr in admin.namesrv_addrs:
+        if addr == admin.current_namesrv:
+            continue
+        with suppress(RocketMQError):
+            known = admin.read(addr, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, TopicList).topic_list
+            if any(not names or topic in names for topic in known):
+                what = "it" if names else "some"
+                asked = admin.current_namesrv
+                return f"{addr} knows {what}, and {asked} was asked: `rmqadmin doctor` compares the name servers."
     return None
 
 

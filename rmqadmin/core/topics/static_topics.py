@@ -20,7 +20,6 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicConfigAndQueueMapping, TopicRemappingDetail
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
-from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotConnectedError, NotFoundError, ProtocolError, RefusedError, RocketMQError, StorageError
 from rmqproto.queue_mapping import (
     OFFSET_MAX,
@@ -89,12 +88,7 @@ def read_configs(admin: AdminClient, info: ClusterInfo, topic: str, answers: Ans
     masters = {name: broker.master_addr for name, broker in info.broker_addr_table.items() if broker.master_addr}
 
     def read(addr: str) -> TopicConfigAndQueueMapping | None:
-        try:
-            return admin.static_topic(addr, topic)
-        except RefusedError as error:
-            if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                raise
-            return None
+        return targets.unless_gone(lambda: admin.static_topic(addr, topic))
 
     def ask(name: str) -> TopicConfigAndQueueMapping | None:
         return read(masters[name]) if answers is None else answers.ask(masters[name], read)

@@ -272,8 +272,8 @@ def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
 
 def messages_in(admin: AdminClient, topic: str, addrs: Sequence[str]) -> int:
     """How many messages a topic has on these brokers."""
-    answers = targets.ask_each(lambda addr: admin.topic_stats(addr, topic), addrs)
-    return sum(end.max_offset - end.min_offset for answer in answers for end in answer.offset_table.values())
+    answers = targets.ask_each(lambda addr: targets.queue_ends(admin, addr, topic), addrs)
+    return sum(ends.max_offset - ends.min_offset for answer in answers for ends in answer.values())
 
 
 def delete_in_namesrvs(admin: AdminClient, topic: str, cluster_name: str, *, has_route: bool) -> list[Step]:

@@ -327,6 +327,16 @@ def test_what_is_no_number_of_anything_is_refused(run: Rmqadmin, seconds: str) -
     assert (ran.status, ran.out, "defect" in ran.err) == (2, "", False)
 
 
+def test_seconds_may_be_written_as_a_duration(rmqadmin: Rmqadmin) -> None:
+    """`--timeout 5s` was no number, and `--watch 10s` watched every 2 s without the word."""
+    for said, seconds in (("5s", "5"), ("1500ms", "1.5"), ("2m", "120"), ("0.5", "0.5")):
+        shown = rmqadmin("config", "show", "--timeout", said, "--json", "setting,value")
+        assert {"setting": "timeout_s", "value": seconds} in json.loads(shown.out), shown.out
+    ran = rmqadmin("topicList", "--watch", "10s", "--until", "topic != nothing", "-o", "name")
+    assert (ran.status, ran.err) == (0, "")
+    assert rmqadmin("topicList", "--timeout", "0s").status == 2
+
+
 @pytest.mark.parametrize(("word", "instead"), meant_names.UNLISTED.items())
 def test_a_command_that_mqadmin_does_not_list_says_what_to_call_instead(word: str, instead: str) -> None:
     assert registry.find(word) is None

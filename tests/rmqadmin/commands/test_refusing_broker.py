@@ -11,7 +11,7 @@ from tests.support import servers
 from tests.support.replayed import Replayed
 from tests.support.servers import Server
 
-SAID = "no name server knows a broker"
+SAID = "the name server knows no broker"
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,6 +14,7 @@ from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqclient.admin import AdminClient
+from rmqclient.blocking import BlockingClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -25,12 +26,14 @@ from rmqproto.headers.nameserver import RegisterBrokerHeader
 from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
 from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support import servers
 from tests.support.servers import Server, topic_config, until
 from tests.support.wire import Wire
 
 TOPIC, GROUP, DEAD = "orders", "billing", "127.0.0.1:1"
+BLOCKING_REQUEST = BlockingClient.request
 
 
 class Cluster(NamedTuple):
@@ -182,32 +185,61 @@ def test_no_condition_of_a_watch_holds_while_a_broker_is_silent(
     assert "1 of 2 brokers did not answer" in ran.err
 
 
-def test_a_broker_that_hangs_is_waited_for_once(cluster: Cluster, run: Rmqadmin, tmp_path: Path) -> None:
-    """`msg get` and `topicList -c` used to wait for the broker once per topic."""
+@pytest.fixture
+def hung(
+    run: Rmqadmin, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Server, list[str]]]:
+    """broker-b, which has many topics and hangs, and the addresses of all requests. Its answers alone are given up
+    soon: broker-a may be slow, as everything on a busy machine."""
+    asked: list[str] = []
+    request = BlockingClient.request
+
+    def noted(client: BlockingClient, addr: str, *args: Any, timeout_s: float | None = None, **rest: Any) -> Command:
+        asked.append(addr)
+        return request(client, addr, *args, timeout_s=0.05 if addr == b.broker_addr else timeout_s, **rest)
+
     with servers.broker(tmp_path / "b", cluster.namesrv_addr, "broker-b") as b:
-        for number in range(40):
-            cluster.admin.create_topic(b.broker_addr, TopicConfig(topic_name=f"many-{number}"))
+        for name in (TOPIC, *(f"many-{number}" for number in range(40))):
+            cluster.admin.create_topic(b.broker_addr, TopicConfig(topic_name=name))
         until(lambda: "many-39" in cluster.admin.topic_list())
+        until(lambda: len(cluster.admin.topic_route(TOPIC).broker_datas) == 2)
         os.kill(b.pid, signal.SIGSTOP)
+        monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
+        monkeypatch.setattr(BlockingClient, "request", noted)
         try:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
-                asked: list[str] = []
-                ask = AdminClient.groups_of_topic
-
-                def noted(admin: AdminClient, addr: str, topic: str) -> list[str]:
-                    asked.append(addr)
-                    return ask(admin, addr, topic)
-
-                patch.setattr(AdminClient, "groups_of_topic", noted)
-                ran = run("topicList", "-c", "--timeout", "1", "-o", "json")
+            yield b, asked
         finally:
             os.kill(b.pid, signal.SIGCONT)
-        assert ran.status == 1
-        assert "1 of 2 brokers did not answer: " in ran.err
-        assert b.broker_addr in ran.err
-        assert TOPIC in {item["topic"] for item in ran.items}
-        assert asked.count(b.broker_addr) <= ASKED_AT_ONCE_DEFAULT  # all of them at once
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["topicList -c", f"topic describe {TOPIC}", f"consumerProgress -g {GROUP}"],
+)
+def test_a_broker_that_hangs_is_waited_for_once(hung: tuple[Server, list[str]], run: Rmqadmin, command: str) -> None:
+    """`topicList -c` waited for the broker once per topic, `topic describe` for each part of its answer."""
+    b, asked = hung
+    ran = run(*command.split(), "-o", "json")
+    assert (ran.status, b.broker_addr in ran.err) == (1, True)
+    assert "1 of 2 brokers did not answer: " in ran.err
+    assert ran.items
+    assert asked.count(b.broker_addr) <= ASKED_AT_ONCE_DEFAULT  # all of them at once
+
+
+def test_each_tick_of_a_watch_asks_it_again(
+    hung: tuple[Server, list[str]], run: Rmqadmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b, asked = hung
+
+    def wake(seconds: float) -> None:
+        os.kill(b.pid, signal.SIGCONT)
+        monkeypatch.setattr(BlockingClient, "request", BLOCKING_REQUEST)
+
+    monkeypatch.setattr("rmqadmin.cli.watch.time.sleep", wake)
+    ran = run("topicStatus", "-t", TOPIC, "--watch", "7", "--until", "message_count >= 0", "-o", "jsonl")
+    assert ran.status == 0
+    assert asked.count(b.broker_addr) == 1
+    assert "broker-b" in ran.out.splitlines()[-1]
 
 
 class Question:

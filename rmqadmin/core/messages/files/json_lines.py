@@ -23,7 +23,10 @@ LINE_SIZE_MAX_BYTES = 128 << 20
 """More than a body of 64 MiB in Base64, which no broker accepts."""
 
 
-LINE_HINT = 'A line is an object, for example {"body": "text", "tags": "paid", "keys": ["ORDER-1"]}.'
+LINE_HINT = (
+    'A line is an object, for example {"body": "text", "tags": "paid", "keys": ["ORDER-1"]}; `-o jsonl` writes such '
+    "lines, `-o json` one document."
+)
 
 
 class JsonLine(StoredFields, frozen=True):

@@ -1,10 +1,13 @@
 """For a name that is nearly right, the error suggests the likely one."""
 
+from pathlib import Path
+
 import pytest
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
-from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support import servers
 from tests.support.servers import Fresh, Server, until
 
 
@@ -29,6 +32,8 @@ def test_the_name_that_was_meant_is_said(rmqadmin: Rmqadmin, names: tuple[str, s
         (("topicStatus", "-t", misspelt(topic)), topic),
         (("deleteTopic", "-c", "DefaultCluster", "-t", misspelt(topic), "--dry-run"), topic),
         (("msg", "cat", misspelt(topic)), topic),
+        (("topic", "describe", misspelt(topic)), topic),
+        (("group", "describe", misspelt(group)), group),
         (("consumerProgress", "-g", misspelt(group)), group),
         (("dlq", "show", misspelt(group)), group),
     ):
@@ -54,3 +59,25 @@ def test_a_name_that_is_not_missing_is_not_corrected(rmqadmin: Rmqadmin, server:
 def test_a_server_that_is_not_there_is_asked_once(rmqadmin: Rmqadmin) -> None:
     ran = rmqadmin("topicStatus", "-t", "Any", "-n", "127.0.0.1:1")
     assert (ran.status, ran.err.count("127.0.0.1:1")) == (3, 1), ran.err
+
+
+def test_another_name_server_that_knows_the_name_is_told(
+    rmqadmin: Rmqadmin, server: Server, names: tuple[str, str], tmp_path: Path
+) -> None:
+    """The first one was new and knew nothing yet: "no name server knows a broker", "no such topic"."""
+    topic, group = names
+    with servers.namesrv(tmp_path / "new") as new:
+        there = ("-n", f"{new.namesrv_addr};{server.namesrv_addr}")
+        for words in (
+            ("topicRoute", "-t", topic), ("topic", "describe", topic), ("getBrokerConfig", "-c", CLUSTER),
+            ("updateTopic", "-t", topic, "-c", CLUSTER), ("consumerProgress", "-t", topic, "-g", group),
+        ):  # fmt: skip
+            ran = rmqadmin(*words, *there)
+            assert (ran.status, f"hint: {server.namesrv_addr} knows it" in ran.err) == (5, True), (words, ran.err)
+        ran = rmqadmin("topicList", *there)
+        assert (ran.status, f"{server.namesrv_addr} knows some, and {new.namesrv_addr} was asked" in ran.err) == (
+            0,
+            True,
+        )
+        ran = rmqadmin("topicRoute", "-t", "0123456789", *there)
+        assert (ran.status, "knows it" in ran.err) == (5, False)

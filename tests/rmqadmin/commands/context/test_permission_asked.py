@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from rmqadmin.cli.call_confirmation import CallConfirmation
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.offsets.undo import undo_dir
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
 from tests.support.servers import Fresh, Server
 
@@ -92,6 +94,22 @@ def test_a_script_gives_the_name_of_a_protected_context(run: Rmqadmin, live: Cal
     assert run(*change, "--dry-run").status == 0
     assert run(*change, "--confirm", "live").status == 0
     assert perm(run, topic) == 4
+
+
+@pytest.mark.parametrize("command", ["topic create New", f"updateTopic -c {CLUSTER} -t New"])
+def test_an_interrupt_at_the_question_leaves_nothing_to_undo(
+    run: Rmqadmin, live: Callable[..., None], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """It said how to undo what had perhaps been done, and left the file for that."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    live("--protected")
+    monkeypatch.setattr(CallConfirmation, "ask_name", interrupt)
+    ran = run(*IN_LIVE, *command.split())
+    assert (ran.status, ran.out, ran.err) == (130, "", "")
+    assert not undo_dir().exists() or not list(undo_dir().iterdir())
 
 
 def test_a_protected_context_is_not_removed_by_mistake(run: Rmqadmin, live: Callable[..., None]) -> None:

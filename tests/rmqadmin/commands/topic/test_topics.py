@@ -197,6 +197,8 @@ def test_deleting_what_is_not_there_is_an_error_unless_said_otherwise(rmqadmin: 
         ),
         (["topicList", "-n", "127.0.0.1:1"], 3, "cannot connect to 127.0.0.1:1"),
         (["topicList", "-n", "non sense"], 2, "'non sense' is not an address"),
+        (["topicList", "-n", "127.0.0.1\uff1a9876"], 2, "'127.0.0.1\uff1a9876' is not an address"),  # a wide colon
+        (["topicList", "-n", "rocketmq://127.0.0.1:9876"], 2, "'rocketmq://127.0.0.1:9876' is not an address\nhint"),
         (["topicList", "-ak", "only-one-key"], 2, "-ak gives the access_key, and the secret_key is missing"),
     ],
 )

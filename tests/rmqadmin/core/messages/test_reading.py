@@ -225,6 +225,7 @@ def test_a_compressed_body_is_shown_as_it_was_sent(rmqadmin: Rmqadmin, server: S
         (["consumeMessage", "-t", "TBW102", "-e", "+1h"], 2, "Please set the endTimestamp before now!"),
         (["consumeMessage", "-t", "TBW102", "-s", "-1h", "-e", "-2h"], 2, "ends before it begins"),
         (["consumeMessage", "-t", "TBW102", "-b", "broker-a", "-i", "0", "-o", "9"], 5, "It ends at queue offset 0."),
+        (["consumeMessage", "-t", "TBW102", "-b", "broker-a", "-i", "0"], 5, "the queue has no message at 0"),
         (["consumeMessage", "-t", "TBW102", "-b", "no-broker"], 5, "The broker[no-broker] not exist"),
         (["printMsg", "-t", "NoSuchTopic"], 5, "17 TOPIC_NOT_EXIST"),
         (["printMsg", "-t", "TBW102", "-c", "no-charset"], 2, "'no-charset' is not a charset"),
