@@ -94,7 +94,7 @@ class BaseApp(App[None]):
 
     def _find_theme(self, wanted: str | None) -> list[str]:
         """Puts on the theme that was chosen last, or the default one. Returns what is wrong with the themes. The style
-        sheet has not been read at this point."""
+        sheet has not been read at this point, but has the colours of Textual's own theme."""
         from rmqadmin.tui.themes import DARK, LIGHT, read_themes, themes_dir
 
         themes, problems = read_themes(themes_dir())
@@ -105,6 +105,7 @@ class BaseApp(App[None]):
             self.set_reactive(App.theme, wanted)
         elif wanted is not None:
             problems.append(f"the theme {wanted} no longer exists")
+        self.stylesheet.set_variables(self.get_css_variables())
         return problems
 
     # --- input -------------------------------------------------------------------------------------------------------

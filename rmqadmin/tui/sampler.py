@@ -23,6 +23,7 @@ from rmqproto.names import DLQ_PREFIX
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.memory.cluster import ClusterMemory
+    from rmqadmin.tui.memory.readings import GroupState
     from rmqadmin.tui.recording.recording_file import RecordingWriter
     from rmqadmin.tui.settings import ClientMaker
 
@@ -77,6 +78,8 @@ class Sampler:
         self._changed = changed
         self._is_seen = False
         self._groups_took_s = 0.0
+        self._states: list[GroupState] = []
+        """Of the groups whose members were asked last."""
         self._answering: set[str] | None = None
         """The brokers that answered last; None if none was asked yet."""
         self._placed: set[str] = set()
@@ -93,6 +96,7 @@ class Sampler:
         """How each part is read, by its name in recordings."""
         intervals_s = {
             "brokers": self._brokers_interval_s, "name servers": lambda: max(SERVERS_MIN_S, self._brokers_interval_s()),
+            "members": lambda: max(self._groups_interval_s(), groups.members_interval_s(*self._states)),
             "sets": self._sets_interval_s, "tables": lambda: max(TABLES_MIN_S, interval_s()),
         }  # fmt: skip
         self._feeds = {
@@ -230,9 +234,11 @@ class Sampler:
         worst = list(self.pulse.groups.worst_lines())
         others = [group for group in known if group not in worst]
         asked = self._members_turns.next(others, MEMBERS_ASKED_MAX)
+        self._states = []
         for group in [*worst, *asked]:
             if group in known:
                 reading = await feed.ask(pulse.read_members, self._memory, group, known[group])
+                self._states.append(reading)
                 self.pulse.groups.take_members(group, reading)
 
     async def _take_sets(self, feed: Feed) -> None:

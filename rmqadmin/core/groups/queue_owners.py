@@ -7,6 +7,7 @@ If a member does not answer, the owner of every queue that no other member owns 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 
 import msgspec
 
@@ -45,14 +46,15 @@ class QueueState(StrEnum):
     UNKNOWN = "unknown"
 
 
-class QueueOwners(msgspec.Struct, frozen=True):
-    """``queues``: every queue that the group should consume or that a member says it consumes, with its owners."""
+class QueueOwners(msgspec.Struct, frozen=True, dict=True):
+    """``queues``: every queue that the group should consume or that a member says it consumes, with its owners. What
+    follows from all members is found out once: there may be a thousand, with as many queues."""
 
     members: list[Member]
     queues: dict[MessageQueue, list[str]]
     is_broadcast: bool
 
-    @property
+    @cached_property
     def silent(self) -> list[Member]:
         return [member for member in self.members if member.queues is None]
 
@@ -64,17 +66,17 @@ class QueueOwners(msgspec.Struct, frozen=True):
             return QueueState.OWNED if self._may_share else QueueState.SHARED
         return QueueState.UNKNOWN if self.silent or not self.members else QueueState.UNOWNED
 
-    @property
+    @cached_property
     def _may_share(self) -> bool:
         """Whether a queue may have several owners: in broadcast mode every member consumes every queue, and POP
         consumers take turns."""
         return self.is_broadcast or any(member.uses_pop for member in self.members)
 
-    @property
+    @cached_property
     def queue_count(self) -> int:
         return members_max(self.queues)
 
-    @property
+    @cached_property
     def spare(self) -> list[str]:
         """Client ids of the members that have no queue because there are more members than queues."""
         if self._may_share or self.silent or not 0 < self.queue_count < len(self.members):
@@ -88,7 +90,7 @@ class QueueOwners(msgspec.Struct, frozen=True):
     def count(self, state: QueueState) -> int:
         return sum(self.state(queue) is state for queue in self.queues)
 
-    @property
+    @cached_property
     def unequal(self) -> list[str]:
         """Client ids whose subscriptions differ from the most common one."""
         return unequal_clients({member.client_id: member.subscriptions for member in self.members})
@@ -121,8 +123,7 @@ def unequal_clients(subscriptions: Mapping[str, Mapping[str, str] | None]) -> li
         for client_id, wanted in subscriptions.items()
         if wanted is not None
     }
-    said = list(spoken.values())
-    usual = max(said, key=said.count, default=None)
+    usual = next((wanted for wanted, _ in Counter(spoken.values()).most_common(1)), None)
     return [client_id for client_id, wanted in spoken.items() if wanted != usual]
 
 

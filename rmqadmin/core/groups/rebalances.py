@@ -15,6 +15,7 @@ from rmqadmin.core.groups.lag_trend import stuck_queues
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
 from rmqadmin.core.units import elapsed
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.wording import NAMES_TOLD_MAX, names_told
 
 MOVES_MAX, DONE_MAX = 300, 50
 
@@ -53,6 +54,8 @@ class RebalanceDone(msgspec.Struct, frozen=True):
         took = f"in {elapsed(took_ms)}" if took_ms else "between two looks"
         words = [f"{name} gained {count}" for name, count in self.gained.items()]
         words += [f"{name} lost {count}" for name, count in self.lost.items()]
+        if len(words) > NAMES_TOLD_MAX:
+            words = [f"{len(self.gained):,} members gained some", f"{len(self.lost):,} lost some"]
         if not words:
             return f"queues were shared out anew {took}: each member has those that it had before"
         return f"queues went to other members {took}: {', '.join(words)}"
@@ -120,7 +123,7 @@ def _differences(before: dict[MessageQueue, Owners], after: dict[MessageQueue, O
 
 
 def _named(owners: Owners) -> str:
-    return ", ".join(owners) or "nobody"
+    return names_told(owners) or "nobody"
 
 
 class StandingStill:

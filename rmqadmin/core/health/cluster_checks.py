@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
-from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind, names_told
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.errors import RocketMQError
 from rmqproto.hosts import is_loopback
-from rmqproto.wording import counted
+from rmqproto.wording import counted, names_told
 
 _VERSION = "brokerVersionDesc"
 

@@ -1,13 +1,11 @@
 """One finding of a check of a cluster: how bad it is, where, and what to do about it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
 
 from rmqadmin.core.terminal_text import wrapped_lines
-
-NAMES_TOLD_MAX = 5
 
 
 class Grade(StrEnum):
@@ -108,10 +106,3 @@ def finding_lines(findings: Iterable[Finding], width: int | None) -> Iterator[st
         yield from wrapped_lines(f"{one.grade:{_INDENT}}{one.subject.name}: {one.what}", width, _INDENT)
         if one.fix is not None:
             yield from wrapped_lines(f"{'':{_INDENT}}fix: {one.fix}", width, _INDENT + len("fix: "))
-
-
-def names_told(names: Sequence[str]) -> str:
-    """Names in short: ``a, b and 7 more``."""
-    shown = ", ".join(names[:NAMES_TOLD_MAX])
-    left = len(names) - NAMES_TOLD_MAX
-    return f"{shown} and {left} more" if left > 0 else shown

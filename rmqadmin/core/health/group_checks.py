@@ -11,7 +11,7 @@ from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
 from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS, LAG_AGE_MS, LagMotion, LagTrend
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
-from rmqadmin.core.health.finding import NAMES_TOLD_MAX, Check, Finding, Grade, Subject, SubjectKind, names_told
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.messages.dead_letters import DeadLetters
 from rmqadmin.core.units import at_least, count, duration, elapsed, rate
 from rmqproto.bodies.base import MessageQueue
@@ -25,7 +25,7 @@ from rmqproto.names import (
     TRANSACTION_OP_TOPIC,
     revive_topic,
 )
-from rmqproto.wording import counted
+from rmqproto.wording import NAMES_TOLD_MAX, counted, names_told
 
 HOUR_MS = 3_600_000
 
@@ -94,14 +94,14 @@ def _retention(standing: GroupStanding, now_ms: int) -> Iterator[Finding]:
     lost = [queue for queue in standing.queues if queue.lost_count]
     if lost:
         messages = counted(sum(queue.lost_count for queue in lost), "message")
-        what = f"{messages} were deleted before it consumed them, of {_places(lost)}"
+        what = f"has lost {messages}, deleted unconsumed: {_places(lost)}"
         yield _finding(standing, Grade.ERROR, Check.RETENTION, what, f"Keep more: {_keep_longer(lost)}")
     near = [(left_ms, queue) for queue in standing.queues if (left_ms := queue.retention_near_ms(now_ms)) is not None]
     if near:
         left_ms = min(left_ms for left_ms, _ in near)
         grade = Grade.WARNING if left_ms > 0 else Grade.ERROR
         queues = [queue for _, queue in near]
-        what = f"what it has not consumed may be {deletion_text(left_ms)}: {_places(queues)}"
+        what = f"soon loses messages: they may be {deletion_text(left_ms)}: {_places(queues)}"
         yield _finding(standing, grade, Check.RETENTION, what, f"Consume faster, or keep more: {_keep_longer(queues)}")
 
 
@@ -122,7 +122,7 @@ def group_row_findings(group: str, may_consume: bool | None) -> list[Finding]:
     """What is wrong with a group's configuration, in a few words. ``may_consume``: None if its brokers differ."""
     if may_consume:
         return []
-    what = "may consume on some of its brokers only" if may_consume is None else "may not consume"
+    what = "may consume on some brokers" if may_consume is None else "may not consume"
     return [Finding(Grade.WARNING, Check.PERMISSION, Subject(SubjectKind.GROUP, group), what)]
 
 
@@ -142,15 +142,15 @@ def members_findings(
     in it: ``waiting`` has those queues, None if that is not known."""
     ask, subject = f"rmqadmin consumerStatus -g {group}", Subject(SubjectKind.GROUP, group)
     if owners.unequal:
-        what = f"its members have different subscriptions, and take each other's queues: {names_told(owners.unequal)}"
+        what = f"subscriptions differ: its members take each other's queues: {names_told(owners.unequal)}"
         fix = f"All members of a group need the same subscriptions: {ask}"
         yield Finding(Grade.WARNING, Check.SUBSCRIPTIONS, subject, what, fix)
-    for state, text in ((QueueState.UNOWNED, "nobody consumes"), (QueueState.SHARED, "several members consume")):
+    for state, text in ((QueueState.UNOWNED, "nobody consumes"), (QueueState.SHARED, "several members own")):
         queues = [queue for queue in owners.queues if owners.state(queue) is state]
         if queues:
             names = names_told([f"{queue.topic}/{queue.broker_name}/{queue.queue_id}" for queue in queues])
             is_lost = state is QueueState.UNOWNED and any(queue in (waiting or ()) for queue in queues)
-            what = f"{text} {counted(len(queues), 'queue')}{' with messages' if is_lost else ''}: {names}"
+            what = f"{text} {counted(len(queues), 'queue')}{', where messages wait' if is_lost else ''}: {names}"
             fix = f"Members share queues out every 20 s: look again, then {ask}"
             yield Finding(Grade.ERROR if is_lost else Grade.WARNING, Check.QUEUE_OWNERS, subject, what, fix)
     if spare := owners.spare:
@@ -159,7 +159,7 @@ def members_findings(
         fix = "Give the topic more queues (rmqadmin updateTopic -r NUMBER -w NUMBER), or run fewer members."
         yield Finding(Grade.NOTE, Check.MEMBERS, subject, what, fix)
     if owners.silent:
-        what = f"{counted(len(owners.silent), 'member')} did not say what they consume: {owners.silent[0].error}"
+        what = f"{counted(len(owners.silent), 'member')} did not answer: {owners.silent[0].error}"
         yield Finding(Grade.WARNING, Check.MEMBERS, subject, what, ask)
 
 

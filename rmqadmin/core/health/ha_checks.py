@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from rmqadmin.core import units
 from rmqadmin.core.health.facts import ClusterFacts
-from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind, names_told
+from rmqadmin.core.health.finding import Check, Finding, Grade, Subject, SubjectKind
 from rmqadmin.core.servers.ha_sets import AskedControllers, HaFacts, HaMember, HaSet, KnownBroker
-from rmqproto.wording import counted
+from rmqproto.wording import counted, names_told
 
 BEHIND_MS = 15_000
 """In a set with a controller, a slave this far behind is removed from the in-sync set

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Select, Static
 
@@ -46,9 +47,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
 
     def widget(self) -> Widget:
         if self.options is not None and self.is_list:
-            found = OptionList(*map(literal, self.options), id=self.id, compact=True)
-            found.highlighted = list(self.options.values()).index(self.value)
-            return found
+            return ChoiceList(list(self.options), list(self.options.values()).index(self.value), self.id)
         if self.options is not None:
             options = [(literal(text), value) for text, value in self.options.items()]
             value = Select.NULL if self.value is None else self.value
@@ -77,6 +76,22 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
             return self.parse(written)
         except UsageError as error:
             raise UsageError(f"{self.label}: {error}", hint=error.hint) from None
+
+
+class ChoiceList(OptionList):
+    """One of several texts. The chosen one has a filled dot before it: its colour alone would not say so."""
+
+    def __init__(self, texts: Sequence[str], chosen: int, id: str):
+        self._texts = texts
+        super().__init__(*(self._marked(at, chosen) for at in range(len(texts))), id=id, compact=True)
+        self.highlighted = chosen
+
+    def _marked(self, at: int, chosen: int) -> Content:
+        return literal(f"{'●' if at == chosen else '○'} {self._texts[at]}")
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        for at in range(len(self._texts)):
+            self.replace_option_prompt_at_index(at, self._marked(at, event.option_index))
 
 
 class FieldInput(CompactInput):

@@ -10,10 +10,9 @@ import msgspec
 
 from rmqadmin.core.health.finding import Subject, SubjectKind
 from rmqadmin.core.tables.marks import Mark
+from rmqproto.wording import NAMES_TOLD_MAX, names_told
 
 CHANGES_MAX = 500
-NAMES_TOLD_MAX = 5
-"""If more topics or groups come or go at once, one entry gives their number."""
 
 
 class ChangeSeen(msgspec.Struct, frozen=True):
@@ -68,8 +67,7 @@ class ChangeLog:
         deleted = set(before) - set(after) if tells_deleted else set()
         for names, one, many in ((new, "is new", "are new"), (deleted, "was deleted", "were deleted")):
             if len(names) > NAMES_TOLD_MAX:
-                told = ", ".join(sorted(names)[:NAMES_TOLD_MAX])
-                self.add(at_ms, None, f"{len(names):,} {kind}s {many}: {told}, …")
+                self.add(at_ms, None, f"{len(names):,} {kind}s {many}: {names_told(sorted(names))}")
             else:
                 for name in sorted(names):
                     self.add(at_ms, Subject(kind, name), f"{kind} {one}")

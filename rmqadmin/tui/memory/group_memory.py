@@ -20,6 +20,7 @@ from rmqadmin.tui.memory.readings import GroupLag, GroupLags, GroupState, WorstG
 from rmqadmin.tui.memory.standstill import Standstills
 from rmqadmin.tui.memory.wrong_list import FROM_MEMBERS, WrongList
 from rmqproto.bodies.statistics import lag_of
+from rmqproto.wording import NAMES_TOLD_MAX, names_told
 
 FALL_OVER_MS = 60_000
 """If a lag has not fallen for so long, an earlier fall is ignored; nor is anything said of it before it was watched for
@@ -91,6 +92,9 @@ class GroupMemory:
         ids_before = None if before is None or bool(before.lacks) is not bool(reading.lacks) else before.member_ids
         if ids is not None and ids_before is not None:
             for names, word in ((ids - ids_before, "joined"), (ids_before - ids, "left")):
+                if len(names) > NAMES_TOLD_MAX:
+                    self._log.add(at_ms, subject, f"{len(names):,} members {word}: {names_told(sorted(names))}")
+                    continue
                 for name in sorted(names):
                     self._log.add(at_ms, subject, f"member {name} {word}")
         self._members[group] = reading

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -31,6 +31,7 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.widgets.tables.columns import Column
     from rmqadmin.tui.widgets.tables.filter_input import FilterInput
 
 STALE_AFTER_INTERVALS = 2.5
@@ -91,6 +92,13 @@ class DashboardScreen(TabScreen):
 
     def body(self) -> Iterable[Widget]:
         raise NotImplementedError
+
+    def table_of(self, columns: Sequence[Column], **options: Any) -> RowTable:
+        """A table by the clock of the dashboard. ``options``: those of ``RowTable``."""
+        return RowTable(columns, now_ms=self.now_ms, **options)
+
+    def now_ms(self) -> int:
+        return self.dashboard.now_ms()
 
     def make_feeds(self) -> Sequence[Feed]:
         return ()
@@ -194,14 +202,16 @@ class DashboardScreen(TabScreen):
         refresh: Callable[[Feed], Awaitable[None]],
         *,
         every: float = 1,
+        least_s: Callable[[], float] = lambda: 0.0,
         deadline_s: float = REFRESH_DEADLINE_S,
         answer_wait_max_s: float | None = None,
     ) -> Feed:
-        """A feed of this screen with its own read-only client. It asks at every ``every``-th interval."""
+        """A feed of this screen with its own read-only client. It asks at every ``every``-th interval, and not more
+        often than ``least_s`` says."""
         client: DashboardClient = self.dashboard.make_client(read_only=True)
         if answer_wait_max_s is not None:
             client.answer_wait_max_s = answer_wait_max_s
-        interval_s = lambda: self.dashboard.interval_s * every  # noqa: E731
+        interval_s = lambda: max(self.dashboard.interval_s * every, least_s())  # noqa: E731
         return Feed(client, refresh, self.show_frame, interval_s, deadline_s=deadline_s)
 
     def on_screen_suspend(self) -> None:

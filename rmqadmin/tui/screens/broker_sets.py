@@ -3,25 +3,20 @@ handover as it happens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from textual.content import Content
-from textual.widget import Widget
-from textual.widgets import Static
 
-from rmqadmin.core.health.finding import Grade
 from rmqadmin.core.results import Shape
 from rmqadmin.core.servers.ha_sets import HaSet, in_sync_text
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.units import UNKNOWN, clock, duration, elapsed, size, unchanged_text
+from rmqadmin.core.units import UNKNOWN, clock, duration, elapsed, size
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.screens.map_screen import MapScreen
 from rmqadmin.tui.sources import broker_sets
 from rmqadmin.tui.sources.broker_sets import ReadSets, SetRow
-from rmqadmin.tui.widgets.advice import Advice
+from rmqadmin.tui.widgets.detail import finding_lines
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
-from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.wording import counted
 
 SERVER_WAIT_MAX_S = 2.0
@@ -57,20 +52,16 @@ def _lease_text(left_ms: int | None) -> str:
     return duration(left_ms) if left_ms else "ended"
 
 
-class BrokerSetsScreen(DashboardScreen):
+class BrokerSetsScreen(MapScreen):
     step = "Replicas"
     file_name = "replicas"
-    AUTO_FOCUS = "#map"
 
     def __init__(self, broker_name: str | None = None) -> None:
         """``broker_name``: only this set is shown."""
         super().__init__()
         self._broker_name = broker_name
-        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - looked up later: the screen has no app yet
-        self.map = RowTable(self._member_columns(), id="map", opens=False, now_ms=now_ms)
-        self.moves = RowTable(self._change_columns(), id="moves", opens=False, now_ms=now_ms)
 
-    def _member_columns(self) -> list[Column]:
+    def map_columns(self) -> list[Column]:
         return [
             Column(name="broker_name", value=lambda row: row.of_set.broker_name, importance=VITAL),
             Column(name="broker_id", value=lambda row: row.member.broker_id, is_number=True, importance=VITAL),
@@ -87,7 +78,7 @@ class BrokerSetsScreen(DashboardScreen):
             Column(name="state", mark=_state_mark, shape=Shape.PROSE, readable_width=24, importance=VITAL),
         ]
 
-    def _change_columns(self) -> list[Column]:
+    def move_columns(self) -> list[Column]:
         return [
             Column(name="at_ms", words="when", form=clock, importance=VITAL),
             Column(name="broker_name", is_name=True, importance=VITAL),
@@ -96,12 +87,6 @@ class BrokerSetsScreen(DashboardScreen):
                 importance=VITAL,
             ),
         ]  # fmt: skip
-
-    def body(self) -> Iterable[Widget]:
-        yield Advice(id="advice")
-        yield self.map
-        yield Static("Changes", classes="caption", id="caption")
-        yield self.moves
 
     def make_feeds(self) -> Sequence[Feed]:
         return [self.feed(self._refresh, answer_wait_max_s=SERVER_WAIT_MAX_S)]
@@ -113,14 +98,9 @@ class BrokerSetsScreen(DashboardScreen):
             return
         sampler.pulse.take_sets(found.sets)
         sampler.pulse.take_set_findings(found.sets, found.findings)
-        found = self._own(found)
-        self.map.set_rows(found.rows.items())
-        changes = [one for one in sampler.pulse.set_changes.newest_first() if self._is_own(one.broker_name)]
-        self.moves.say_when_empty(unchanged_text(sampler.pulse.set_changes.since_ms))
-        self.moves.set_rows((str(change.number), change) for change in changes)
-        self.query_one(Advice).show(self._advice(found))
-        self.query_one("#caption", Static).update(Content(f"Changes: {len(changes):,}"))
-        self.show_frame()
+        found, changes = self._own(found), sampler.pulse.set_changes
+        moves = {str(one.number): one for one in changes.newest_first() if self._is_own(one.broker_name)}
+        self.show(self._advice(found), found.rows, moves, changes.since_ms)
 
     def _is_own(self, name: str) -> bool:
         return self._broker_name in (None, name, name.partition("/")[0])
@@ -142,14 +122,7 @@ class BrokerSetsScreen(DashboardScreen):
             if without_ms is not None:
                 text = f"{one.broker_name} has had no master for {elapsed(without_ms)}"
                 lines.append(Content.styled(text, "bold $text-error"))
-        for each in found.findings[:FINDINGS_SHOWN_MAX]:
-            line: list[Any] = [
-                f"{each.subject.name} ",
-                (each.what, "$text-error" if each.grade is Grade.ERROR else "$text-warning"),
-            ]
-            if each.fix:
-                line += ["  ", (each.fix, "$text-muted")]
-            lines.append(Content.assemble(*line))
+        lines += finding_lines(found.findings[:FINDINGS_SHOWN_MAX], are_named=True)
         if len(found.findings) > FINDINGS_SHOWN_MAX:
             left = len(found.findings) - FINDINGS_SHOWN_MAX
             lines.append(Content(f"and {left} more: rmqadmin doctor --quick"))

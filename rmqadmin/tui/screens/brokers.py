@@ -160,7 +160,7 @@ class BrokersScreen(TableScreen):
         return super().rows_text() + (f", {gone_count} gone" if gone_count else "")
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        self.dashboard.open_thing(self._replica(event.key))
+        self.dashboard.open_thing(event.row.replica)
 
     def selected(self) -> dict[str, str]:
         key = self.table.cursor_key
@@ -194,7 +194,7 @@ class BrokersScreen(TableScreen):
         from rmqadmin.tui.dialogs.brokers import write_perm
 
         if (key := self.row_key()) is not None:
-            self.app.push_screen(write_perm(self._replica(key).broker_name))
+            self.open_change(write_perm(self._replica(key).broker_name))
 
     def action_forget(self) -> None:
         """Removes a broker that is gone for good from the list."""
@@ -204,4 +204,5 @@ class BrokersScreen(TableScreen):
             self.dashboard.say("only a broker that is gone can be forgotten", is_error=True)
             return
         self.dashboard.memory.forget(key)
+        self.dashboard.say(f"{key} is no longer listed here; nothing was changed on any server")
         self.action_refresh_now()

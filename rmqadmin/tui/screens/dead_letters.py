@@ -93,4 +93,4 @@ class DeadLettersScreen(TableScreen):
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.messages import MessagesScreen
 
-        self.app.push_screen(MessagesScreen(self.table.part(event.key)))
+        self.app.push_screen(MessagesScreen(event.row))

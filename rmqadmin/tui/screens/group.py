@@ -20,6 +20,7 @@ from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, without_h
 from rmqadmin.core.groups.rebalances import StandingStill
 from rmqadmin.core.health.finding import Check, Finding, Subject, SubjectKind, in_order
 from rmqadmin.core.health.group_checks import group_row_findings, members_findings, queue_findings
+from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
 from rmqadmin.tui.key_map import bound
@@ -35,13 +36,20 @@ from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
-from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers, QueueKept, QueueOffsets
+from rmqadmin.tui.sources.groups import (
+    MEMBER_WAIT_MAX_S,
+    GroupFacts,
+    GroupNumbers,
+    QueueKept,
+    QueueOffsets,
+    members_interval_s,
+)
 from rmqadmin.tui.widgets.plot import Plot, whole
 from rmqadmin.tui.widgets.tables.columns import BASE, JUDGED, MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError
-from rmqproto.wording import counted
+from rmqproto.wording import counted, names_told
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
@@ -65,7 +73,8 @@ class Ownership(msgspec.Struct, frozen=True):
     def text(self) -> str:
         if self.state is None:
             return UNKNOWN
-        return ", ".join(self.owners) if self.state is QueueState.OWNED else " ".join([self.state, *self.owners])
+        owners = names_told(self.owners)
+        return owners if self.state is QueueState.OWNED else ", ".join(filter(None, [self.state, owners]))
 
 
 def _owner_mark(ownership: Ownership) -> Mark | None:
@@ -91,11 +100,8 @@ class GroupScreen(DashboardScreen):
     def __init__(self, facts: GroupFacts):
         super().__init__()
         self.facts = facts
-        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - looked up later: the screen has no app yet
-        self.offsets = RowTable(self._offset_columns(), id="offsets", stale_after_s=STALE_AFTER_MIN_S, now_ms=now_ms)
-        self.members = RowTable(
-            member_columns()[:3], id="members", stale_after_s=STALE_AFTER_MIN_S * _EVERY, now_ms=now_ms
-        )
+        self.offsets = self.table_of(self._offset_columns(), id="offsets", stale_after_s=STALE_AFTER_MIN_S)
+        self.members = self.table_of(member_columns()[:3], id="members", stale_after_s=STALE_AFTER_MIN_S)
         self._totals: GroupOffsets | None = None
         self._lacks: Lacks = {}
         self._known: dict[str, QueueOffsets] = {}
@@ -125,7 +131,15 @@ class GroupScreen(DashboardScreen):
             Column(name="consumer_offset", part=NUMBERS, value=_entry("consumer_offset"), is_number=True),
             Column(name="broker_offset", part=NUMBERS, value=_entry("broker_offset"), is_number=True),
             Column(name="lag_count", part=NUMBERS, is_number=True, importance=VITAL),
-            Column(name="lag_ms", words="lag time", part=NUMBERS, value=self._lag_ms, is_number=True, importance=VITAL),
+            Column(
+                name="lag_ms",
+                words="lag time",
+                part=NUMBERS,
+                value=self._lag_ms,
+                is_number=True,
+                is_age=True,
+                importance=VITAL,
+            ),
             line_column("lag_count"),
             Column(name="inflight_count", part=NUMBERS, is_number=True, importance=MINOR),
             Column(
@@ -140,6 +154,7 @@ class GroupScreen(DashboardScreen):
                 part=STATE,
                 value=lambda owner: owner.text(),
                 mark=_owner_mark,
+                shape=Shape.CLAUSES,
                 every=_EVERY,
                 importance=VITAL,
             ),
@@ -155,7 +170,9 @@ class GroupScreen(DashboardScreen):
                 yield Plot(id="waiting")
 
     def make_feeds(self) -> Sequence[Feed]:
-        members = self.feed(self._refresh_members, every=_EVERY, answer_wait_max_s=MEMBER_WAIT_MAX_S)
+        members = self.feed(
+            self._refresh_members, every=_EVERY, least_s=self._members_s, answer_wait_max_s=MEMBER_WAIT_MAX_S
+        )
         kept = self.feed(self._refresh_kept, every=_KEPT_EVERY)
         return [self.feed(self._refresh_offsets), members, kept]
 
@@ -261,9 +278,14 @@ class GroupScreen(DashboardScreen):
 
     # --- what members say --------------------------------------------------------------------------------------------
 
+    def _members_s(self) -> float:
+        return 0.0 if self._state is None else members_interval_s(self._state)
+
     async def _refresh_members(self, feed: Feed) -> None:
         state = await feed.ask(groups.read_state, self.dashboard.memory, self.facts)
         self._state = state
+        every = max(_EVERY, self._members_s() / self.dashboard.interval_s)
+        self.members.model.every, self.offsets.model.every = {BASE: every}, {STATE: every}
         if self.dashboard.sampler is not None:
             self.dashboard.sampler.pulse.groups.take_members(self.facts.group, state)
         feed.problems = [*lacks_text(state.lacks), *([state.error] if state.error else [])]
@@ -335,7 +357,7 @@ class GroupScreen(DashboardScreen):
         else:
             from rmqadmin.tui.screens.messages import MessagesScreen
 
-            queue: MessageQueue = self.offsets.part(event.key)
+            queue: MessageQueue = event.row
             self.app.push_screen(MessagesScreen(queue.topic, queue))
 
     def action_stacks(self) -> None:

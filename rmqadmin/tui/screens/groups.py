@@ -24,7 +24,7 @@ from rmqadmin.tui.screens.row_state import RowState, state_column
 from rmqadmin.tui.screens.table_screen import TableScreen
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers
+from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers, members_interval_s
 from rmqadmin.tui.widgets.detail import part_lines
 from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NAME_READABLE, NOT_KNOWN, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
@@ -59,6 +59,8 @@ class GroupsScreen(TableScreen):
     def __init__(self, read: ReadGroups = groups.read_groups):
         super().__init__()
         self._read = read
+        self._states: list[GroupState] = []
+        """Those of the groups in view, as last read."""
 
     def columns(self) -> list[Column]:
         return [
@@ -79,6 +81,7 @@ class GroupsScreen(TableScreen):
                 part=_NUMBERS,
                 value=self._lag_ms,
                 is_number=True,
+                is_age=True,
                 is_sum=True,
                 lacks=_LAG_LACKING,
                 is_unknown=attrgetter("lag_time_is_unknown"),
@@ -134,7 +137,12 @@ class GroupsScreen(TableScreen):
         return group_reading(numbers, self.dashboard.now_ms())
 
     def make_feeds(self) -> Sequence[Feed]:
-        states = self.feed(self._refresh_states, every=STATE_EVERY, answer_wait_max_s=MEMBER_WAIT_MAX_S)
+        states = self.feed(
+            self._refresh_states,
+            every=STATE_EVERY,
+            least_s=lambda: members_interval_s(*self._states),
+            answer_wait_max_s=MEMBER_WAIT_MAX_S,
+        )
         return [*super().make_feeds(), states]
 
     def selected(self) -> dict[str, str]:
@@ -153,8 +161,10 @@ class GroupsScreen(TableScreen):
             in_view = (await feed.ask(self.read_rows)).rows
             self.table.set_rows(in_view.items())
             in_view = self.rows_in_view()
+        self._states = []
         for key, facts in in_view.items():  # one by one: a silent member holds up only the groups after its own
             state = await feed.ask(groups.read_state, self.dashboard.memory, facts)
+            self._states.append(state)
             self.table.put(STATE, {key: state})
             if self.dashboard.sampler is not None and not state.lacks and state.owners is not None:
                 self.dashboard.sampler.pulse.groups.take_members(facts.group, state)
@@ -162,7 +172,7 @@ class GroupsScreen(TableScreen):
         self.show_over_time()
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        self.dashboard.open_thing(self.table.part(event.key))
+        self.dashboard.open_thing(event.row)
 
     def _known(self) -> GroupFacts | None:
         """The group under the cursor. None, with a notification, if no broker that can be asked has it."""

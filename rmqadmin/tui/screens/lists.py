@@ -100,3 +100,10 @@ LISTS: dict[str, tuple[str, Callable[[], DashboardScreen]]] = {
     "users": ("Users", AccessScreen),
 }
 """By the word of the place: the screen's name in the path, and what makes it."""
+
+
+def list_of(word: str) -> DashboardScreen:
+    step, make = LISTS[word]
+    screen = make()
+    screen.step = step
+    return screen

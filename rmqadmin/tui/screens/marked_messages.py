@@ -50,7 +50,7 @@ class MarkedMessagesScreen(TableScreen):
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.message import MessageScreen
 
-        self.app.push_screen(MessageScreen(self.table.part(event.key), ListWalk(self.table)))
+        self.app.push_screen(MessageScreen(event.row, ListWalk(self.table)))
 
     def _wanted(self) -> list[Any]:
         """The marked messages, or that of the row under the cursor. Empty, with a notification, if there is neither."""

@@ -19,7 +19,7 @@ from rmqadmin.tui.screens.table_screen import SELDOM, TableScreen
 from rmqadmin.tui.sources import clients, groups
 from rmqadmin.tui.sources.clients import OnlineClient
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts
+from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, members_interval_s
 from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.codes import version_name
@@ -76,6 +76,9 @@ class MembersScreen(TableScreen):
 
     def columns(self) -> list[Column]:
         return member_columns(is_unequal=self._is_unequal)
+
+    def least_s(self) -> float:
+        return 0.0 if self._state is None else members_interval_s(self._state)
 
     def _is_unequal(self, member: Member) -> bool:
         owners = self._state.owners if self._state else None
@@ -148,12 +151,11 @@ class ClientsScreen(TableScreen):
         return None if key is None else self.table.part(key)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        self._open()
+        self._open(event.row)
 
     def action_stacks(self) -> None:
-        if self.row_key() is not None:
-            self._open(4)
+        if self.row_key() is not None and (one := self._chosen()) is not None:
+            self._open(one, 4)
 
-    def _open(self, tab: int = 1) -> None:
-        if (one := self._chosen()) is not None:
-            self.dashboard.open_thing((one.facts, one.connection.client_id), tab)
+    def _open(self, one: OnlineClient, tab: int = 1) -> None:
+        self.dashboard.open_thing((one.facts, one.connection.client_id), tab)

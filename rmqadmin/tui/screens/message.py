@@ -219,7 +219,7 @@ class MessageScreen(DashboardScreen):
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """Opens a group that has the message. Producer groups have no screen."""
-        found: Track | TraceStep = event.table.part(event.key)
+        found: Track | TraceStep = event.row
         if found.group is None or (isinstance(found, TraceStep) and not found.is_of_consumer):
             self.dashboard.say(f"{found.group or 'this'} is not a consumer group")
             return

@@ -129,7 +129,8 @@ class MessagesScreen(MarkedMessagesScreen):
         self._topic, self._queue = topic, queue
         super().__init__()
         self.preview = MessagePreview()
-        self.step = step or (topic if queue is None else f"{queue.broker_name} queue {queue.queue_id}")
+        name = topic.removeprefix(DLQ_PREFIX)
+        self.step = step or (name if queue is None else f"{queue.broker_name} queue {queue.queue_id}")
         self._window_number = 0
         """How many windows of newer messages come before the shown one."""
         self._window: Window | None = None

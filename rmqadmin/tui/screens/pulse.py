@@ -7,7 +7,7 @@ Modules that ask servers are imported after the first frame.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
@@ -44,6 +44,9 @@ BROKER_LINES = 5
 BREAK_HEIGHT = 30
 """From so many lines on, parts are higher."""
 
+_LISTED = {SubjectKind.BROKER_SET: "replicas", SubjectKind.NAME_SERVER: "nameservers"}
+"""The place where all of a kind are listed that have no screen of their own."""
+
 
 class PulseScreen(DashboardScreen):
     step = "Pulse"
@@ -70,8 +73,7 @@ class PulseScreen(DashboardScreen):
 
     def _table(self, id: str, columns: Sequence[Column], *, has_titles: bool = True) -> RowTable:
         stale_after_s = STALE_AFTER_MIN_S if has_titles else None
-        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731
-        return RowTable(columns, id=id, stale_after_s=stale_after_s, now_ms=now_ms, has_titles=has_titles)
+        return self.table_of(columns, id=id, stale_after_s=stale_after_s, has_titles=has_titles)
 
     # --- the body ----------------------------------------------------------------------------------------------------
 
@@ -192,31 +194,30 @@ class PulseScreen(DashboardScreen):
     # --- opening the cause -------------------------------------------------------------------------------------------
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        subject = self._subject(event.table, event.key)
+        subject = self._subject(event.table, event.key, event.row)
         screen = None if subject is None else self._cause(subject)
         if screen is None:
             self.dashboard.say("this line has nothing more to show")
         else:
             self.app.push_screen(screen)
 
-    def _subject(self, table: RowTable, key: str) -> Subject | None:
-        """The subject of a line."""
+    def _subject(self, table: RowTable, key: str, row: Any) -> Subject | None:
+        """The subject of a line, ``row``."""
         kinds: dict[RowTable, SubjectKind] = {
             self.brokers: SubjectKind.BROKER,
             self.worst: SubjectKind.GROUP,
         }
         if table in kinds:
             return Subject(kinds[table], key)
-        found: Subject | None = (
-            table.part(key).finding.subject if table is self.troubles else table.part(key).change.subject
-        )
+        found: Subject | None = row.finding.subject if table is self.troubles else row.change.subject
         return found
 
     def _chosen(self) -> Subject | None:
         """The subject of the line under the cursor."""
         table = self.focused
-        key = table.cursor_key if isinstance(table, RowTable) else None
-        return self._subject(table, key) if isinstance(table, RowTable) and key is not None else None
+        if not isinstance(table, RowTable) or (key := table.cursor_key) is None:
+            return None
+        return self._subject(table, key, table.part(key))
 
     def selected(self) -> dict[str, str]:
         subject = self._chosen()
@@ -256,10 +257,10 @@ class PulseScreen(DashboardScreen):
         sampler, memory = self.dashboard.sampler, self.dashboard.memory
         if subject.kind is SubjectKind.BROKER and (seen := memory.seen.get(subject.name)) is not None:
             return broker_tabs(seen.replica).open()
-        if subject.kind is SubjectKind.BROKER_SET:
-            from rmqadmin.tui.screens.broker_sets import BrokerSetsScreen
+        if subject.kind in _LISTED:
+            from rmqadmin.tui.screens.lists import list_of
 
-            return BrokerSetsScreen()
+            return list_of(_LISTED[subject.kind])
         if (
             subject.kind is SubjectKind.GROUP
             and sampler is not None

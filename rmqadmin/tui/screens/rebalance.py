@@ -3,32 +3,30 @@ changed while the dashboard ran."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 from textual.content import Content
-from textual.widget import Widget
-from textual.widgets import Static
 
-from rmqadmin.core.groups.queue_owners import QueueState
+from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
 from rmqadmin.core.groups.rebalances import OwnedQueue, QueueMove, Rebalances
+from rmqadmin.core.health.finding import Finding
 from rmqadmin.core.health.group_checks import members_findings
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.units import UNKNOWN, age, clock, elapsed, unchanged_text
+from rmqadmin.core.units import UNKNOWN, age, clock, elapsed
+from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.readings import GroupState
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.screens.map_screen import MapScreen
 from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
-from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts
-from rmqadmin.tui.widgets.advice import Advice
+from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, members_interval_s
+from rmqadmin.tui.widgets.detail import finding_lines
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
-from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.wording import counted
+from rmqproto.wording import counted, names_told
 
 _MARKS = {QueueState.UNOWNED: Mark.BAD, QueueState.SHARED: Mark.BAD, QueueState.UNKNOWN: Mark.WARN}
 
@@ -50,27 +48,28 @@ class OwnedRow(msgspec.Struct, frozen=True):
     def before(self) -> str | None:
         if self.owned is None or self.owned.before is None:
             return None
-        return ", ".join(self.owned.before) or "nobody"
+        return names_told(self.owned.before) or "nobody"
 
 
-class RebalanceScreen(DashboardScreen):
+class RebalanceScreen(MapScreen):
     file_name = "rebalance"
-    AUTO_FOCUS = "#map"
 
     def __init__(self, facts: GroupFacts):
         super().__init__()
         self._facts = facts
-        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - looked up later: the screen has no app yet
-        self.map = RowTable(self._map_columns(), id="map", opens=False, now_ms=now_ms)
-        self.moves = RowTable(self._move_columns(), id="moves", opens=False, now_ms=now_ms)
+        self._state: GroupState | None = None
 
-    def _map_columns(self) -> list[Column]:
+    def findings(self) -> Sequence[Finding]:
+        """None: all of them stand in the advice."""
+        return ()
+
+    def map_columns(self) -> list[Column]:
         return [
             Column(name="topic", value=lambda row: row.queue.topic),
             Column(name="broker_name", value=lambda row: row.queue.broker_name, importance=MINOR),
             Column(name="queue_id", value=lambda row: row.queue.queue_id, is_number=True, importance=VITAL),
             Column(name="state", value=lambda row: row.state.value, mark=lambda row: _MARKS.get(row.state)),
-            Column(name="owner", value=lambda row: ", ".join(row.owners) or None, importance=VITAL),
+            Column(name="owner", value=lambda row: names_told(row.owners) or None, importance=VITAL),
             Column(name="since_ms", words="since", form=self._since, is_time=True),
             Column(name="before", words="owner before", importance=MINOR),
         ]
@@ -78,26 +77,27 @@ class RebalanceScreen(DashboardScreen):
     def _since(self, since_ms: int | None) -> str:
         if not since_ms:
             return UNKNOWN if since_ms is None else "the first look"
-        return age(since_ms, self.dashboard.now_ms())
+        return age(since_ms, self.now_ms())
 
-    def _move_columns(self) -> list[Column]:
+    def move_columns(self) -> list[Column]:
         return [
             Column(name="at_ms", words="when", form=clock, importance=VITAL),
             Column(name="queue", value=lambda move: groups.key_of(move.queue), is_name=True),
             Column(name="text", words="from whom to whom", value=QueueMove.text, shape=Shape.PROSE, importance=VITAL),
         ]
 
-    def body(self) -> Iterable[Widget]:
-        yield Advice(id="advice")
-        yield self.map
-        yield Static("Changes", classes="caption", id="caption")
-        yield self.moves
-
     def make_feeds(self) -> Sequence[Feed]:
-        return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
+        return [self.feed(self._refresh, least_s=self._least_s, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
+
+    def interval_s(self) -> float | None:
+        interval_s = super().interval_s()
+        return None if interval_s is None else max(interval_s, self._least_s())
+
+    def _least_s(self) -> float:
+        return 0.0 if self._state is None else members_interval_s(self._state)
 
     async def _refresh(self, feed: Feed) -> None:
-        state = await feed.ask(groups.read_state, self.dashboard.memory, self._facts)
+        state = self._state = await feed.ask(groups.read_state, self.dashboard.memory, self._facts)
         feed.problems = [*lacks_text(state.lacks), *([state.error] if state.error else [])]
         sampler, owners = self.dashboard.sampler, state.owners
         if sampler is None or owners is None:
@@ -108,31 +108,19 @@ class RebalanceScreen(DashboardScreen):
             groups.key_of(queue): OwnedRow(queue, owners.state(queue), tuple(sorted(names)), seen.queues.get(queue))
             for queue, names in owners.queues.items()
         }
-        self.map.set_rows(rows.items())
-        moves = reversed(seen.moves)
         self.map.say_when_empty("no queue has an owner")
-        self.moves.say_when_empty(unchanged_text(seen.since_ms))
-        self.moves.set_rows((str(len(seen.moves) - at), move) for at, move in enumerate(moves))
-        self.query_one(Advice).show(self._advice(state, seen))
-        self.query_one("#caption", Static).update(Content(f"Changes: {len(seen.moves):,}"))
-        self.show_frame()
+        moves = {str(len(seen.moves) - at): move for at, move in enumerate(reversed(seen.moves))}
+        self.show(self._advice(state, owners, seen), rows, moves, seen.since_ms)
 
-    def _advice(self, state: GroupState, seen: Rebalances) -> list[Content]:
+    def _advice(self, state: GroupState, owners: QueueOwners, seen: Rebalances) -> list[Content]:
         """The current or last rebalance, then each problem with its remedy, in the words of `doctor`."""
-        owners, now_ms = state.owners, self.dashboard.now_ms()
         lines = []
         if seen.begun_ms is not None:
-            lines.append(Content.styled(f"rebalancing for {elapsed(now_ms - seen.begun_ms)}", "bold $text-warning"))
+            lines.append(Content.styled(f"rebalancing for {elapsed(self.now_ms() - seen.begun_ms)}", "$text-warning"))
         elif seen.done:
-            lines.append(Content(f"{clock(seen.done[-1].ended_ms)}: {seen.done[-1].text()}"))
-        for found in [] if owners is None else members_findings(self._facts.group, owners):
-            line: list[Any] = [(found.what, "$text-error" if found.is_bad else "$text-muted")]
-            if found.fix:
-                line += ["  ", (found.fix, "$text-muted")]
-            lines.append(Content.assemble(*line))
-        if not lines and owners is not None:
-            lines.append(Content("every queue has its member" if owners.members else state.nobody_text()))
-        return lines
+            lines.append(literal(f"{clock(seen.done[-1].ended_ms)}: {seen.done[-1].text()}"))
+        lines += finding_lines(list(members_findings(self._facts.group, owners)))
+        return lines or [Content("every queue has its member" if owners.members else state.nobody_text())]
 
     def selected(self) -> dict[str, str]:
         key = self.map.cursor_key

@@ -69,9 +69,7 @@ class TableScreen(DashboardScreen):
     def __init__(self) -> None:
         super().__init__()
         stale_after_s = STALE_AFTER_MIN_S if self.ROWS_AGE else None
-        self.table = self.make_table(
-            stale_after_s=stale_after_s, opens=self.ROWS_OPEN, now_ms=lambda: self.dashboard.now_ms()
-        )
+        self.table = self.make_table(stale_after_s=stale_after_s, opens=self.ROWS_OPEN, now_ms=self.now_ms)
         self.lacks: Lacks = {}
         """The brokers whose rows are missing."""
         self._note = ""
@@ -118,11 +116,16 @@ class TableScreen(DashboardScreen):
         return []
 
     def make_feeds(self) -> Sequence[Feed]:
-        return [self.feed(self._refresh, every=self.EVERY, answer_wait_max_s=self.ANSWER_WAIT_MAX_S)]
+        wait_max_s = self.ANSWER_WAIT_MAX_S
+        return [self.feed(self._refresh, every=self.EVERY, least_s=self.least_s, answer_wait_max_s=wait_max_s)]
 
     def interval_s(self) -> float | None:
         interval_s = super().interval_s()
-        return None if interval_s is None else interval_s * self.EVERY
+        return None if interval_s is None else max(interval_s * self.EVERY, self.least_s())
+
+    def least_s(self) -> float:
+        """The shortest interval between two refreshes, however often the user wants them."""
+        return 0.0
 
     def columns(self) -> list[Column]:
         raise NotImplementedError

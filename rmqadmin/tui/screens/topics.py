@@ -253,7 +253,7 @@ class QueuesScreen(TableScreen):
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.messages import MessagesScreen
 
-        row: QueueRow = self.table.part(event.key)
+        row: QueueRow = event.row
         self.app.push_screen(MessagesScreen(self._topic, MessageQueue(self._topic, row.broker_name, row.queue_id)))
 
     def action_messages(self) -> None:

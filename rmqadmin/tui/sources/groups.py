@@ -33,6 +33,16 @@ MEMBER_WAIT_MAX_S = 3.0
 """A member that takes longer to answer counts as unknown. Its broker would wait 10 s."""
 
 
+MEMBERS_PER_S = 50.0
+"""How many members one part of the screen asks in a second, on the average: those of a large group are asked less
+often. Each is asked through its broker."""
+
+
+def members_interval_s(*states: GroupState) -> float:
+    """The shortest interval between two looks at all members of these groups."""
+    return sum(len(one.owners.members) for one in states if one.owners is not None) / MEMBERS_PER_S
+
+
 class GroupFacts(msgspec.Struct, frozen=True):
     """A group and the brokers that have a configuration of it and can be asked. ``may_consume`` is None if they differ.
     ``lacking``: names of brokers that have it, or may have it, and cannot be asked."""

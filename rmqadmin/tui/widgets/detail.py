@@ -12,6 +12,7 @@ from textual.content import Content
 
 from rmqadmin.core.health.finding import Finding
 from rmqadmin.core.tables.sparkline import sparkline
+from rmqadmin.core.terminal_text import display_width, printable
 from rmqadmin.core.units import count, rate
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.frame import FrameLine, mark_of
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from rmqadmin.tui.memory.pulse_lines import Line
 
 _LABEL = "$text-muted"
+
+ROWS_MAX = 20
+"""Of a small table: it is made again for each row that the cursor comes to."""
 
 
 class Detail(VerticalScroll):
@@ -41,12 +45,13 @@ class Detail(VerticalScroll):
         return max(1, self.scrollable_content_region.width)
 
 
-def finding_lines(findings: Sequence[Finding]) -> list[Content]:
-    """Each finding with its mark, and how to mend it."""
+def finding_lines(findings: Sequence[Finding], *, are_named: bool = False) -> list[Content]:
+    """Each finding with its mark, and how to mend it. ``are_named``: also what it is about."""
     lines = []
     for one in findings:
         mark, style = mark_of(one)
-        lines.append(Content.assemble((f"{mark} ", style), literal(one.what, style)))
+        what = f"{one.subject.name}: {one.what}" if are_named else one.what
+        lines.append(Content.assemble((f"{mark} ", style), literal(what, style)))
         if one.fix is not None:
             lines.append(literal(one.fix, _LABEL))
     return lines
@@ -59,16 +64,20 @@ def fact_lines(facts: Sequence[tuple[str, str]]) -> list[Content]:
 
 
 def part_lines(title: str, rows: Sequence[Sequence[str]], headings: Sequence[str] = ()) -> list[Content]:
-    """A small table, its first column to the left and the others to the right, below its title. Nothing without
-    rows."""
+    """A small table, its first column to the left and the others to the right, below its title. Nothing without rows;
+    of many, the first."""
     if not rows:
         return []
-    widths = [max(len(row[at]) for row in [(title, *headings), *rows]) for at in range(len(headings) + 1)]
+    shown = [[printable(cell) for cell in row] for row in rows[:ROWS_MAX]]
+    widths = [max(display_width(row[at]) for row in [(title, *headings), *shown]) for at in range(len(headings) + 1)]
     head = [f"{title:{widths[0] + 2}}", *(f"{text:>{width}}" for text, width in zip(headings, widths[1:], strict=True))]
     lines = [Content(""), Content.styled("  ".join(head), _LABEL)]
-    for first, *others in rows:
+    for first, *others in shown:
+        name = f"  {first}{' ' * (widths[0] - display_width(first))}"
         cells = (f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True))
-        lines.append(literal("  ".join([f"  {first:{widths[0]}}", *cells])))
+        lines.append(Content("  ".join([name, *cells])))
+    if len(rows) > ROWS_MAX:
+        lines.append(Content.styled(f"  and {len(rows) - ROWS_MAX:,} more", _LABEL))
     return lines
 
 

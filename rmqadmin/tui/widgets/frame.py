@@ -11,7 +11,13 @@ from textual.widgets import Static
 
 from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.health.finding import Finding, Grade
-from rmqadmin.core.terminal_text import display_width, printable, shortened_at_end, shortened_in_middle
+from rmqadmin.core.terminal_text import (
+    display_width,
+    printable,
+    shortened_at_end,
+    shortened_by_clause,
+    shortened_in_middle,
+)
 from rmqadmin.core.units import elapsed
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
@@ -125,14 +131,15 @@ class VerdictLine(FrameLine):
 
 def mark_of(finding: Finding) -> tuple[str, str]:
     """The sign before a finding, and its style."""
-    return ("✖", "bold $text-error") if finding.grade is Grade.ERROR else ("▲", "$text-warning")
+    marks = {Grade.ERROR: ("✖", "bold $text-error"), Grade.WARNING: ("▲", "$text-warning")}
+    return marks.get(finding.grade, (" ", "$text-muted"))
 
 
 def verdict_lines(findings: Sequence[Finding], width: int) -> list[Content]:
     """At most two lines: the worst finding with its mark, and how to mend it."""
     worst, more = findings[0], f"  and {len(findings) - 1} more" if len(findings) > 1 else ""
     mark, style = mark_of(worst)
-    what = shortened_at_end(printable(worst.what), width - 2 - len(more))
+    what = shortened_by_clause(printable(worst.what), width - 2 - len(more))
     lines = [Content.assemble((f"{mark} {what}", style), (more, "$text-muted"))]
     if worst.fix is not None:
         lines.append(literal(f"  {shortened_at_end(worst.fix, width - 2)}", "$text-muted"))

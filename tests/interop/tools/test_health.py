@@ -127,7 +127,7 @@ def test_real_members_that_want_different_things(cluster: Cluster, admin: AdminC
     with PythonMember(cluster.namesrv_addr, group, topic), PythonMember(cluster.namesrv_addr, group, topic, "TagA"):
         summary = document(cluster, "group", "lag", group, "--sample", "0")["summary"]
         assert summary["client_count"] == 2
-        assert any("its members have different subscriptions" in problem for problem in summary["problems"] or ())
+        assert any("subscriptions differ: its members" in problem for problem in summary["problems"] or ())
         found = findings(cluster)
     assert found["subscriptions", group]["severity"] == "warning"
 

@@ -54,6 +54,15 @@ class World:
     def make_client(self) -> ClientMaker:
         return clients_of(self.server.namesrv_addr)
 
+    def fill(self) -> None:
+        addr = self.server.broker_addr
+        self.admin.create_topic(addr, topic_config(self.topic, QUEUE_COUNT))
+        self.admin.create_group(addr, SubscriptionGroupConfig(group_name=self.group))
+        for queue_id in range(QUEUE_COUNT):
+            self.send(b'{"n": %d}' % queue_id, keys=f"key-{queue_id}", tag="A", queue_id=queue_id)
+            self.admin.update_consumer_offset(addr, self.group, self.topic, queue_id, 0)
+        self.make_dead_letter(0, 0)
+
     def send(self, body: bytes, *, keys: str = "", tag: str | None = None, queue_id: int = 0) -> None:
         message = Message(self.topic, body, tags=tag, keys=keys)
         self.admin.send_message(self.server.broker_addr, MessageQueue(self.topic, BROKER, queue_id), message)
@@ -79,13 +88,8 @@ def world(server: Server, fresh: Fresh) -> Iterator[World]:
     with AdminClient(server.namesrv_addr) as admin:
         addr = server.broker_addr
         topics, groups = set(admin.topic_list()), set(admin.all_groups(addr).subscription_group_table)
-        admin.create_topic(addr, topic_config(topic, QUEUE_COUNT))
-        admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
         made = World(server, admin, topic, group)
-        for queue_id in range(QUEUE_COUNT):
-            made.send(b'{"n": %d}' % queue_id, keys=f"key-{queue_id}", tag="A", queue_id=queue_id)
-            admin.update_consumer_offset(addr, group, topic, queue_id, 0)
-        made.make_dead_letter(0, 0)
+        made.fill()
         yield made
         for name in set(admin.topic_list()) - topics:
             admin.delete_topic_in_broker(addr, name)

@@ -11,6 +11,7 @@ from rich.console import Console
 from textual.color import Color
 from textual.geometry import Offset, Region
 
+from rmqadmin.core.results import Shape
 from rmqadmin.tui.contrast import CONTRAST_MIN, CURVE_CONTRAST_MIN, contrast
 from rmqadmin.tui.widgets.tables.row_table import RowTable
 from tests.rmqadmin.tui.opened import Driver, screen_picture
@@ -69,4 +70,16 @@ def said_by_color_alone(driver: Driver) -> list[str]:
             for line in table.model.lines.values():
                 marks.setdefault(line.texts[at], set()).add(line.marks[at])
             found += [f"{column.title}: {text}" for text, kinds in marks.items() if len(kinds) > 1]
+    return found
+
+
+def cut_clauses(driver: Driver) -> list[str]:
+    """Cells that say what is wrong and have not even room for their first clause."""
+    found = []
+    for table in driver.app.screen.query(RowTable):
+        widths = dict(table.cells.shown)
+        for at, column in enumerate(table.model.columns):
+            if column.shape is Shape.CLAUSES and at in widths:
+                texts = (table.model.lines[key].texts[at] or "" for key in table.visible_keys())
+                found += [cell for text in texts if (cell := table.cells.cell(at, widths[at], text)).endswith("…")]
     return found

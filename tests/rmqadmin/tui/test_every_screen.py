@@ -321,3 +321,15 @@ async def test_of_a_message_the_id_is_copied(driver: Driver) -> None:
     await put_cursor_at(driver, 3)
     await driver.press("y")
     await driver.until(lambda: driver.app.clipboard == f"C000020A0001{0:020X}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", first_is_quick("gctd"))
+async def test_a_row_that_a_refresh_removes_as_it_is_chosen_opens_all_the_same(driver: Driver, key: str) -> None:
+    """The screen hears of the choice after the refresh, and used to end the dashboard."""
+    await driver.press(key, "full_stop")
+    await driver.until(lambda: bool(driver.app.screen.query_one(RowTable).all_count))
+    table = driver.app.screen.query_one(RowTable)
+    table.on_data_table_row_selected()
+    table.set_rows(())
+    await driver.until(lambda: len(driver.app.screen_stack) == 2)

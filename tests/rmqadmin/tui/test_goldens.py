@@ -24,7 +24,7 @@ from rmqadmin.tui.widgets.tables import rows
 from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient, FixedSetClient
 from tests.rmqadmin.tui.forms import fill
 from tests.rmqadmin.tui.opened import Driver, at_row, put_cursor, put_cursor_at, without_ages
-from tests.rmqadmin.tui.painted import painted, said_by_color_alone, unreadable
+from tests.rmqadmin.tui.painted import cut_clauses, painted, said_by_color_alone, unreadable
 
 GOLDEN_DIR = Path(__file__).parents[2] / "golden/tui"
 PICTURE_DIR = Path(__file__).parents[3] / "docs/pictures"
@@ -184,7 +184,7 @@ async def edit_topic(driver: Driver) -> None:
 
 async def groups(driver: Driver) -> None:
     await driver.press("g")
-    await driver.until_shown("its members have different", "may not consume")
+    await driver.until_shown("subscriptions differ", "may not consume")
 
 
 async def group(driver: Driver) -> None:
@@ -413,6 +413,7 @@ async def compare(name: str, driver: Driver, sizes: Sizes) -> None:
         with contextlib.suppress(AssertionError):  # the assertion below shows the difference
             await driver.until(lambda size=size: section(size, golden_text(driver)) in golden)
         assert section(size, golden_text(driver)) in golden
+        assert not cut_clauses(driver)
 
 
 async def stable(driver: Driver) -> str:

@@ -13,9 +13,11 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.groups import read_group, read_groups, read_numbers
 from rmqadmin.tui.sources.pulse import read_lags
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ConnectError
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
+from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, FixedClient
 from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driver, at_row, drive, put_cursor
 from tests.support.python_member import PythonMember
@@ -100,7 +102,7 @@ def test_a_real_member_owns_every_queue(world: World) -> None:
 def test_queues_of_nobody_and_of_two_are_marked(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
-        await driver.until_shown("owned twice one two", "2 unowned, 1 owned twice")
+        await driver.until_shown("owned twice, one, two", "2 unowned, 1 owned twice")
         assert "unowned" in queue_line(driver, world, 3)
 
     with (
@@ -228,3 +230,22 @@ async def test_a_place_that_is_none_is_said_and_nothing_is_asked(driver: Driver,
     await driver.enter("yesterday", into="field-to")
     await driver.until_shown("'yesterday' is not a time")
     assert "to go on" not in driver.text
+
+
+@pytest.mark.slow
+def test_the_lag_time_of_a_group_that_stands_still_grows() -> None:
+    """In a list it stayed as it was first read, as long as the group's numbers stayed the same."""
+    ahead_ms = [0]
+
+    async def test(driver: Driver) -> None:
+        await at_row(driver, "g", GROUP)
+        await driver.until(lambda: cell(driver, "lag_ms") == "≥1h00m")
+        ahead_ms[0] = 3_600_000
+        await driver.until(lambda: cell(driver, "lag_ms") == "≥2h00m")
+
+    def cell(driver: Driver, name: str) -> str | None:
+        model = driver.app.screen.query_one(RowTable).model
+        at = next(at for at, column in enumerate(model.columns) if column.name == name)
+        return model.lines[GROUP].texts[at]
+
+    drive(FixedClient, test, clock=lambda: NOW_MS + ahead_ms[0])

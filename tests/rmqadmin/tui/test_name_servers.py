@@ -44,6 +44,8 @@ def test_a_name_server_that_dies_is_wrong_while_another_answers(two: Two) -> Non
         two.second.stop()
         await driver.until_shown(two.second.namesrv_addr, f"cannot connect to {two.second.namesrv_addr}")
         await driver.until_shown("broker-a/0")
+        await driver.press("enter")
+        await driver.until_shown("Name servers", two.first.namesrv_addr)
 
     drive(clients_of(two.addrs), test, size=(224, 40), interval_s=0.1)
 

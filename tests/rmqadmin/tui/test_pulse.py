@@ -114,7 +114,7 @@ def test_from_all_is_well_to_what_is_wrong_and_to_its_cause(two: Two, monkeypatc
         two.commit(0)
         await driver.until(lambda: bool(re.search(r"billing +\d+ (ms|s) +3 ", driver.text)))
         with ScriptedMember(two.first, GROUP, TOPIC, client_id="one", owns=[]):
-            await driver.until_shown("nobody consumes 2 queues with messages", "member one joined")
+            await driver.until_shown("nobody consumes 2 queues, where messages wait", "member one joined")
         two.make_dead_letter()
         await driver.until_shown("1 new dead letter")
         two.admin.create_topic(two.first.broker_addr, TopicConfig(topic_name="brand-new"))

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from rmqadmin.core.units import at_least, duration, elapsed, moment, perm, queue
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.settings import read_keys
 from rmqadmin.tui.widgets.frame import fitted, in_lines, verdict_lines
+from rmqadmin.tui.widgets.tables.columns import BASE, Column
+from rmqadmin.tui.widgets.tables.rows import Rows
 from rmqadmin.tui.widgets.texts.json_lines import (
     DEPTH_MAX,
     NODES_MAX,
@@ -259,3 +262,16 @@ def test_a_title_stays_with_its_text_on_the_next_line() -> None:
         "owner 127.0.0.1@4711   committed 188", "in flight 0   consumed 4m ago"
     ]  # fmt: skip
     assert in_lines(Content(text), 36).plain.split("\n")[0] == "owner 127.0.0.1@4711   committed 188"
+
+
+def test_the_number_of_a_queue_is_a_name_and_does_not_grow_old() -> None:
+    rows = Rows([Column(name="queue_id", is_number=True), Column(name="lag_count", is_number=True)], lambda: 0, 0.0)
+    rows.set_base([("a", QueueLag(3, 5))])
+    line = rows.lines["a"]
+    line.asked_s[BASE] -= 1
+    assert [rows.cell(line, at) for at in range(2)] == [("3", "stale"), ("~5", "stale")]
+
+
+class QueueLag(msgspec.Struct):
+    queue_id: int
+    lag_count: int

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.color import Color
 
 from rmqadmin.tui.remembered import read_remembered
-from rmqadmin.tui.themes import read_themes, themes_dir
+from rmqadmin.tui.themes import DARK, read_themes, themes_dir
 from tests.rmqadmin.tui.fixed import FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive
+from tests.rmqadmin.tui.painted import painted
 
 
 @pytest.fixture
@@ -65,3 +67,10 @@ def test_what_is_wrong_with_a_file(folder: Path, text: str, said: str) -> None:
     assert len(problems) == 1
     assert "bad.toml" in problems[0]
     assert said in problems[0]
+
+
+@pytest.mark.slow
+async def test_the_first_screen_has_the_colours_of_the_theme(driver: Driver) -> None:
+    """It had those of Textual's own, until another screen was opened."""
+    await driver.until_shown("h Pulse")
+    await driver.until(lambda: Color.parse(DARK.background or "") in {ground for *_, ground in painted(driver)})

@@ -10,8 +10,11 @@ import pexpect
 import pytest
 from textual.widgets import Input
 
+from rmqadmin.tui.memory.readings import Depth
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.screens.messages import MessagesScreen
+from rmqadmin.tui.widgets.tables.row_table import RowTable
+from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -19,8 +22,9 @@ from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.names import dlq_topic, retry_topic
 from rmqreplay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND
 from tests.rmqadmin.tui.conftest import BROKER, World
-from tests.rmqadmin.tui.opened import Driver, at_row
+from tests.rmqadmin.tui.opened import Driver, at_row, drive
 from tests.rmqadmin.tui.test_terminal import expect_all, started
+from tests.support import servers
 from tests.support.servers import Fresh
 
 WIDE = (264, 40)
@@ -128,11 +132,12 @@ async def test_where_letters_go_is_chosen_and_the_groups_that_get_copies_are_nam
 
     await at_letters(driver, world, 2)
     await driver.press("R")
-    await driver.until_shown(f"{world.group} only", "no group reads it now", f"Type {world.group} to go on")
+    await driver.until_shown(f"● {world.group} only", "no group reads it now", f"Type {world.group} to go on")
     before = copies(world.topic)
     driver.app.screen.set_focus(driver.app.screen.query_one("#field-to"))
     await driver.press("down")
     await driver.until_shown(f"to {world.topic}: read by", f"of which {other} did not fail")
+    await driver.until_shown(f"○ {world.group} only", "● the topics they came from")
     await driver.press("down")
     await driver.until_shown("to which topic?")
     assert "to go on" not in driver.text
@@ -363,3 +368,43 @@ async def test_it_is_told_when_not_all_that_match_could_be_marked(
     await driver.until_shown(f" of {PULL_BATCH_COUNT + 3}")
     await driver.press("a")
     await driver.until_shown(f"{PULL_BATCH_COUNT + 2} marked; not all were looked at: 3 matched")
+
+
+@pytest.mark.slow
+def test_a_letter_that_was_redriven_in_one_cluster_was_not_in_another_with_the_same_names(
+    world: World, tmp_path: Path
+) -> None:
+    """Broker, group, topic, queue and offset are the same in both. Where it was redriven, what was and what is left
+    are together as many as there are."""
+    make_letters(world, 2)
+
+    async def redrive(driver: Driver) -> None:
+        await at_letters(driver, world, 3)
+        await filtered(driver, "lost", "2 of 3 messages")
+        await driver.press("a", "R")
+        await driver.enter(world.group, into="name")
+        await driver.until_shown("2 sent, 0 rejected")
+        await driver.press("escape", "escape")
+        await driver.until(lambda: counts(driver, world.group) == (3, 2, 1))
+
+    async def look(driver: Driver) -> None:
+        await driver.press("d")
+        await driver.until(lambda: counts(driver, world.group) == (3, 0, 3))
+        screen = await at_letters(driver, other, 3)
+        await driver.until(lambda: screen.table.model.known_count("numbers") == 3)
+        assert not screen.table.left_out
+        assert "redriven" not in driver.text
+
+    with servers.standalone(tmp_path / "other") as server, AdminClient(server.namesrv_addr) as admin:
+        other = World(server, admin, world.topic, world.group)
+        other.fill()
+        make_letters(other, 2)
+        drive(world.make_client, redrive)
+        drive(other.make_client, look)
+
+
+def counts(driver: Driver, group: str) -> tuple[int | None, ...]:
+    """How many letters a group has, how many were redriven, and how many are left, by the list of groups."""
+    table = driver.app.screen.query_one(RowTable)
+    found: Depth | None = table.part(group, "numbers")
+    return () if found is None else (found.letters.depth_count, found.letters.redriven_count, found.letters.left_count)

@@ -41,10 +41,10 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     field of that name: the end of the name is its unit. If the part has ``lacking`` brokers (or those of ``lacks``) and
     the column ``is_sum``, the cell says that there may be more. If values differ in kind, ``described`` gives the kind
     for each part. Where ``is_unknown`` says so of a part, a value of None is not known, rather than not there, and the
-    cell says that. ``mark`` highlights the cell, by default as commands do. A part that only every n-th
-    refresh reads (``every``) becomes stale later. A column that ``is_sparse`` is only shown once a row has a value. A
-    narrow terminal leaves out other columns before this one is narrower than ``readable_width``. The first column has
-    the row's name, unless another column ``is_name``."""
+    cell says that. If it ``is_age``, its value grows while its part stays the same. ``mark`` highlights the cell, by
+    default as commands do. A part that only every n-th refresh reads (``every``) becomes stale later. A column that
+    ``is_sparse`` is only shown once a row has a value. A narrow terminal leaves out other columns before this one is
+    narrower than ``readable_width``. The first column has the row's name, unless another column ``is_name``."""
 
     name: str
     value: Callable[[Any], Any] | None = None
@@ -55,6 +55,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     mark: Callable[[Any], Mark | None] | None = None
     is_number: bool = False
     is_time: bool = False
+    is_age: bool = False
     is_due: bool = False
     is_sum: bool = False
     lacks: Callable[[Any], Collection[str]] = attrgetter("lacking")
@@ -70,6 +71,16 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         return self.words or words(self.name)
+
+    @property
+    def changes_by_itself(self) -> bool:
+        """Whether its cell changes while its part stays the same."""
+        return self.is_time or self.is_age or self.described is not None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether its values are numbers that grow old. The number of a queue or a broker is a name."""
+        return self.kind is Shape.NUMBER and not self.name.endswith("_id")
 
     @property
     def kind(self) -> Shape:

@@ -52,10 +52,11 @@ class RowTable(WindowTable):
 
     @dataclass
     class Chosen(Message):
-        """The user chose a row."""
+        """The user chose a row. ``row`` is its base part: a refresh may remove it before the screen hears of this."""
 
         table: RowTable
         key: str
+        row: Any
 
     @dataclass
     class Moved(Message):
@@ -256,9 +257,8 @@ class RowTable(WindowTable):
         return action != "select_cursor" or self.opens
 
     def on_data_table_row_selected(self) -> None:
-        key = self.cursor_key
-        if key is not None and self.opens:
-            self.post_message(self.Chosen(self, key))
+        if (line := self.cursor_line) is not None and self.opens:
+            self.post_message(self.Chosen(self, line.key, line.parts[BASE]))
 
     def action_copy(self) -> None:
         if (line := self.cursor_line) is not None:

@@ -90,11 +90,13 @@ class Rows:
         """A cache of ``known_count`` since the last change: the status line asks every second."""
         self.hidden_count = 0
         """The number of rows hidden by ``is_hidden``."""
+        self.every: dict[str, float] = {}
+        """At every how many intervals a part is asked for, where that is not what its columns say."""
         self.marked: dict[str, Any] = {}
         """The base parts of marked rows, by key. They stay marked when they are gone."""
         self._is_judged = any(column.part == JUDGED for column in columns)
         self._now_ms = now_ms
-        self._ageing = {column.part for column in columns if column.is_time or column.described}
+        self._ageing = {column.part for column in columns if column.changes_by_itself}
         """Parts whose text changes even if they do not."""
 
     # --- filling -----------------------------------------------------------------------------------------------------
@@ -152,6 +154,7 @@ class Rows:
 
     def _fill(self, line: Line, part: str, value: Any) -> bool:
         """Makes the cells of one part. Returns whether any of them has changed."""
+        is_same = part in line.parts and line.parts[part] == value
         if part not in line.parts:
             self._known_counts.clear()
         line.parts[part] = value
@@ -161,7 +164,7 @@ class Rows:
             line.errors[part] = printable(error)
         texts, marks = list(line.texts), list(line.marks)
         for at, column in enumerate(self.columns):
-            if column.part == part:
+            if column.part == part and (column.changes_by_itself or not is_same):
                 text = self._text(column, value)
                 texts[at], marks[at] = text, column.marked(value)
                 if not column.is_sparse or column.of(value) is not None:
@@ -261,8 +264,8 @@ class Rows:
         if text is None:
             return NOT_ASKED, "stale"
         if self.is_stale(line, column.part, column.every):
-            is_number = column.kind is Shape.NUMBER and text not in (UNKNOWN, NOT_KNOWN, "")
-            return f"{OLD}{text}" if is_number else text, "stale"
+            is_told = column.is_measured and text not in (UNKNOWN, NOT_KNOWN, "")
+            return f"{OLD}{text}" if is_told else text, "stale"
         return text, name
 
     def make_room(self, lines: Iterable[Line]) -> bool:
@@ -276,4 +279,4 @@ class Rows:
         asked_s = line.asked_s.get(part)
         if asked_s is None or self.stale_after_s is None:
             return False
-        return monotonic() - asked_s > self.stale_after_s * every
+        return monotonic() - asked_s > self.stale_after_s * max(every, self.every.get(part, 1))

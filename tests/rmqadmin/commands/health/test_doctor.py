@@ -237,8 +237,8 @@ def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Fresh, q
     ):
         ran = run("-o", "json", "doctor", *quick, "-n", sick.second.namesrv_addr, "--sample", "0.2")
     said = {check: what for (check, subject), what in found(ran.items).items() if subject == group}
-    assert said["subscriptions"].startswith("warning: its members have different subscriptions")
-    assert said["members"].startswith("warning: 1 member did not say what they consume")
+    assert said["subscriptions"].startswith("warning: subscriptions differ")
+    assert said["members"].startswith("warning: 1 member did not answer")
     assert said["stuck"].startswith("warning: 1 queue did not move in ")
     assert re.search(rf"although messages wait, the oldest for [\w ]+: {topic}/a/0 -> ", said["stuck"])
 
@@ -267,8 +267,8 @@ def test_messages_that_were_deleted_before_their_group_consumed_them(
     ran = run("-o", "json", "doctor", "-n", server.namesrv_addr, "--sample", "0")
     told = [item["what"] for item in ran.items if (item["check"], item["subject"]) == ("retention", group)]
     assert told == [
-        f"{lost} messages were deleted before it consumed them, of {topic}/broker-a/0",
-        f"what it has not consumed may be deleted at any time now: {topic}/broker-a/0",
+        f"has lost {lost} messages, deleted unconsumed: {topic}/broker-a/0",
+        f"soon loses messages: they may be deleted at any time now: {topic}/broker-a/0",
     ]
     lag = run("-o", "json", "group", "lag", group, "-n", server.namesrv_addr, "--sample", "0")
     (row,) = lag.items

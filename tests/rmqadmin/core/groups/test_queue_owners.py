@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
-from rmqadmin.core.groups.rebalances import OwnedQueue, Rebalances
+from rmqadmin.core.groups.rebalances import OwnedQueue, RebalanceDone, Rebalances
 from rmqproto.bodies.base import MessageQueue
 from tests.support.quick import in_one_test
 
@@ -156,3 +156,9 @@ def test_moves_lead_from_the_first_map_to_the_last(maps: list[list[str]]) -> Non
         now[move.queue] = move.after
     assert now == {queue: known.owners for queue, known in seen.queues.items()}
     assert now == {queue: tuple(found) for queue, found in zip(QUEUES, maps[-1], strict=True)}
+
+
+def test_a_rebalance_of_many_members_tells_how_many() -> None:
+    gained = {f"m{number}": 1 for number in range(1000)}
+    done = RebalanceDone(0, 20_000, gained, {"old": 1000})
+    assert done.text() == "queues went to other members in 20 s: 1,000 members gained some, 1 lost some"

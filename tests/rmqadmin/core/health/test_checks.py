@@ -12,7 +12,7 @@ from rmqadmin.core.groups.queue_owners import Member, QueueOwners
 from rmqadmin.core.health.broker_checks import broker_findings, is_loopback_addr
 from rmqadmin.core.health.cluster_checks import cluster_findings, namesrv_findings
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
-from rmqadmin.core.health.finding import Finding, Grade, names_told
+from rmqadmin.core.health.finding import Finding, Grade
 from rmqadmin.core.health.group_checks import STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS, group_findings, groups_findings
 from rmqadmin.core.servers.broker_state import Replica
 from rmqproto.bodies.base import MessageQueue
@@ -20,6 +20,7 @@ from rmqproto.bodies.groups import ClientConnection
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import ConnectError, RocketMQError
+from rmqproto.wording import names_told
 from rmqserver.broker.admin.runtime_info import runtime_text
 from tests.support.quick import in_one_test
 
@@ -228,18 +229,22 @@ def one_member(*queues: MessageQueue) -> QueueOwners:
 
 @in_one_test(
     [
-        (standing(BEHIND, min_offset=7), "error", "2 messages were deleted before it consumed them, of t/broker-a/0"),
+        (standing(BEHIND, min_offset=7), "error", "has lost 2 messages, deleted unconsumed: t/broker-a/0"),
         (
             standing(BEHIND, oldest_waiting_ms=NOW_MS - 71 * HOUR_MS, reserved_ms=72 * HOUR_MS),
             "warning",
-            "what it has not consumed may be deleted in 1h00m",
+            "soon loses messages: they may be deleted in 1h00m",
         ),
         (
             standing(BEHIND, oldest_waiting_ms=NOW_MS - 73 * HOUR_MS, reserved_ms=72 * HOUR_MS),
             "error",
             "may be deleted at any time now",
         ),
-        (standing(BEHIND, owners=one_member()), "error", "nobody consumes 1 queue with messages: t/broker-a/0"),
+        (
+            standing(BEHIND, owners=one_member()),
+            "error",
+            "nobody consumes 1 queue, where messages wait: t/broker-a/0",
+        ),
         (standing(BEHIND, owners=one_member(QUEUE), is_stuck=True), "warning", "1 queue did not move in 6 s"),
         (standing(BEHIND), "note", "nobody is online, and 5 messages wait"),
         (
