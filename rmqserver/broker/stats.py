@@ -77,10 +77,10 @@ class Flow:
         self._total = total
         self._samples: tuple[deque[Sample], ...] | None = None
 
-    def add(self, message_count: int, size_bytes: int) -> None:
-        """Counts a request and its messages."""
+    def add(self, message_count: int, size_bytes: int, request_count: int = 1) -> None:
+        """Counts requests and their messages."""
         self.message_count += message_count
-        self.request_count += 1
+        self.request_count += request_count
         self.size_bytes += size_bytes
         total = self._total
         total.message_count += message_count

@@ -28,6 +28,8 @@ typedef struct {
     int knows_safe, is_busy;
     PyObject *added, *pieces;
     Puts *written, *safe;
+    PyObject *flow;  // of the last sends, which it does not know of yet
+    Py_ssize_t message_count, request_count, size_bytes;
     char *room;  // for properties
     Py_ssize_t room_size;
 } PlainSends;
@@ -193,6 +195,20 @@ static int add_unique_key(PlainSends *self, Send *send) {
     return key ? 0 : -1;
 }
 
+// Tells the flow of the last sends. -1 with an exception.
+static int count_sends(PlainSends *self) {
+    PyObject *flow = self->flow, *done = NULL, *given[] = {
+        flow, PyLong_FromSsize_t(self->message_count), PyLong_FromSsize_t(self->size_bytes), PyLong_FromSsize_t(self->request_count),
+    };
+    self->flow = NULL;
+    self->message_count = self->request_count = self->size_bytes = 0;
+    if (flow && given[1] && given[2] && given[3]) done = PyObject_VectorcallMethod(names.add, given, 4, NULL);
+    int failed = flow && !done;
+    for (int number = 0; number < 4; number++) Py_XDECREF(given[number]);
+    Py_XDECREF(done);
+    return -failed;
+}
+
 static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *send, const Goal *found) {
     Puts *puts = NULL;
     if (!send->is_batch && !send->unique_key.size && add_unique_key(self, send)) return -1;
@@ -227,13 +243,14 @@ static int append(PlainSends *self, PyObject *owner, const Frame *frame, Send *s
     } else {
         Py_XDECREF(offsets);
     }
-    PyObject *numbers[] = {found->flow, PyLong_FromSsize_t(count),
-                           PyLong_FromSsize_t(send->is_batch ? frame->body.size : place.size)};
-    PyObject *counted = numbers[1] && numbers[2] ? PyObject_VectorcallMethod(names.add, numbers, 3, NULL) : NULL;
-    Py_XDECREF(numbers[1]);
-    Py_XDECREF(numbers[2]);
-    Py_XDECREF(counted);
-    return counted ? 1 : -1;
+    if (self->flow != found->flow) {
+        if (count_sends(self)) return -1;
+        self->flow = Py_NewRef(found->flow);
+    }
+    self->message_count += count;
+    self->request_count++;
+    self->size_bytes += send->is_batch ? frame->body.size : place.size;
+    return 1;
 }
 
 static int take(Taker *taker, PyObject *owner, const Frame *frame) {
@@ -278,15 +295,16 @@ static PyObject *configure(PlainSends *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *taken(Puts **given) {
+static PyObject *taken(PlainSends *self, Puts **given) {
+    if (count_sends(self)) return NULL;
     Puts *puts = *given;
     if (!puts || !puts->count) Py_RETURN_NONE;  // none: they were made for a send that was then left to the service
     *given = NULL;
     return (PyObject *)puts;
 }
 
-static PyObject *take_written(PlainSends *self, PyObject *Py_UNUSED(none)) { return taken(&self->written); }
-static PyObject *take_safe(PlainSends *self, PyObject *Py_UNUSED(none)) { return taken(&self->safe); }
+static PyObject *take_written(PlainSends *self, PyObject *Py_UNUSED(none)) { return taken(self, &self->written); }
+static PyObject *take_safe(PlainSends *self, PyObject *Py_UNUSED(none)) { return taken(self, &self->safe); }
 
 static Answer answer_of(const Put *put) {
     PyObject *offsets = put->log_offsets;
@@ -368,7 +386,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *given_names)
     return (PyObject *)self;
 }
 
-#define OWNED(X) X(round) X(topics) X(targets) X(address) X(next_unique_id) X(taker.admits) X(written) X(safe)
+#define OWNED(X) X(round) X(topics) X(targets) X(address) X(next_unique_id) X(taker.admits) X(written) X(safe) X(flow)
 
 static int traverse(PlainSends *self, visitproc visit, void *arg) {
     OWNED(VISIT)

@@ -328,7 +328,7 @@ class Puts:
 class PlainSends:
     """A taker of frames: of sends, one message or a batch, that ask only to be stored, in a topic and a queue that are
     open, and plain in ``targets``. All others are left to the service; here, all are. What it took in a round becomes
-    Puts."""
+    Puts, and is counted in the targets' flows at the latest when these are taken."""
 
     def __init__(
         self,

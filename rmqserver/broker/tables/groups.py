@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FORBIDDEN_MAX = 10_000
 """Pairs of group and topic in ``forbidden``. Every change copies the table."""
 
-FORBIDDEN_READ_BIT = 2
+FORBIDDEN_READ = 1 << 2
 """The bit for reading a topic, in ``forbidden`` (``PermName.INDEX_PERM_READ``)."""
 
 _BUILT_IN = (
@@ -79,16 +79,16 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         self.put(created)
         return created
 
-    def is_forbidden(self, group: str, topic: str, bit: int = FORBIDDEN_READ_BIT) -> bool:
-        return bool(self.forbidden and self.forbidden.get(group, {}).get(topic, 0) & 1 << bit)
+    def is_forbidden(self, group: str, topic: str) -> bool:
+        return bool(self.forbidden and self.forbidden.get(group, {}).get(topic, 0) & FORBIDDEN_READ)
 
-    def set_forbidden(self, group: str, topic: str, forbidden: bool, bit: int = FORBIDDEN_READ_BIT) -> None:
+    def set_forbidden(self, group: str, topic: str, forbidden: bool) -> None:
         """Raises TableFull if the table is full."""
         topics = dict(self.forbidden.get(group, {}))
         if topic not in topics and sum(map(len, self.forbidden.values())) >= FORBIDDEN_MAX:
             remark = f"{FORBIDDEN_MAX} pairs of group and topic are in the table, and no more are taken"
             raise TableFull(remark)
-        topics[topic] = topics.get(topic, 0) | 1 << bit if forbidden else topics.get(topic, 0) & ~(1 << bit)
+        topics[topic] = topics.get(topic, 0) | FORBIDDEN_READ if forbidden else topics.get(topic, 0) & ~FORBIDDEN_READ
         self.forbidden = {**self.forbidden, group: topics}
         self.changed()
 

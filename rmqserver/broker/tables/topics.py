@@ -108,19 +108,13 @@ class TopicTable(ConfigTable[TopicConfig]):
         self.on_automatic(created)
         return created
 
-    def create_system(
-        self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, topic_sys_flag: int = 0
-    ) -> TopicConfig:
+    def create_system(self, topic: str, queue_nums: int, topic_sys_flag: int = 0) -> TopicConfig:
         """The topic, which the broker itself needs (retry, dead letters). It is created if it does not exist."""
         found = self._entries.get(topic)
         if found is not None:
             return found
         created = TopicConfig(
-            topic_name=topic,
-            read_queue_nums=queue_nums,
-            write_queue_nums=queue_nums,
-            perm=perm,
-            topic_sys_flag=topic_sys_flag,
+            topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums, topic_sys_flag=topic_sys_flag
         )
         self.put(created)
         return created

@@ -47,7 +47,7 @@ class PullRequests:
         if pulled is not None and pulled.result.chunks:  # the direct way of nearly all: nothing is made to go on later
             pulls.count_found(pulled)
             _answer(request, connection, ResponseCode.SUCCESS, pulled)
-            if not (request.codec or is_lite or request.is_oneway) and self._plans.pays(pulled):
+            if self._plans.pays(pulled) and not (request.codec or is_lite or request.is_oneway):
                 pieces = found_pieces(pulled.group.group_sys_flag, pulled.topic.topic_sys_flag)
                 self._plans.leave(request.raw_header, request.opaque, header, pulled, pieces)
             return

@@ -103,7 +103,7 @@ class Sending:
             self.topic.fates, self.round, self.sends, V4, V6,
         ]  # fmt: skip
 
-    def add(self, count: int, size_bytes: int) -> None: ...
+    def add(self, message_count: int, size_bytes: int, request_count: int) -> None: ...
 
     def pass_on(self, owner: object, codec: int, peeked: int, header: bytes, body: bytes) -> None:
         self.passed.append(header)
