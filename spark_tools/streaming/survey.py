@@ -50,7 +50,7 @@ class QueueSurvey:
         self._rules = PullRules(batch_size=1, group=options.reader_group)
         self._given_up: set[str] = set()
         """Brokers that were away too long. They are not waited for until they have answered again."""
-        self._has_answered = False
+        self._has_answered = self._is_checked = False
 
     def starting(self) -> dict[MessageQueue, int]:
         """Errors as of ``starting_places``."""
@@ -65,7 +65,8 @@ class QueueSurvey:
         DataLossError if brokers do not answer in time; with failOnDataLoss=false their queues are left out.
         NotFoundError, at the first look that knows it, for a topic that the options name, and that neither the stream
         nor the cluster knows."""
-        self._reach(known)
+        self._reach()
+        self._refuse_unknown(known)
         try:
             return persist(lambda: self._look(known or {}), lambda: None, self._timeout_s)
         except _AwayError as error:
@@ -78,16 +79,20 @@ class QueueSurvey:
             self._given_up |= error.broker_names
             return self.look(known)
 
-    def _reach(self, known: Places | None = None) -> None:
-        if self._has_answered:
+    def _reach(self) -> None:
+        if not self._has_answered:
+            self._cluster.topics()
+            self._has_answered = True
+
+    def _refuse_unknown(self, known: Places | None) -> None:
+        if known is None or self._is_checked:  # the broker that has a topic may be away
             return
-        there = {*self._cluster.topics(), *(queue.topic for queue in known or ())}
-        if known is None:  # a broker that is away may have the topics
-            return
+        topics = persist(self._cluster.topics, lambda: None, self._timeout_s)
+        there = {*topics, *(queue.topic for queue in known)}
         unknown = [topic for topic in self._options.topics or () if topic not in there]
         if unknown and self._options.fail_on_data_loss:
             raise NotFoundError(f"there is no topic {unknown[0]}", hint=did_you_mean(unknown[0], there))
-        self._has_answered = True
+        self._is_checked = True
 
     def _look(self, known: Places) -> Seen:
         found, away = Seen(), dict[str, RocketMQError]()
