@@ -21,6 +21,8 @@ from rmqadmin.core.names import near_name
 from rmqproto.errors import UsageError
 
 WIDE_MAX = 48
+_WORDS_OF_COMMAND = 3
+"""Among so many words of a line, the command and its noun are looked for in any order."""
 NAME_WIDTH_MAX = 40
 """The list of commands puts a longer name on a line of its own."""
 
@@ -90,14 +92,18 @@ class LazyGroup(TyperGroup):
         if command is None:
             if not self.noun:  # the options before the command are parsed, but _root has not been called yet
                 invocation_of(ctx).choose(ctx.params.get("format"))
-            raise self._unknown(ctx, args[0])
+            raise self._unknown(ctx, *args[:_WORDS_OF_COMMAND])
         return command.name.removeprefix(f"{self.noun} "), command, args[1:]
 
-    def _unknown(self, ctx: Any, name: str) -> UsageError:
+    def _unknown(self, ctx: Any, name: str, *behind: str) -> UsageError:
+        """The error for a name that is no command; ``behind``: the next words, which may be the command."""
         from rmqadmin.cli.parsing.meant_names import LIKENESS, meant_command, verb_of  # only for mistyped names
 
         check_misread([name])
-        near = verb_of(self.noun, name.lower()) if self.noun else meant_command(name)
+        if self.noun:
+            near = next(filter(None, (verb_of(self.noun, word.lower()) for word in (name, *behind))), None)
+        else:
+            near = meant_command(name, *behind)
         near = near or near_name(name, self.list_commands(ctx), LIKENESS)
         entry = registry.find(f"{self.noun} {near}".strip()) if near else None
         called = f"{diagnostics.PROGRAM} {self.noun}".strip()

@@ -101,14 +101,16 @@ def verb_of(noun: str, word: str) -> str | None:
     return next((verb for verb in (word, *VERBS.get(word, ())) if verb in has), None)
 
 
-def meant_command(name: str) -> str | None:
-    """The command, or the noun, that a word before any noun means; None for one that is merely spelled wrong."""
+def meant_command(name: str, *behind: str) -> str | None:
+    """The command, or the noun, that a word before any noun means, perhaps with those ``behind`` it, as in ``describe
+    topic X``; None for one that is merely spelled wrong."""
     if name.lower() in UNLISTED:
         return UNLISTED[name.lower()]
     words = name.lower().replace("_", "-").split("-")
     same = registry.find("".join(words))
     if same is not None:
         return same.name
+    words += map(str.lower, behind)
     for word in reversed(words):
         singular = word.removesuffix("s")
         noun = NOUNS.get(singular, singular)

@@ -224,8 +224,12 @@ class _Sending:
         except RocketMQError as error:
             if not sent and not bad.count:
                 raise
-            behind = f"{counted(len(sent), 'message')} before it {'was' if len(sent) == 1 else 'were'} sent"
+            behind = _were_sent(sent, "before it ")
             return SentMessages(sent, f"{place} was not sent, nor what comes behind it: {error}; {behind}")
+        except KeyboardInterrupt:
+            if not call.dry_run:
+                call.notice(f"interrupted: {_were_sent(sent)}")
+            raise
         if bad.count:
             total = counted(bad.count + len(sent), "message")
             return SentMessages(
@@ -259,3 +263,7 @@ class _Sending:
 
     def _place(self, piece: Piece) -> str:
         return piece.where if self._way is None else f"{piece.where}, {self._unit} {piece.number}"
+
+
+def _were_sent(sent: Sequence[SentRow], where: str = "") -> str:
+    return f"{counted(len(sent), 'message')} {where}{'was' if len(sent) == 1 else 'were'} sent"

@@ -108,7 +108,10 @@ class ContextStore:
             lines = self.in_use_path.read_text(encoding="utf-8").splitlines()
         except (FileNotFoundError, NotADirectoryError):
             lines = []
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:  # what it says of the servers that may be changed must not be passed over
+            hint = "Set XDG_STATE_HOME to a directory that can be read, or name the context: --context NAME, or none."
+            raise UsageError(f"cannot read {self.in_use_path}: {error.strerror}", hint=hint) from None
+        except UnicodeDecodeError as error:
             raise UsageError(f"{self.in_use_path}: {error}", hint="Remove the file.") from None
         names = [line if re.fullmatch(NAME_FORM, line) else None for line in lines[:2]]
         now, before, *_ = [*names, None, None]

@@ -16,6 +16,7 @@
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -117,6 +118,14 @@ def _loader() -> Any:
             self.flatten_mapping(node)  # << merges the fields of an anchor
             return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
 
+    def construct_number(_: Any, node: Any) -> int:
+        """Numbers that only YAML 1.1 knows would be others than a person reads: 010 is 8 there, 1:30 is 90."""
+        if not re.fullmatch("[-+]?(0|[1-9][0-9]*)", node.value):
+            problem = f"{node.value} is not a decimal number; a text stands in quotes"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return int(node.value)
+
+    ManifestLoader.add_constructor("tag:yaml.org,2002:int", construct_number)
     return ManifestLoader
 
 

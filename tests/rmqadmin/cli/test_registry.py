@@ -210,6 +210,20 @@ def test_an_unknown_command_is_an_error_with_the_nearest_name(run: Rmqadmin) -> 
     assert ran.err.splitlines()[1] == "hint: Did you mean topicList?"
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("describe topic orders", "topic describe"), ("get topics", "topic ls"), ("create topic x", "topic create"),
+        ("topic orders describe", "topic describe"), ("orders topic describe", "topic describe"),
+        ("msg orders send", "msg send"),
+    ],
+)  # fmt: skip
+def test_words_in_another_order_are_understood(run: Rmqadmin, words: str, meant: str) -> None:
+    """As other programs have them; the hint was to read the help."""
+    ran = run(*words.split())
+    assert (ran.status, ran.err.splitlines()[1]) == (2, f"hint: Did you mean {meant}?")
+
+
 def test_commands_of_acl_1_are_refused_with_what_replaces_them(run: Rmqadmin) -> None:
     assert not registry.DROPPED.keys() & {entry.name.lower() for entry in ENTRIES}
     for name in registry.DROPPED:

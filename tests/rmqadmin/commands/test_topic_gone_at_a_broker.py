@@ -86,8 +86,8 @@ def test_the_other_brokers_dead_letters_are_counted(on: Rmqadmin) -> None:
         f"topicStatus -t {TOPIC}", f"topic describe {TOPIC}", f"consumerProgress -g {GROUP}", "consumerProgress",
         f"group describe {GROUP}", f"group lag {GROUP} --sample 0", "group ls", "topicList -c", "statsAll",
         f"msg cat {TOPIC}", f"printMsg -t {TOPIC}", f"consumeMessage -t {TOPIC}", f"dlq show {GROUP}",
-        f"dlq redrive {GROUP} --to same", f"queryMsgByKey -t {TOPIC} -k x", "brokerConsumeStats -b broker-b", "export topics",
-        f"exportMetrics -c {CLUSTER}", f"topic delete {TOPIC} --dry-run",
+        f"dlq redrive {GROUP} --to same", f"queryMsgByKey -t {TOPIC} -k x", "brokerConsumeStats -b broker-b",
+        "export topics", f"exportMetrics -c {CLUSTER}", f"topic delete {TOPIC} --dry-run",
     ],
 )  # fmt: skip
 def test_what_there_is_is_shown(on: Rmqadmin, command: str) -> None:

@@ -199,6 +199,9 @@ def test_what_was_done_on_one_broker_and_refused_by_the_other_has_a_way_back(
         ),
         ("acls: {a: {policies: [{entries: [{action: X}]}]}}", "acls.a.policies[0].entries[0]", "actions?"),
         ("topics:\n  a: {}\n  a: {}\n", "wanted.yaml:2: a is there twice", ""),
+        ("topics:\n  a: {readQueueNums: 010}\n", "wanted.yaml:2: 010 is not a decimal number", ""),  # it was 8
+        ("topics: {a: {readQueueNums: 1_6}}", "1_6 is not a decimal number", ""),  # 16
+        ("topics: {a: {writeQueueNums: 1:30}}", "1:30 is not a decimal number", ""),  # 90
         ('{"topics": {"a": {}, "a": {}}}', "a is there twice", ""),
         ("topics: {a: {}}\n---\ntopics: {a: {}}", "topics.a is there twice", ""),
         ("topics: {a: {perm: six}}", "topics.a: Expected `int`", ""),

@@ -9,10 +9,13 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
 
+from rmqclient.admin import AdminClient
+from rmqclient.message import SendResult
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
 from tests.support.servers import Fresh, Server, until
 
@@ -294,6 +297,21 @@ def test_an_endless_pipe_is_sent_as_it_comes(rmqadmin: Rmqadmin, topic: str, ser
     assert "standard input, line 2 was not sent, nor what comes behind it: not a message" in said
     assert "1 message before it was sent" in said
     assert bodies(rmqadmin, topic) == ["one"]
+
+
+def test_an_interrupt_says_how_many_were_sent(rmqadmin: Rmqadmin, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tail -f log | rmqadmin msg send T --lines` ends so. It said nothing."""
+    send, sent = AdminClient.send_message, []
+
+    def interrupted(admin: AdminClient, *args: Any) -> SendResult:
+        if len(sent) == 2:
+            raise KeyboardInterrupt
+        sent.append(args)
+        return send(admin, *args)
+
+    monkeypatch.setattr(AdminClient, "send_message", interrupted)
+    ran = rmqadmin("msg", "send", topic, "a", "b", "c")
+    assert (ran.status, "interrupted: 2 messages were sent" in ran.err) == (130, True)
 
 
 def test_what_a_pipe_gave_at_once_is_checked_though_it_goes_on(
