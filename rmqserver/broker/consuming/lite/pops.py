@@ -25,6 +25,7 @@ from rmqserver.broker.consuming.lite.infos import is_lite
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.consuming.offset_requests import start_near_end
+from rmqserver.broker.consuming.pop.popping import POP_ENOUGH_BYTES
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
 from rmqserver.operation import SEE_FAQ, Guarded, Peer, Refused
 from rmqserver.store.disk.cached_reads import NotCached, Place
@@ -166,7 +167,7 @@ class LitePops:
             if until_ms is not None:
                 popped.free_at_ms = min(until_ms, popped.free_at_ms or until_ms)
                 continue
-            if len(popped.records) >= header.max_msg_num:
+            if len(popped.records) >= header.max_msg_num or sum(map(len, popped.records)) >= POP_ENOUGH_BYTES:
                 break
             del client.ready[queue]
             try:

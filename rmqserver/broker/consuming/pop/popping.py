@@ -51,6 +51,10 @@ _NOTHING_WANTED = (
     GetStatus.NO_MATCHED_LOGIC_QUEUE,
 )
 
+POP_ENOUGH_BYTES = 4 << 20
+"""A pop with so many bytes of messages looks at no further queue. Clients of the remoting protocol take 16 MiB at once,
+and an answer that alone is more than a connection may leave unread would end it each time."""
+
 
 class TakenQueue(NamedTuple):
     """Where a group stood in a queue before a pop took so many messages."""
@@ -86,6 +90,7 @@ class FoundPops(msgspec.Struct):
 
     queues: list[tuple[str, int, int, GetResult]] = []
     message_count: int = 0
+    size_bytes: int = 0
     rest_count: int = 0
     free_at_ms: int | None = None
     missing: list[Place] = []
@@ -148,7 +153,7 @@ class Popping:
                 found.free_at_ms = min(until_ms, found.free_at_ms or until_ms)
                 return
         count = header.max_msg_nums - found.message_count
-        if count <= 0 or self._has_enough(group, topic, queue_id):
+        if count <= 0 or found.size_bytes >= POP_ENOUGH_BYTES or self._has_enough(group, topic, queue_id):
             found.rest_count += self._store.max_offset(topic, queue_id) - start
             return
         started_s = time.monotonic()
@@ -165,6 +170,7 @@ class Popping:
         self._stats.note_get(started_s)
         found.queues.append((topic, queue_id, start, result))
         found.message_count += len(result.sizes)
+        found.size_bytes += sum(result.sizes)
         found.rest_count += result.max_offset - result.next_offset
 
     def _has_enough(self, group: str, topic: str, queue_id: int) -> bool:

@@ -1,6 +1,7 @@
 import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from unittest.mock import Mock
 
@@ -43,6 +44,20 @@ def test_a_message_with_unreadable_properties_does_not_cost_those_beside_it(
     with AdminClient(typed_server.namesrv_addr) as admin:
         admin.call(typed_server.broker_addr, RequestCode.SEND_BATCH_MESSAGE, header, body)
     assert [each.body for each in receive(client, topic, group)] == [b"whole"]
+
+
+def test_large_messages_of_many_queues_come_in_several_answers(
+    client: GrpcClient, topic_and_group: TopicAndGroup
+) -> None:
+    """Together they are more than a connection may leave unread."""
+    topic, group = topic_and_group("FIFO", queue_nums=4)
+    one_a_queue = {zlib.crc32(name.encode()) % 4: name for name in map(str, range(40))}
+    for name in one_a_queue.values():
+        assert send(client, topic, bytes(3 << 20), message_group=name).status.code == Code.OK
+    got = 0
+    while got < len(one_a_queue):
+        got += len(receive(client, topic, group))
+    assert got == 4
 
 
 def test_a_poll_waits_for_a_message(

@@ -13,6 +13,7 @@ from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.message.record import StoredMessage
 from rmqproto.names import REVIVE_GROUP, revive_topic
 from rmqproto.pop import pop_retry_topic
+from rmqserver.broker.consuming.pop import popping
 from rmqserver.broker.consuming.pop.revive import AGAIN_AFTER_MS
 from rmqserver.broker.consuming.pop.revive_log import entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import ACK_WAITS_MS, REVIVE_MARGIN_MS, ReviveQueue
@@ -44,6 +45,15 @@ def test_what_is_popped_is_invisible_until_its_time_is_over(bench: Bench) -> Non
     assert again.message.properties["ORIGIN_GROUP"] == GROUP
     assert again.message.properties["1ST_POP_TIME"] == str(taken.handle.pop_time_ms)
     assert again.handle.kind == "1"
+
+
+def test_a_pop_that_has_enough_bytes_looks_at_no_further_queue(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(popping, "POP_ENOUGH_BYTES", 1000)
+    for queue_id in (0, 1):
+        bench.send(b"x" * 1000, queue_id)
+    popped = bench.try_pop()
+    assert (popped.message_count, popped.rest_count) == (1, 1)
+    assert bench.try_pop().message_count == 1
 
 
 def test_what_is_acknowledged_never_comes_again(bench: Bench) -> None:
