@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from rmqproto.errors import StorageError
-from rmqproto.java.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash, tag_code
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage
 from rmqproto.names import TIMER_TOPIC
@@ -21,6 +21,7 @@ from rmqserver.broker.relays.relay import PORTION_MAX, RETRY_AFTER_S, Relay
 from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL, TimerMessage, decoded, timer_message
 from rmqserver.broker.relays.timer_metrics import TimingCounts, recount
 from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.recall import RECALL_TAG
 from rmqserver.operation import Refused
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.results import MessageRefused, PutStatus
@@ -51,6 +52,11 @@ TAKE_IN_READS = 4
 TAKE_IN_ANNOUNCED = 256
 """Announced messages taken in before other tasks have their turn: these need not be read."""
 
+LOOKED_AT_UNITS = 1000
+"""Units of the timer topic's queue read at a time to find recalls."""
+
+_RECALL_CODE = tag_code(RECALL_TAG)
+
 _HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
@@ -72,6 +78,9 @@ class Timers:
         self._queue = Relay(store, TIMER_TOPIC, 0, self._count_to_read, self._take_in)
         self._delivered_from_queue: list[NotedCopy] = []
         """The copies delivered from the portion that is being read."""
+        self._recalled_ahead: dict[int, set[str]] = {}
+        """By slot: the keys of the recalls up to ``_looked_to`` that the wheel does not have, or not yet."""
+        self._looked_to = 0
         self._has_news = trio.Event()
         self._must_recount = False
         self._delivered_of_master = 0, 0
@@ -141,6 +150,7 @@ class Timers:
         if self._takes_in:
             is_busy = self._take_in_announced()
             for _ in range(0 if is_busy else TAKE_IN_READS):
+                await self._look_for_recalls()
                 self._delivered_from_queue.clear()
                 if not await self._queue.step():
                     break
@@ -197,6 +207,25 @@ class Timers:
             self.counts.add(topic, count, changes=count)
         return bool(counts)
 
+    async def _look_for_recalls(self) -> None:
+        """Finds the recalls behind the messages that are taken in next. A message that is read after its time has no
+        slot in which its recall would find it."""
+        queue, start = self._store.queues.find(TIMER_TOPIC, 0), self._queue.next_offset
+        if start >= self._looked_to:
+            self._looked_to = start
+            under_delivery = range(self._timers.read_time, self._timers.time_of(self._clock_ms()) + 1)
+            self._recalled_ahead = {
+                time: keys for time, keys in self._recalled_ahead.items() if time in under_delivery
+            }  # the wheel has the others
+        while queue is not None and (units := queue.units(max(self._looked_to, queue.min_offset), LOOKED_AT_UNITS)):
+            self._looked_to = max(self._looked_to, queue.min_offset) + len(units) // UNIT.size
+            found = [(log_offset, size) for log_offset, size, code in UNIT.iter_unpack(units) if code == _RECALL_CODE]
+            for at in range(0, len(found), PORTION_MAX):
+                for record in await self._records_at(found[at : at + PORTION_MAX]):
+                    if (recall := decoded(record)) is not None and recall.is_recall:
+                        key = recall.stored.properties[props.TIMER_DELETE_UNIQUE_KEY]
+                        self._recalled_ahead.setdefault(self._timers.time_of(recall.out_ms), set()).add(key)
+
     def _take_in(self, message: StoredMessage) -> None:
         """Takes in one message of the timer topic."""
         queue_offset, log_offset = message.queue_offset, message.log_offset
@@ -209,7 +238,9 @@ class Timers:
             )  # fmt: skip
             if is_waiting:
                 self.counts.add(found.topic, -1 if found.is_recall else 1)
-            elif self._was_delivered(queue_offset, found.out_ms):
+            elif self._was_delivered(queue_offset, found.out_ms) or found.is_recalled(
+                self._recalled_ahead.get(self._timers.time_of(found.out_ms), set())
+            ):
                 pass
             elif not found.is_recall and (put := self._put_copy(found, NEVER_IN_WHEEL, now_ms)) is not None:
                 self._delivered_from_queue.append(NotedCopy(put, FROM_QUEUE, queue_offset + 1))
@@ -244,7 +275,9 @@ class Timers:
         return keys
 
     async def _records(self, units: list[Unit]) -> list[bytes]:
-        ranges = [(unit.log_offset, unit.message_size_bytes) for unit in units]
+        return await self._records_at([(unit.log_offset, unit.message_size_bytes) for unit in units])
+
+    async def _records_at(self, ranges: list[tuple[int, int]]) -> list[bytes]:
         records = self._store.log.read_ranges(ranges, cached_only=True)
         if records is None:
             records = await trio.to_thread.run_sync(self._store.log.read_ranges, ranges)
@@ -255,7 +288,7 @@ class Timers:
         """Puts the units' copies. The note is written before the log, so that a kill between them delivers nothing
         twice."""
         done, now_ms = units[0].position - 1, self._clock_ms()
-        recalled = slot.recalled or set()
+        recalled = (slot.recalled or set()) | self._recalled_ahead.get(slot.time, set())
         delivered: list[NotedCopy] = []
         counts: Counter[str] = Counter()
         try:

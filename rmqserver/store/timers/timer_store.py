@@ -195,9 +195,11 @@ class TimerStore:
         self, log_offset: int, size_bytes: int, topic_hash: int, out_ms: int, now_ms: int, *, is_delete: bool = False
     ) -> bool:
         """Makes the message at that log offset wait in the slot of ``out_ms``, to be delivered after it. False, with
-        nothing done, if that time has passed."""
+        nothing done, if that time has passed; a recall (``is_delete``) still counts until its slot is opened."""
         write_time = max(self.time_of(now_ms), self._opened_time + 1)
         due_time = self.time_of(out_ms)
+        if is_delete and due_time > self._opened_time:
+            write_time = min(write_time, due_time)
         if due_time < write_time:
             return False
         magic = MAGIC_DEFAULT | (MAGIC_DELETE if is_delete else 0)

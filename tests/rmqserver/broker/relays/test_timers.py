@@ -16,6 +16,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TIMER_TOPIC
 from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL
+from rmqserver.broker.sending.recall import RECALL_TAG
 from rmqserver.operation import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
@@ -190,6 +191,22 @@ async def test_recalled_messages_are_dropped_whatever_form_the_key_has(bench: Be
     await bench.settle()
     assert bench.timers.counts.count("T") == 1
     assert await bench.at(START_MS + 60_000) == [b"C"]
+    assert bench.timers.counts.count("T") == 0
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("between_count", [0, 300])
+async def test_a_recall_counts_though_it_is_read_after_its_time(bench: Bench, between_count: int) -> None:
+    """As by a new master, which reads the timer topic from its start, or by a broker that was killed meanwhile."""
+    bench.send(b"in the wheel", key="A", TIMER_DELAY_SEC=5)
+    await bench.settle()
+    for key in ("B", "C"):
+        bench.send(key.encode(), key=key, TIMER_DELAY_SEC=5)
+    for number in range(between_count):
+        bench.send(b"other", key=str(number), TIMER_DELAY_SEC=6)
+    for key, recalled in (("A", "A"), ("B", "T+B")):
+        bench.send(b"0", key=key, TIMER_DELAY_SEC=5, TIMER_DEL_UNIQKEY=recalled, TAGS=RECALL_TAG)
+    assert await bench.at(START_MS + 60_000) == [b"C"] + [b"other"] * between_count
     assert bench.timers.counts.count("T") == 0
 
 
