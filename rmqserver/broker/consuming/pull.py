@@ -168,8 +168,9 @@ class Pulls:
 
     def count_found(self, pulled: PullOutcome) -> None:
         """Counts messages that go to the group."""
-        sizes, stats = pulled.result.sizes, self._stats
-        stats.gets[pulled.topic.topic_name, pulled.group.group_name].add(len(sizes), sum(sizes))
+        result, stats = pulled.result, self._stats
+        flow = stats.gets[pulled.topic.topic_name, pulled.group.group_name]
+        flow.add(result.count, sum(map(len, result.chunks)))
         stats.get_found += 1
 
     def _found(self, asked: AskedPull, pulled: PullOutcome) -> None:
