@@ -29,13 +29,9 @@ STEPS_PER_RUN = 8
 BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 LOG_KINDS = {
-    FindingKind.LOG_DAMAGE,
-    FindingKind.LOG_TAIL,
-    FindingKind.LOG_LOST,
-    FindingKind.RECORD_TORN,
-    FindingKind.FILE_SIZE,
-    FindingKind.FILE_MISSING,
-}
+    FindingKind.LOG_DAMAGE, FindingKind.LOG_TAIL, FindingKind.LOG_LOST, FindingKind.RECORD_TORN,
+    FindingKind.FILE_SIZE, FindingKind.FILE_MISSING,
+}  # fmt: skip
 OTHERS = {FindingKind.TABLE_OFFSET, FindingKind.TABLE_TOPIC, FindingKind.TABLE_DAMAGED, FindingKind.TOPIC_DELETED}
 """Findings to ignore: the workload's topics are not those that its tables name, and no broker sets committed offsets
 back."""

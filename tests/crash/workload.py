@@ -28,14 +28,9 @@ QUEUES = [("A", 0), ("A", 1), ("B", 7), ("%RETRY%g", 0)]
 TAGS = ("", "red", "订单")
 
 OPTIONS = StoreOptions(
-    flush_mode=FlushMode.SYNC,
-    commit_log_file_size_bytes=4096,
-    consume_queue_file_size_bytes=10 * 20,
-    index_slot_count=7,
-    index_unit_count=20,
-    message_size_max_bytes=1024,
-    open_files_max=16,
-)
+    flush_mode=FlushMode.SYNC, commit_log_file_size_bytes=4096, consume_queue_file_size_bytes=10 * 20,
+    index_slot_count=7, index_unit_count=20, message_size_max_bytes=1024, open_files_max=16,
+)  # fmt: skip
 """Small enough to roll every kind of file within a few messages."""
 
 CHANGES = 0.4

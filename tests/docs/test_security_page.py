@@ -55,13 +55,9 @@ def test_it_holds_what_it_promises(tmp_path: Path) -> None:
             ):  # fmt: skip
                 line = line.replace(there, here)
             done = subprocess.run(
-                f"{shlex.quote(sys.executable)} -m {line}",
-                shell=True,
-                env=env,
-                capture_output=True,
-                text=True,
+                f"{shlex.quote(sys.executable)} -m {line}", shell=True, env=env, capture_output=True, text=True,
                 check=False,
-            )
+            )  # fmt: skip
             said = done.stdout + done.stderr
             assert not [name for name, secret in SECRETS.items() if secret in said], line
             return done.returncode, said

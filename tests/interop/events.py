@@ -28,15 +28,10 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "body": base64.b64encode(self.body).decode(),
-            "tags": self.tags,
-            "keys": self.keys,
-            "properties": self.properties,
-            "flag": self.flag,
-            "delayLevel": self.delay_level,
-            "queueId": self.queue_id,
-            "shardingKey": self.sharding_key,
-        }
+            "body": base64.b64encode(self.body).decode(), "tags": self.tags, "keys": self.keys,
+            "properties": self.properties, "flag": self.flag, "delayLevel": self.delay_level,
+            "queueId": self.queue_id, "shardingKey": self.sharding_key,
+        }  # fmt: skip
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event"):

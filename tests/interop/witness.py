@@ -85,16 +85,9 @@ class Witness(Client):
     ) -> tuple[Pulled, list[Message]]:
         """Pulls once. The pull consumer stays a member of ``group`` as long as the witness runs."""
         events = self.call(
-            "pull",
-            topic=topic,
-            queueId=queue_id,
-            queueOffset=queue_offset,
-            max=max,
-            expression=expression,
-            block=block,
-            group=group,
-            commit=commit,
-        ).result()
+            "pull", topic=topic, queueId=queue_id, queueOffset=queue_offset, max=max, expression=expression,
+            block=block, group=group, commit=commit,
+        ).result()  # fmt: skip
         return of_type(events, Pulled)[0], of_type(events, Message)
 
     def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:

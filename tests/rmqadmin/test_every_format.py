@@ -199,15 +199,9 @@ def scene(
         # The index lags behind the log.
         until(lambda: bool(admin.query_message(server.broker_addr, traces, sent.message_id)))
         yield {
-            "topic": topic,
-            "traces": traces,
-            "records": str(records),
-            "group": group,
-            "id": sent.offset_message_id,
-            "key": sent.message_id,
-            "broker": server.broker_addr,
-            "store": str(stopped_store),
-        }
+            "topic": topic, "traces": traces, "records": str(records), "group": group, "id": sent.offset_message_id,
+            "key": sent.message_id, "broker": server.broker_addr, "store": str(stopped_store),
+        }  # fmt: skip
 
 
 def test_every_reading_command_is_tried() -> None:

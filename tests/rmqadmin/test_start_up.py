@@ -19,18 +19,9 @@ from tests.support.quick import first_is_quick
 from tests.support.servers import Fresh, Server, topic_config
 
 HEAVY = {
-    "trio",
-    "textual",
-    "pyspark",
-    "rich",
-    "yaml",
-    "asyncio",
-    "pydantic",
-    "concurrent.futures",
-    "encodings.idna",
-    "tomlkit",
-    "prompt_toolkit",
-}
+    "trio", "textual", "pyspark", "rich", "yaml", "asyncio", "pydantic", "concurrent.futures", "encodings.idna",
+    "tomlkit", "prompt_toolkit",
+}  # fmt: skip
 
 
 def imported(*args: str) -> set[str]:

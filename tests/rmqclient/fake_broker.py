@@ -26,23 +26,9 @@ PULL_BATCH = 4
 
 def record(queue_offset: int, body: bytes, tags: str = "A") -> StoredMessage:
     return StoredMessage(
-        0,
-        0,
-        0,
-        0,
-        queue_offset,
-        1000 + queue_offset,
-        0,
-        1,
-        HOST,
-        2,
-        HOST,
-        0,
-        0,
-        body,
-        "T",
+        0, 0, 0, 0, queue_offset, 1000 + queue_offset, 0, 1, HOST, 2, HOST, 0, 0, body, "T",
         render({"TAGS": tags}).encode(),
-    )
+    )  # fmt: skip
 
 
 class FakeBroker:

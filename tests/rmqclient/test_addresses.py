@@ -162,9 +162,5 @@ def test_what_only_our_server_has_is_a_comment_of_its_answer() -> None:
 def test_an_answer_is_raw() -> None:
     answer = "path=C:\\temp\\new\nmessageDelayLevel= 1s 2s\nempty=\nurl=a=b:c\n\nno pair\n中=文\n".encode()
     assert config_values_untrusted(answer) == {
-        "path": "C:\\temp\\new",
-        "messageDelayLevel": " 1s 2s",
-        "empty": "",
-        "url": "a=b:c",
-        "中": "文",
-    }
+        "path": "C:\\temp\\new", "messageDelayLevel": " 1s 2s", "empty": "", "url": "a=b:c", "中": "文",
+    }  # fmt: skip

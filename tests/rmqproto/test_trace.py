@@ -34,14 +34,9 @@ def test_what_a_real_producer_sent() -> None:
     body = decode_frame_untrusted(bytes.fromhex(line["hex"])).body
     (found,) = parse_trace_untrusted(body)
     assert found == TraceRecord(
-        "Pub",
-        "7F00000129650000E31100000bb80001",
-        1795220244436,
-        "PID_capture",
-        cost_ms=9,
-        success=True,
+        "Pub", "7F00000129650000E31100000bb80001", 1795220244436, "PID_capture", cost_ms=9, success=True,
         topic="TopicCapture",
-    )
+    )  # fmt: skip
 
 
 def test_every_type_of_record() -> None:

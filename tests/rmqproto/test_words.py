@@ -29,16 +29,9 @@ def test_what_is_a_port(text: str, is_one: bool) -> None:
 def test_what_a_rule_says() -> None:
     text = "SEND_MESSAGE:delay=1.5s:error=SYSTEM_BUSY:remark=later:share=0.25:count=3:topic=T:group=G"
     assert parse_rule(text) == FaultRule(
-        text,
-        frozenset({10, 310, 320}),
-        delay_ms=1500,
-        error=2,
-        remark="later",
-        share=0.25,
-        count=3,
-        topic="T",
+        text, frozenset({10, 310, 320}), delay_ms=1500, error=2, remark="later", share=0.25, count=3, topic="T",
         group="G",
-    )
+    )  # fmt: skip
     assert parse_rule("11:drop").codes == {11}
     assert parse_rule("PULL_MESSAGE:disconnect").codes == {11, 361}
     assert parse_rule("HEART_BEAT:lose-answer").lose_answer

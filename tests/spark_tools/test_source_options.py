@@ -14,14 +14,9 @@ from tests.support.quick import in_one_test
 
 def test_a_table_s_options_come_twice_and_count_once():
     passed = {
-        "nameserver": "h:1",
-        "option.nameServer": "h:1",
-        "subscribe": "T",
-        "option.subscribe": "T",
-        "Option.endingOffsets": "latest",
-        "owner": "me",
-        "team": "a property of the table",
-    }
+        "nameserver": "h:1", "option.nameServer": "h:1", "subscribe": "T", "option.subscribe": "T",
+        "Option.endingOffsets": "latest", "owner": "me", "team": "a property of the table",
+    }  # fmt: skip
     plain = plain_options(passed)
     assert plain == {"nameServer": "h:1", "subscribe": "T", "endingOffsets": "latest"}
     assert parse_read_options(plain).topics == ["T"]

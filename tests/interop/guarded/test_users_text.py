@@ -26,10 +26,7 @@ def test_they_print_the_same(name: str, tmp_path: Path, monkeypatch: pytest.Monk
     with SYSTEMS[name](tmp_path / name, GUARDED) as system, Mqadmin(system.namesrv_addr, home) as mqadmin:
         monkeypatch.setenv("NAMESRV_ADDR", system.namesrv_addr)
         names = {
-            "cluster": CLUSTER_NAME,
-            "broker": system.broker_addr,
-            "name": BROKER_NAME,
-            "fresh": "Every",
+            "cluster": CLUSTER_NAME, "broker": system.broker_addr, "name": BROKER_NAME, "fresh": "Every",
             "dir": str(tmp_path / "exported"),
-        }
+        }  # fmt: skip
         compare("guarded", names, mqadmin)

@@ -21,12 +21,9 @@ pytestmark = pytest.mark.interop
 # Small files, so that log, consume queues and index all span several. Both sides use the same sizes, as the layout
 # demands.
 SMALL_FILES = {
-    **SETTINGS,
-    "mappedFileSizeCommitLog": str(1 << 20),
-    "mappedFileSizeConsumeQueue": str(1000 * 20),
-    "maxHashSlotNum": "1000",
-    "maxIndexNum": "2000",
-}
+    **SETTINGS, "mappedFileSizeCommitLog": str(1 << 20), "mappedFileSizeConsumeQueue": str(1000 * 20),
+    "maxHashSlotNum": "1000", "maxIndexNum": "2000",
+}  # fmt: skip
 PLAIN, MANY, BATCHED, LATER, GROUP = "MovedPlain", "MovedMany", "MovedBatched", "MovedLater", "MovedGroup"
 PENDING_LEVEL = 6  # 15 s in SETTINGS: not due when the store changes hands
 LONG_BODY = b"a body that the client compresses " * 1000

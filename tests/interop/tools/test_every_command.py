@@ -45,21 +45,11 @@ def names(
     (tmp_path / "topics.json").write_text(json.dumps([{"topicName": fresh("EveryListed"), "perm": 6}]))
     (tmp_path / "groups.json").write_text(json.dumps([{"groupName": fresh("EveryListed")}]))
     return {
-        "namesrv": cluster.namesrv_addr,
-        "cluster": CLUSTER_NAME,
-        "broker": cluster.broker_addr,
-        "name": BROKER_NAME,
-        "topic": topic,
-        "group": group,
-        "other": other,
-        "lite": lite,
-        "fresh": fresh("Every"),
-        "key": "KEY-5",
-        "id": found.msg_id,
-        "offset_id": _offset_id(cluster, found.log_offset),
-        "dir": str(tmp_path),
+        "namesrv": cluster.namesrv_addr, "cluster": CLUSTER_NAME, "broker": cluster.broker_addr, "name": BROKER_NAME,
+        "topic": topic, "group": group, "other": other, "lite": lite, "fresh": fresh("Every"), "key": "KEY-5",
+        "id": found.msg_id, "offset_id": _offset_id(cluster, found.log_offset), "dir": str(tmp_path),
         "policy": json.dumps(POLICY),
-    }
+    }  # fmt: skip
 
 
 def _offset_id(cluster: Cluster, log_offset: int) -> str:

@@ -60,13 +60,8 @@ def test_a_topic_is_created_listed_routed_changed_and_deleted(cluster: Cluster, 
     assert f"TopicConfig [topicName={topic}, readQueueNums=3, writeQueueNums=3, perm=RW-" in created
     assert topic in mqadmin("topicList").split()
     assert rows(mqadmin("topicRoute", "-t", topic, "-l"))[0] == [
-        CLUSTER_NAME,
-        BROKER_NAME,
-        f"{{0={cluster.broker_addr}}}",
-        "3",
-        "3",
-        "6",
-    ]
+        CLUSTER_NAME, BROKER_NAME, f"{{0={cluster.broker_addr}}}", "3", "3", "6",
+    ]  # fmt: skip
     mqadmin("updateTopic", "-b", cluster.broker_addr, "-t", topic, "-r", "5", "-w", "4", "-p", "4")
     assert rows(mqadmin("topicRoute", "-t", topic, "-l"))[0][3:] == ["5", "4", "4"]
     deleted = mqadmin("deleteTopic", "-c", CLUSTER_NAME, "-t", topic)

@@ -57,12 +57,9 @@ def test_producer_lists_groups() -> None:
         assert found
         group, client_id, remote_ip, language, version, heard_ms = found.groups()
         info = ProducerInfo(
-            client_id=client_id,
-            language=language,
-            last_update_timestamp=int(heard_ms),
-            remote_ip=remote_ip,
+            client_id=client_id, language=language, last_update_timestamp=int(heard_ms), remote_ip=remote_ip,
             version=int(version),
-        )
+        )  # fmt: skip
         by_group.setdefault(group, []).append(info)
     lines = sorted(text.splitlines(keepends=True), key=lambda line: line.partition(")")[0])
     assert Producers(by_group).mqadmin_text() == "".join(lines)

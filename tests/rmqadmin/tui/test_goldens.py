@@ -31,18 +31,10 @@ PICTURE_DIR = Path(__file__).parents[3] / "docs/pictures"
 SIZES = ((80, 24), (120, 40), (200, 60))
 _PICTURE, _TWO_PANES = (120, 28), (160, 30)
 PICTURED = {
-    "pulse": _PICTURE,
-    "cluster": _PICTURE,
-    "topics": _PICTURE,
-    "edit_topic": _PICTURE,
-    "group": _PICTURE,
-    "over_time": _PICTURE,
-    "reset": _PICTURE,
-    "dead_letters": _PICTURE,
-    "dead_letter_messages": _PICTURE,
-    "workbench": _TWO_PANES,
-    "message_json": _PICTURE,
-}
+    "pulse": _PICTURE, "cluster": _PICTURE, "topics": _PICTURE, "edit_topic": _PICTURE, "group": _PICTURE,
+    "over_time": _PICTURE, "reset": _PICTURE, "dead_letters": _PICTURE, "dead_letter_messages": _PICTURE,
+    "workbench": _TWO_PANES, "message_json": _PICTURE,
+}  # fmt: skip
 STEPS_SIZE = (214, 26)
 """The size for the steps to a screen, which wait for words that a small terminal would cut."""
 

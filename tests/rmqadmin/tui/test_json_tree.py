@@ -14,16 +14,9 @@ from rmqadmin.tui.widgets.texts.json_tree import JsonTree
 
 BODY = b'{"a": [1, {"b": null}], "c": {"d": "x", "e": []}, "f": 2}'
 WHOLE = [
-    "▼ {3}",
-    "├── ▼ a [2]",
-    "│   ├── [0] 1",
-    "│   └── ▼ [1] {1}",
-    "│       └── b null",
-    "├── ▼ c {2}",
-    '│   ├── d "x"',
-    "│   └── e []",
-    "└── f 2",
-]
+    "▼ {3}", "├── ▼ a [2]", "│   ├── [0] 1", "│   └── ▼ [1] {1}", "│       └── b null", "├── ▼ c {2}",
+    '│   ├── d "x"', "│   └── e []", "└── f 2",
+]  # fmt: skip
 
 Shown = Callable[[JsonTree, Pilot[None]], Awaitable[None]]
 

@@ -101,12 +101,8 @@ def test_a_stack_as_java_writes_it_names_its_thread_once() -> None:
     pull = f"{short}TID: 4 STATE: WAITING\n{short}Pull.run(1)\n"
     text = f"{pull}\n{listener}TID: 5 STATE: X\n{listener}Listener.consume(1)\n"
     assert stack_lines(text) == [
-        f"{listener}TID: 5 STATE: X",
-        "  Listener.consume(1)",
-        "",
-        f"{short}TID: 4 STATE: WAITING",
-        "  Pull.run(1)",
-    ]
+        f"{listener}TID: 5 STATE: X", "  Listener.consume(1)", "", f"{short}TID: 4 STATE: WAITING", "  Pull.run(1)",
+    ]  # fmt: skip
     assert stack_lines("") == []
 
 

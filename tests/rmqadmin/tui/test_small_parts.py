@@ -140,15 +140,9 @@ def outline(body: bytes) -> list[str]:
 
 def test_json_keeps_digits_order_and_doubles() -> None:
     assert outline(b'{"b": 1.10, "a": [true, null, ""], "b": {"[/red]": 1e999}}') == [
-        "{3}",
-        "    b 1.10",
-        "    a [3]",
-        "        [0] true",
-        "        [1] null",
-        '        [2] ""',
-        "    b {1}",
+        "{3}", "    b 1.10", "    a [3]", "        [0] true", "        [1] null", '        [2] ""', "    b {1}",
         "        [/red] 1e999",
-    ]
+    ]  # fmt: skip
 
 
 @in_one_test([b"", b"text", b"12", b"{", b'{"a": \xff}', b"[" * 100_000])
@@ -217,20 +211,9 @@ def test_a_key_that_no_keyboard_has_is_refused(tmp_path: Path) -> None:
     """The action would have no key at all, and the dashboard could not be left."""
     path = tmp_path / "tui.toml"
     known = (
-        "q",
-        "G",
-        "?",
-        "+",
-        "é",
-        "f5",
-        "slash",
-        "plus",
-        "minus",
-        "question_mark",
-        "ctrl+q",
-        "ctrl+shift+left",
+        "q", "G", "?", "+", "é", "f5", "slash", "plus", "minus", "question_mark", "ctrl+q", "ctrl+shift+left",
         "alt+x",
-    )
+    )  # fmt: skip
     for name in (*known, "escape, ctrl+slash", "a,,b", ""):
         path.write_text(f'[keys]\n"quit" = "{name}"\n')
         assert read_keys(path) == {"quit": name}

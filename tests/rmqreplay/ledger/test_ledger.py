@@ -71,12 +71,9 @@ def test_lines_out_of_order_are_refused(tmp_path):
 
 def test_a_changed_plan_is_refused(tmp_path):
     plan = Plan(
-        job="j",
-        created_ms=1,
-        source=Source(path="/s"),
-        ranges=[OffsetRange(QUEUE, 0, 9)],
+        job="j", created_ms=1, source=Source(path="/s"), ranges=[OffsetRange(QUEUE, 0, 9)],
         target=TargetRule(kind="same"),
-    )
+    )  # fmt: skip
     save_plan(str(tmp_path), plan)
     assert load_plan(str(tmp_path)) == plan
     text = (tmp_path / "plan.json").read_text()

@@ -12,14 +12,10 @@ from rmqreplay.plans.plan import PLAN_FILE, Plan, Source, TargetRule, Transform,
 from rmqreplay.source.offset_ranges import OffsetRange
 
 PLAN = Plan(
-    job="job",
-    created_ms=1_700_000_000_000,
-    source=Source(name_server="127.0.0.1:9876"),
-    ranges=[OffsetRange(MessageQueue("%DLQ%billing", "broker-a", 0), 0, 10)],
-    target=TargetRule(kind="same"),
-    transform=Transform(),
-    wave_count=1,
-)
+    job="job", created_ms=1_700_000_000_000, source=Source(name_server="127.0.0.1:9876"),
+    ranges=[OffsetRange(MessageQueue("%DLQ%billing", "broker-a", 0), 0, 10)], target=TargetRule(kind="same"),
+    transform=Transform(), wave_count=1,
+)  # fmt: skip
 
 
 def document(tmp_path: Path) -> dict[str, Any]:

@@ -146,14 +146,9 @@ def test_what_is_sent_in_part_is_the_last_on_its_connection(peer, ticks, permit_
         pipeline.connect()
         peer.accept()
         assert pipeline.put(
-            "a",
-            RequestCode.SEND_MESSAGE_V2,
-            HEADER,
-            LONG,
-            not_after=permit_s,
-            timeout_s=timeout_s,
+            "a", RequestCode.SEND_MESSAGE_V2, HEADER, LONG, not_after=permit_s, timeout_s=timeout_s,
             extend=lambda: permit_s,
-        )
+        )  # fmt: skip
         assert pipeline.fileno() == -1
         assert [(each.tag, each.command) for each in pipeline.answers()] == [("a", None)]
 

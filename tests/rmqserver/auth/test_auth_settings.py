@@ -37,17 +37,11 @@ def test_all_of_them() -> None:
         "authenticationProvider": "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
     }  # fmt: skip
     assert auth_settings(given) == AuthSettings(
-        is_authenticating=True,
-        is_authorizing=True,
-        is_strict=True,
-        guards_namesrv=True,
-        init_user=Credentials("root", "hunter2"),
-        inner_client=Credentials("inner", "hunter2"),
-        authentication_whitelist=frozenset({105, 26}),
-        authorization_whitelist=frozenset({28}),
-        cached_connections_max=7,
-        cached_s=5,
-    )
+        is_authenticating=True, is_authorizing=True, is_strict=True, guards_namesrv=True,
+        init_user=Credentials("root", "hunter2"), inner_client=Credentials("inner", "hunter2"),
+        authentication_whitelist=frozenset({105, 26}), authorization_whitelist=frozenset({28}),
+        cached_connections_max=7, cached_s=5,
+    )  # fmt: skip
 
 
 @in_one_test([

@@ -21,14 +21,9 @@ def ok(answer: Command) -> Command:
 
 def create_topic(wire: Wire, topic: str, queues: int = 4, attributes: str = "", order: bool = False) -> None:
     header = TopicConfigHeader(
-        topic=topic,
-        default_topic="TBW102",
-        read_queue_nums=queues,
-        write_queue_nums=queues,
-        perm=6,
-        attributes=attributes,
-        order=order,
-    )
+        topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=6,
+        attributes=attributes, order=order,
+    )  # fmt: skip
     ok(wire.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header))
 
 
@@ -65,12 +60,9 @@ def commit(wire: Wire, group: str, topic: str, queue_offsets: Sequence[int]) -> 
 
 def subscription(topic: str, tags: Sequence[str] = ()) -> SubscriptionData:
     return SubscriptionData(
-        topic=topic,
-        sub_string=" || ".join(tags) or "*",
-        sub_version=BORN_MS,
-        tags_set=list(tags),
+        topic=topic, sub_string=" || ".join(tags) or "*", sub_version=BORN_MS, tags_set=list(tags),
         code_set=[{"TagA": 2598919, "TagB": 2598920}[tag] for tag in tags],
-    )
+    )  # fmt: skip
 
 
 def consume(wire: Wire, group: str, *subscriptions: SubscriptionData, client_id: str = "") -> None:

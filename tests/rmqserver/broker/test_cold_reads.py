@@ -326,15 +326,9 @@ def test_a_pop_takes_what_is_in_memory_and_leaves_the_rest(bench: Bench) -> None
 
 def test_metrics_are_read_off_the_loop(bench: Bench) -> None:
     families = BrokerFamilies(
-        bench.parts.config,
-        bench.parts.store,
-        bench.parts.topics,
-        bench.parts.groups,
-        bench.parts.offsets,
-        bench.parts.clients,
-        bench.parts.stats,
-        bench.parts.timer_store,
-    )
+        bench.parts.config, bench.parts.store, bench.parts.topics, bench.parts.groups, bench.parts.offsets,
+        bench.parts.clients, bench.parts.stats, bench.parts.timer_store,
+    )  # fmt: skip
     found = trio.run(read_in_task, families.read())
     assert found.kept_since_ms is not None
     assert ("T", 20) in [(each.topic, each.lag_count) for each in found.progress], "each of four queues is at 5 of 10"

@@ -127,14 +127,9 @@ class World:
     def beat(self, name: str, broker_id: int, epoch: int, max_offset: int) -> None:
         seat = self.seats.setdefault((name, broker_id), self.seated.seat())
         header = BrokerHeartbeatHeader(
-            cluster_name="c",
-            broker_addr="",
-            broker_name=name,
-            broker_id=broker_id,
-            epoch=epoch,
-            max_offset=max_offset,
-            heartbeat_timeout_mills=10_000,
-        )
+            cluster_name="c", broker_addr="", broker_name=name, broker_id=broker_id, epoch=epoch,
+            max_offset=max_offset, heartbeat_timeout_mills=10_000,
+        )  # fmt: skip
         seat.exchange(seat.request(R.BROKER_HEARTBEAT, header, oneway=True))
 
     def die(self, name: str, broker_id: int) -> None:

@@ -116,13 +116,9 @@ class Stage:
     def beat(self) -> None:
         for broker_id, seat in self.brokers.items():
             header = BrokerHeartbeatHeader(
-                cluster_name="DefaultCluster",
-                broker_addr="",
-                broker_name="broker-a",
-                broker_id=broker_id,
-                epoch=-1,
+                cluster_name="DefaultCluster", broker_addr="", broker_name="broker-a", broker_id=broker_id, epoch=-1,
                 max_offset=100,
-            )
+            )  # fmt: skip
             assert seat.exchange(seat.request(R.BROKER_HEARTBEAT, header, oneway=True)) is None
 
     def as_ours(self, request: Command) -> Command:

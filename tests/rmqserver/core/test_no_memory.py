@@ -276,16 +276,9 @@ def test_received_messages() -> None:
     roles = {b"UNIQ_KEY": core.Role.UNIQUE_KEY, b"TAGS": core.Role.TAG}
     assert core.pack_received(record, b"T", handles, roles, tags, 9, md5) is not None
     same_or_none(
-        core.pack_received,
-        record,
-        b"T",
-        handles,
-        roles,
-        tags,
-        9,
-        md5,
+        core.pack_received, record, b"T", handles, roles, tags, 9, md5,
         seen=[record, handles, roles, tags, md5, md5.digested],
-    )
+    )  # fmt: skip
 
 
 class Md5:

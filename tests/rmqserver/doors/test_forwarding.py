@@ -159,13 +159,9 @@ def test_a_oneway_request_goes_on_as_one(found: Found) -> None:
 def test_a_pull_without_an_outcome_is_asked_for_again_unless_that_comes_to_nothing(found: Found) -> None:
     """Clients pause for three seconds after a refused pull."""
     ext = {
-        "consumerGroup": "G",
-        "topic": "Topic",
-        "queueId": "0",
-        "queueOffset": "7",
-        "maxMsgNums": "1",
+        "consumerGroup": "G", "topic": "Topic", "queueId": "0", "queueOffset": "7", "maxMsgNums": "1",
         "sysFlag": "4",
-    }
+    }  # fmt: skip
     with Wire(found.slave_addr) as wire:
         assert wire.ask(RequestCode.SEND_MESSAGE_V2, SEND).code == ResponseCode.SUCCESS
         opened_s = time.monotonic()  # or sooner: the slave has passed the request on

@@ -16,21 +16,13 @@ from tests.support.clock import Clock
 HOST = host_bytes("127.0.0.1", 10911)
 
 TINY = StoreOptions(
-    commit_log_file_size_bytes=4096,
-    consume_queue_file_size_bytes=10 * 20,
-    index_slot_count=7,
-    index_unit_count=20,
-    message_size_max_bytes=1024,
-    open_files_max=4,
-)
+    commit_log_file_size_bytes=4096, consume_queue_file_size_bytes=10 * 20, index_slot_count=7, index_unit_count=20,
+    message_size_max_bytes=1024, open_files_max=4,
+)  # fmt: skip
 TINY_SYNC = StoreOptions(
-    flush_mode=FlushMode.SYNC,
-    commit_log_file_size_bytes=4096,
-    consume_queue_file_size_bytes=10 * 20,
-    index_slot_count=7,
-    index_unit_count=20,
-    message_size_max_bytes=1024,
-)
+    flush_mode=FlushMode.SYNC, commit_log_file_size_bytes=4096, consume_queue_file_size_bytes=10 * 20,
+    index_slot_count=7, index_unit_count=20, message_size_max_bytes=1024,
+)  # fmt: skip
 
 
 def put(store: MessageStore, topic: str = "T", queue_id: int = 0, body: bytes = b"body", **more: Any) -> Appended:

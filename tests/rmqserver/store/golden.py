@@ -18,12 +18,9 @@ from tests.support import archives
 GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 
 SIZES = StoreOptions(
-    commit_log_file_size_bytes=1 << 20,
-    consume_queue_file_size_bytes=1000 * 20,
-    index_slot_count=1000,
-    index_unit_count=2000,
-    message_size_max_bytes=256 << 10,
-)
+    commit_log_file_size_bytes=1 << 20, consume_queue_file_size_bytes=1000 * 20, index_slot_count=1000,
+    index_unit_count=2000, message_size_max_bytes=256 << 10,
+)  # fmt: skip
 """All of these stores have these file sizes."""
 
 

@@ -20,13 +20,9 @@ from tests.support.quick import first_is_quick
 
 ROOT = "/store"
 OPTIONS = StoreOptions(
-    commit_log_file_size_bytes=64 << 10,
-    consume_queue_file_size_bytes=100 * 20,
-    index_slot_count=2000,
-    index_unit_count=1000,
-    message_size_max_bytes=1024,
-    flush_mode=FlushMode.SYNC,
-)
+    commit_log_file_size_bytes=64 << 10, consume_queue_file_size_bytes=100 * 20, index_slot_count=2000,
+    index_unit_count=1000, message_size_max_bytes=1024, flush_mode=FlushMode.SYNC,
+)  # fmt: skip
 HOSTS = {"IPv4": host_bytes("127.0.0.1", 10911), "IPv6": host_bytes("::1", 10911)}
 LOW_BITS = list(range(256))
 HIGH_BITS = [1 << bit for bit in range(8, 31)] + [-(1 << 31), -1, 0x700, 0x78C]

@@ -23,20 +23,10 @@ from tests.support.forwarder import Forwarder
 from tests.support.servers import Fresh, Server, topic_config, until
 
 LINES = [
-    "topicList",
-    "dlq ls",
-    "dlq show {group}",
-    "dlq redrive {group} --to topic:{topic}",
-    "doctor --quick",
-    "check broker",
-    "check lag",
-    "group lag {group} --sample 0",
-    "msg cat {topic}",
-    "printMsg -t {topic}",
-    "sendMessage -t {topic} -p x",
-    "consumerProgress",
-    "updateTopic -c {cluster} -t {topic} -r 1 -w 1",
-]
+    "topicList", "dlq ls", "dlq show {group}", "dlq redrive {group} --to topic:{topic}", "doctor --quick",
+    "check broker", "check lag", "group lag {group} --sample 0", "msg cat {topic}", "printMsg -t {topic}",
+    "sendMessage -t {topic} -p x", "consumerProgress", "updateTopic -c {cluster} -t {topic} -r 1 -w 1",
+]  # fmt: skip
 REPLAY_LINES = ["spark-replay --dlq {group} --to topic:{topic}", "spark-replay --dlq {group} --to topic:{topic}nosuch"]
 
 

@@ -152,14 +152,8 @@ def test_the_systems_own_topics_are_refused(rmqadmin: Rmqadmin) -> None:
 def test_ctrl_c_ends_with_the_figures_so_far(terminal: Terminal, topic: str, command: str) -> None:
     """They used to come after 5 seconds, averaged over these, with the answers under way as errors, and status 0."""
     words = (
-        "--duration",
-        "600",
-        "--warm-up",
-        "0",
-        "--interval",
-        "0.1",
-        *(["--repeat"] if command == "consume" else []),
-    )
+        "--duration", "600", "--warm-up", "0", "--interval", "0.1", *(["--repeat"] if command == "consume" else []),
+    )  # fmt: skip
     child = terminal("bench", command, topic, *words)
     child.expect(r"ELAPSED .*\r\n.*\r\n")
     child.kill(signal.SIGINT)
@@ -190,17 +184,8 @@ def test_a_load_that_a_signal_ends_removes_its_topic(
 ) -> None:
     name = fresh("BenchEnded")
     command = [
-        sys.executable,
-        "-m",
-        "rmqadmin",
-        "bench",
-        "send",
-        name,
-        "-n",
-        server.namesrv_addr,
-        "--create",
-        "--remove",
-    ]
+        sys.executable, "-m", "rmqadmin", "bench", "send", name, "-n", server.namesrv_addr, "--create", "--remove",
+    ]  # fmt: skip
     with subprocess.Popen([*command, "--rate", "50", "--duration", "60"], stdout=subprocess.PIPE, text=True) as load:
         until(lambda: name in admin.topic_list())
         load.send_signal(number)

@@ -35,13 +35,9 @@ def test_a_topic_that_no_group_reads_has_null_where_mqadmin_prints_it() -> None:
 def test_an_unknown_client_has_no_count_and_a_known_one_its_light_queues() -> None:
     unknown = LiteClientInfo(client_id="c", group="g", parent_topic="T")
     known = LiteClientInfo(
-        client_id="c",
-        group="g",
-        parent_topic="T",
-        lite_topic_count=1,
-        last_access_time=NOW_MS,
+        client_id="c", group="g", parent_topic="T", lite_topic_count=1, last_access_time=NOW_MS,
         lite_topic_set=["%LMQ%$T$a"],
-    )
+    )  # fmt: skip
     result = LiteClientInfos({"a": unknown, "b": known}, "", show_detail=True)
     assert [row.lite_topic_count for row in result.rows()] == [None, 1]
     assert [row.last_access_ms for row in result.rows()] == [None, NOW_MS]

@@ -130,14 +130,9 @@ def test_every_flag_reaches_the_request(run: Rmqadmin, replayed: dict[str, Any],
     assert (replayed["execute"], replayed["resume"], replayed["job"]) == (True, False, "mine")
     assert (runner.ledger_root, runner.sample) == ("/ledgers", 2)
     assert runner.run == RunOptions(
-        rate=50,
-        byte_rate=1000,
-        failures_max=3,
-        canary_wait_s=5,
-        audit=False,
-        credentials=credentials,
+        rate=50, byte_rate=1000, failures_max=3, canary_wait_s=5, audit=False, credentials=credentials,
         client=request.client,
-    )
+    )  # fmt: skip
     assert replayed["session"] == SessionOptions(
         master="spark://h:7077", cores=3, driver_memory="2g", java_home="/java", log_path="/log",
         settings={"spark.x": "y"},

@@ -273,19 +273,9 @@ def test_blanks_around_a_value_are_not_part_of_it(rmqadmin: Rmqadmin, fresh: Fre
     """As in mqadmin. ``true`` with a blank used to be refused."""
     topic = fresh("BlankTopic")
     words = (
-        "-c",
-        f" {CLUSTER} ",
-        "-t",
-        f" {topic} ",
-        "-r",
-        " 3 ",
-        "-p",
-        " R ",
-        "-o",
-        " true ",
-        "-a",
+        "-c", f" {CLUSTER} ", "-t", f" {topic} ", "-r", " 3 ", "-p", " R ", "-o", " true ", "-a",
         " +message.type=FIFO ",
-    )
+    )  # fmt: skip
     assert rmqadmin("updateTopic", *words).status == 0
     row, *_ = rmqadmin("-o", "json", "topicRoute", "-t", topic).items
     assert (row["read_queue_nums"], row["perm"]) == (3, 4)

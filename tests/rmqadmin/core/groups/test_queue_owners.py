@@ -16,14 +16,9 @@ def member(
     name: str, *queues: MessageQueue, expression: str = "TAG *", silent: bool = False, pop: bool = False
 ) -> Member:
     return Member(
-        name,
-        "192.0.2.1:1",
-        "JAVA",
-        1,
-        None if silent else frozenset(queues),
-        None if silent else {"t": expression},
+        name, "192.0.2.1:1", "JAVA", 1, None if silent else frozenset(queues), None if silent else {"t": expression},
         pop,
-    )
+    )  # fmt: skip
 
 
 def owners_of(*members: Member, broadcast: bool = False) -> QueueOwners:

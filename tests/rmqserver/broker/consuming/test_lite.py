@@ -71,13 +71,9 @@ def change(
     wire: Wire, action: str, client_id: str, *lite_topics: str, group: str = GROUP, option: OffsetOption | None = None
 ) -> Command:
     one = LiteSubscriptionChange(
-        action=action,
-        client_id=client_id,
-        group=group,
-        lite_topic_set=list(lite_topics),
-        offset_option=option,
+        action=action, client_id=client_id, group=group, lite_topic_set=list(lite_topics), offset_option=option,
         topic=TOPIC,
-    )
+    )  # fmt: skip
     return wire.ask(R.LITE_SUBSCRIPTION_CTL, body=dumps(LiteSubscriptionCtl(subscription_set=[one])))
 
 

@@ -170,13 +170,9 @@ def test_found_messages_come_as_stored_with_all_offsets(wire: Wire, codec: Heade
     assert len(bodies(answer)) == 3
     assert answer.remark == "FOUND"
     assert answer.ext == {
-        "suggestWhichBrokerId": "0",
-        "nextBeginOffset": "4",
-        "minOffset": "0",
-        "maxOffset": "5",
-        "topicSysFlag": "0",
+        "suggestWhichBrokerId": "0", "nextBeginOffset": "4", "minOffset": "0", "maxOffset": "5", "topicSysFlag": "0",
         "groupSysFlag": "0",
-    }
+    }  # fmt: skip
 
 
 def test_tags_are_filtered_by_the_broker(wire: Wire) -> None:

@@ -50,14 +50,9 @@ from tests.support.servers import topic_config
 pytestmark = pytest.mark.skipif(not IS_NATIVE, reason="the native core was not built")
 
 SMALL = StoreOptions(
-    commit_log_file_size_bytes=16 << 10,
-    consume_queue_file_size_bytes=37 * 20,
-    index_enabled=False,
-    message_size_max_bytes=4096,
-    open_files_max=4,
-    transfer_bytes_in_memory_max=4000,
-    file_reserved_hours=1,
-)
+    commit_log_file_size_bytes=16 << 10, consume_queue_file_size_bytes=37 * 20, index_enabled=False,
+    message_size_max_bytes=4096, open_files_max=4, transfer_bytes_in_memory_max=4000, file_reserved_hours=1,
+)  # fmt: skip
 TAGS = ("A", "B", "C", "")
 
 

@@ -32,15 +32,10 @@ class Bench:
     ):
         self.clock = Clock()
         options = StoreOptions(
-            flush_mode=flush_mode,
-            waits_for_copies=waits_for_copies,
-            commit_log_file_size_bytes=1 << 20,
-            index_slot_count=10,
-            index_unit_count=40,
-            delay_levels_ms=(LEVEL_MS,),
-            message_size_max_bytes=1000,
+            flush_mode=flush_mode, waits_for_copies=waits_for_copies, commit_log_file_size_bytes=1 << 20,
+            index_slot_count=10, index_unit_count=40, delay_levels_ms=(LEVEL_MS,), message_size_max_bytes=1000,
             light_queues_enabled=has_light_queues,
-        )
+        )  # fmt: skip
         self.options = options
         self.store = MessageStore(directory, options, clock_ms=self.clock, background=False)
         self.store.open()

@@ -70,15 +70,9 @@ class Copying:
 
     def __post_init__(self) -> None:
         self.copy = MetadataCopy(
-            self.parts.config,
-            self.parts.store,
-            self.parts.timer_store,
-            self.parts.files,
-            self.parts.topics,
-            self.parts.groups,
-            self.parts.offsets,
-            lambda: self.ha_link,
-        )
+            self.parts.config, self.parts.store, self.parts.timer_store, self.parts.files, self.parts.topics,
+            self.parts.groups, self.parts.offsets, lambda: self.ha_link,
+        )  # fmt: skip
 
     async def round(self) -> None:
         link: Any = self.master

@@ -356,13 +356,9 @@ def test_however_a_round_ends_the_answers_are_those_of_the_service(make: Make, f
         if end == "write":
             broker.disk.fail.add("pwrite")
         answers = broker.play(
-            pipelined(1, 2),
-            BATCH,
-            BINARY,
-            pipelined(3, flag=2),
-            pipelined(4, i=PROPERTIES + "WAIT\x01false\x02"),
+            pipelined(1, 2), BATCH, BINARY, pipelined(3, flag=2), pipelined(4, i=PROPERTIES + "WAIT\x01false\x02"),
             peer=peer,
-        )
+        )  # fmt: skip
         told_at_once = [answer.opaque for answer in answers]
         assert told_at_once == ([4] if flush_mode is FlushMode.SYNC and end != "write" else [1, 2, 4, 5, 9])
         if end == "stored":

@@ -46,12 +46,9 @@ def reply_header(client_id: str | None) -> SendHeaderV2:
     if client_id is not None:
         properties[props.REPLY_TO_CLIENT] = client_id
     return SendHeaderV2(
-        producer_group="g",
-        topic="DefaultCluster_REPLY_TOPIC",
-        queue_id=0,
-        born_timestamp=1,
+        producer_group="g", topic="DefaultCluster_REPLY_TOPIC", queue_id=0, born_timestamp=1,
         properties=props.render(properties),
-    )
+    )  # fmt: skip
 
 
 def begin_reply(wire: Wire, client_id: str) -> None:

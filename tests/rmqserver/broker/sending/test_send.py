@@ -143,12 +143,9 @@ def test_answer_says_where_the_message_is(server: Server, wire: Wire, codec: Hea
     where = parse_offset_id_untrusted(answer.ext.pop("msgId"))
     assert f"{where.host}:{where.port}" == server.broker_addr
     assert answer.ext == {
-        "queueId": "2",
-        "queueOffset": "0",
-        "transactionId": "AB12",
-        "MSG_REGION": "DefaultRegion",
+        "queueId": "2", "queueOffset": "0", "transactionId": "AB12", "MSG_REGION": "DefaultRegion",
         "TRACE_ON": "true",
-    }
+    }  # fmt: skip
     assert [message.log_offset for message in stored(wire, topic, 2)] == [where.log_offset]
 
 
@@ -167,12 +164,8 @@ def test_every_field_is_stored(server: Server, wire: Wire) -> None:
     unique_key = kept.pop("UNIQ_KEY")
     assert len(unique_key) == 32
     assert kept == {
-        "TAGS": "A",
-        "KEYS": "k",
-        "MSG_REGION": "DefaultRegion",
-        "TRACE_ON": "true",
-        "CLUSTER": "DefaultCluster",
-    }
+        "TAGS": "A", "KEYS": "k", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster",
+    }  # fmt: skip
 
 
 def test_message_sent_once_more_does_not_grow(wire: Wire) -> None:

@@ -64,14 +64,9 @@ class Bench:
         self._settings = settings
         self._flush_mode = flush_mode
         options = StoreOptions(
-            flush_mode=flush_mode,
-            commit_log_file_size_bytes=1 << 16,
-            consume_queue_file_size_bytes=100 * 20,
-            index_slot_count=100,
-            index_unit_count=1000,
-            delay_levels_ms=(1000,),
-            message_size_max_bytes=1000,
-        )
+            flush_mode=flush_mode, commit_log_file_size_bytes=1 << 16, consume_queue_file_size_bytes=100 * 20,
+            index_slot_count=100, index_unit_count=1000, delay_levels_ms=(1000,), message_size_max_bytes=1000,
+        )  # fmt: skip
         self.store = MessageStore(directory, options, disk, clock_ms=self.clock, background=False)
         self.was_clean = self.store.open().was_clean
         self.files = ConfigFiles(str(directory / "config"), self.store.disk, background=disk is None)
@@ -105,17 +100,9 @@ class Bench:
         """Stores a half message, as a producer's send does."""
         text = {props.TRAN_MSG: "true", props.PRODUCER_GROUP: GROUP, props.UNIQUE_KEY: f"KEY-{body.hex()}"}
         message = NewMessage(
-            topic="T",
-            queue_id=0,
-            flag=7,
-            sys_flag=4,
-            born_timestamp_ms=self.clock.now_ms,
-            born_host=HOST,
-            store_host=HOST,
-            reconsume_times=0,
-            body=body,
-            properties=text | properties,
-        )
+            topic="T", queue_id=0, flag=7, sys_flag=4, born_timestamp_ms=self.clock.now_ms, born_host=HOST,
+            store_host=HOST, reconsume_times=0, body=body, properties=text | properties,
+        )  # fmt: skip
         self.parts.rewrites.half_message(message)
         appended = self.put.put(message)
         self.parts.pending.end_round()

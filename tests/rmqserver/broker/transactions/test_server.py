@@ -40,15 +40,9 @@ Start = Callable[..., Server]
 def send_half(wire: Wire, body: bytes) -> Command:
     properties = text(TRAN_MSG="true", PGROUP=GROUP, UNIQ_KEY=body.hex())
     header = SendHeaderV2(
-        producer_group=GROUP,
-        topic="TransTopic",
-        default_topic="TBW102",
-        default_topic_queue_nums=4,
-        queue_id=1,
-        sys_flag=4,
-        born_timestamp=time.time_ns() // 1_000_000,
-        properties=properties,
-    )
+        producer_group=GROUP, topic="TransTopic", default_topic="TBW102", default_topic_queue_nums=4, queue_id=1,
+        sys_flag=4, born_timestamp=time.time_ns() // 1_000_000, properties=properties,
+    )  # fmt: skip
     answer = wire.ask(R.SEND_MESSAGE_V2, header, body)
     assert answer.code == 0, answer.remark
     return answer

@@ -33,12 +33,9 @@ def typed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             for name, kind in TOPICS.items():
                 attributes = {"+message.type": kind} if kind else {}
                 config = TopicConfig(
-                    topic_name=name,
-                    read_queue_nums=4,
-                    write_queue_nums=4,
-                    perm=PERMS.get(name, 6),
+                    topic_name=name, read_queue_nums=4, write_queue_nums=4, perm=PERMS.get(name, 6),
                     attributes=attributes,
-                )
+                )  # fmt: skip
                 admin.create_topic(running.broker_addr, config)
             for name, more in (
                 ("Golden_Group", {}),

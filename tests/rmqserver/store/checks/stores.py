@@ -25,13 +25,9 @@ from tests.rmqserver.store.conftest import HOST, put
 from tests.support.clock import Clock
 
 OPTIONS = StoreOptions(
-    commit_log_file_size_bytes=4096,
-    consume_queue_file_size_bytes=10 * 20,
-    index_slot_count=7,
-    index_unit_count=60,
-    message_size_max_bytes=1024,
-    light_queues_enabled=True,
-)
+    commit_log_file_size_bytes=4096, consume_queue_file_size_bytes=10 * 20, index_slot_count=7, index_unit_count=60,
+    message_size_max_bytes=1024, light_queues_enabled=True,
+)  # fmt: skip
 TIMERS = TimerOptions(log_file_size_bytes=20 * 52)
 NOW_MS = Clock().now_ms
 

@@ -137,12 +137,9 @@ class Bench:
 
     def _fields(self, handle: Handle) -> dict[str, Any]:
         return {
-            "consumer_group": GROUP,
-            "topic": real_topic(TOPIC, GROUP, handle.kind),
-            "queue_id": handle.queue_id,
-            "extra_info": str(handle),
-            "offset": handle.queue_offset,
-        }
+            "consumer_group": GROUP, "topic": real_topic(TOPIC, GROUP, handle.kind), "queue_id": handle.queue_id,
+            "extra_info": str(handle), "offset": handle.queue_offset,
+        }  # fmt: skip
 
     def revive(self) -> None:
         """Revives everything that is due now."""
