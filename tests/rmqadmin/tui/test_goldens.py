@@ -18,10 +18,9 @@ from textual.color import Color
 
 from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberHistory, Series
 from rmqadmin.tui.picture import picture_of
-from rmqadmin.tui.settings import ClientMaker
 from rmqadmin.tui.widgets import frame
 from rmqadmin.tui.widgets.tables import rows
-from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient, FixedSetClient
+from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedSetClient
 from tests.rmqadmin.tui.forms import fill
 from tests.rmqadmin.tui.opened import Driver, at_row, put_cursor, put_cursor_at, without_ages
 from tests.rmqadmin.tui.painted import cut_clauses, painted, said_by_color_alone, unreadable
@@ -44,7 +43,6 @@ STABLE_S = 1.0
 BLANK_LINES_MIN = 3
 """At least this many blank lines are written as a count."""
 
-make_client: ClientMaker = FixedClient
 
 Steps = Callable[[Driver], Awaitable[None]]
 Sizes = Sequence[tuple[int, int]]
@@ -332,7 +330,7 @@ ONE_OF_EACH_KIND: list[Steps] = [pulse, topics, group, over_time, message_json]
     [each if each in ONE_OF_EACH_KIND else pytest.param(each, marks=pytest.mark.slow) for each in SCREENS],
     ids=lambda steps: steps.__name__,
 )
-@pytest.mark.dashboard(make_client, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
+@pytest.mark.dashboard(size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
 async def test_screen(driver: Driver, steps: Steps, sizes: Sizes) -> None:
     name = steps.__name__
     await steps(driver)
@@ -358,7 +356,7 @@ async def test_masters(driver: Driver, sizes: Sizes) -> None:
     [pulse, topics, groups, group, edit_topic, permissions, message_json, client],
     ids=lambda each: each.__name__,
 )
-@pytest.mark.dashboard(make_client, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
+@pytest.mark.dashboard(size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
 async def test_every_text_can_be_read_in_every_theme(driver: Driver, steps: Steps) -> None:
     await steps(driver)
     for name, theme in driver.app.available_themes.items():
@@ -372,7 +370,7 @@ async def test_every_text_can_be_read_in_every_theme(driver: Driver, steps: Step
 
 
 @pytest.mark.slow
-@pytest.mark.dashboard(make_client, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0, read_only=True)
+@pytest.mark.dashboard(size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0, read_only=True)
 async def test_read_only(driver: Driver, sizes: Sizes) -> None:
     await topics(driver)
     await compare("read_only", driver, sizes)
