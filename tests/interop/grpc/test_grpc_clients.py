@@ -1,5 +1,5 @@
-"""Apache's clients that speak gRPC, unmodified, against our broker and against Apache's with its proxy: each plays the
-same scenes. Java opens TLS, which is its default, and Go as well; Python and Node come plain.
+"""Apache's clients that speak gRPC, unmodified, against our broker, Apache's with its proxy, and ours behind Apache's
+proxy: each plays the same scenes. Java opens TLS, which is its default, and Go as well; Python and Node come plain.
 
 Each is built into the cache on first use: Java 5.2.0, Go 5.1.4, Python 5.1.2, Node 1.0.8.
 """
@@ -20,7 +20,7 @@ from tests.support import servers
 from tests.support.servers import until
 
 from ..apache import SHORT_LIVED, compile_java, maven_jars
-from ..apache_proxy import ApacheWithProxy
+from ..apache_proxy import ApacheWithProxy, proxy_before
 from ..cache import built
 from ..cluster import SETTINGS
 from ..other_clients import go_program
@@ -104,7 +104,7 @@ class Played(NamedTuple):
     grpc_addr: str
 
 
-@pytest.fixture(scope="module", params=["ours", "apache"])
+@pytest.fixture(scope="module", params=["ours", "apache", "ours behind Apache's proxy"])
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     work = tmp_path_factory.mktemp("grpc")
     if request.param == "apache":
@@ -113,7 +113,12 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return
     given = [part for name, value in QUICK.items() for part in ("--set", f"{name}={value}")]
     with servers.standalone(work, *given, "--set", "grpcServerPort=0") as ours:
-        yield Played(ours.namesrv_addr, ours.broker_addr, str(ours.ready["grpc_addr"]))
+        direct = Played(ours.namesrv_addr, ours.broker_addr, str(ours.ready["grpc_addr"]))
+        if request.param == "ours":
+            yield direct
+            return
+        with proxy_before(ours.namesrv_addr, "DefaultCluster", work / "proxy") as grpc_addr:
+            yield direct._replace(grpc_addr=grpc_addr)
 
 
 @pytest.mark.parametrize("scene", list(GOT))
