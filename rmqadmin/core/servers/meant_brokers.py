@@ -12,6 +12,9 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
 from rmqproto.hosts import BROKER_PORT, with_port
 
+_HINT_WAIT_MAX_S = 1.0
+"""The longest wait for what only a hint needs."""
+
 
 def broker_addr_of(admin: AdminClient, text: str) -> str:
     """The address of ``HOST:PORT``, ``HOST``, ``[IPV6]``, ``NAME`` (its master) or ``NAME/ID``. A host without a dot
@@ -69,12 +72,12 @@ def kind_of_server(admin: AdminClient, error: RefusedError) -> str | None:
 
 def known_elsewhere(admin: AdminClient, names: Collection[str]) -> str | None:
     """What to say if another name server knows a topic of these names, or any topic if there are none, and the one that
-    was asked does not; None if no other does. Brokers register topics of their clusters' names."""
-    for addr in admin.namesrv_addrs:
-        if addr == admin.current_namesrv:
-            continue
+    was asked does not; None if no other does. Brokers register topics of their clusters' names. Name servers that stand
+    before the one that was asked did not answer, and are not asked again."""
+    code, wait_s = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, min(admin.timeout_s, _HINT_WAIT_MAX_S)
+    for addr in admin.namesrv_addrs[admin.namesrv_addrs.index(admin.current_namesrv) + 1 :]:
         with suppress(RocketMQError):
-            known = admin.read(addr, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, TopicList).topic_list
+            known = admin.read(addr, code, None, TopicList, timeout_s=wait_s).topic_list
             if any(not names or topic in names for topic in known):
                 what = "it" if names else "some"
                 asked = admin.current_namesrv
