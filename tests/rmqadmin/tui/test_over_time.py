@@ -114,6 +114,6 @@ class Deleting(FixedClient):
 async def test_what_was_deleted_before_the_group_consumed_it_and_what_will_be(driver: Driver) -> None:
     await driver.until(lambda: bool(line_of(driver, GROUP, "may be deleted at any time now")))
     await at_row(driver, "g", GROUP)
-    await driver.until(lambda: "what it has not" in line_of(driver, GROUP))
+    await driver.until(lambda: "soon loses messages" in line_of(driver, GROUP))
     await driver.press("enter")
     await driver.until_shown("2 deleted before; ", "9,400 deleted bef")
