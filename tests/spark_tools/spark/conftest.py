@@ -11,6 +11,11 @@ from tests.rmqreplay.replay_lab import Lab
 from tests.rmqserver.store import golden
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A process has room for one session, and ``spark`` ends with this folder: tests that start another come first."""
+    items.sort(key=lambda item: item.path.stem != "test_cluster_faults")
+
+
 @pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with task retries, which plain ``local[2]`` lacks."""

@@ -43,8 +43,7 @@ SIGNALS = [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.spark_
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A process has room for one session. This module is the first of its folder and ends its session before the others
-    start theirs."""
+    """Ends before the other tests of this folder start theirs (``conftest.py``)."""
     settings = QUICK_JVM | {
         "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.executor.memory": EXECUTOR_MEMORY,
