@@ -174,7 +174,8 @@ def _is_passed(store: MessageStore, queue: ConsumeQueue, queue_offset: int) -> b
     except (ProtocolError, KeyError, ValueError):
         return True
     start_ms = max(due_ms - EARLY_MAX_MS, message.store_timestamp_ms) if due_ms <= newest_ms else 0
-    start_ms = start_ms or message.store_timestamp_ms  # the levels may have been longer once
+    if not start_ms and message.store_timestamp_ms <= newest_ms:  # else the clock has gone back since
+        start_ms = message.store_timestamp_ms  # the levels may have been longer once
     return topic == TRANSACTION_HALF_TOPIC or _has_copy(store, message, topic, queue_id, start_ms)
 
 

@@ -55,8 +55,11 @@ class WheelCheck:
         self._since_ms = TimerCheckpoint.read(found.disk, found.timer_paths.check).read_time_ms
         self._messages: dict[int, WaitingMessage] = {}
         """By log offset."""
+        self._newest_ms = 0
+        """The latest store time. The clock may have gone back since."""
 
     def take(self, records: Sequence[FoundRecord]) -> None:
+        self._newest_ms = max(self._newest_ms, max(record.store_timestamp_ms for record in records))
         for record in records:
             if record.topic == TIMER_TOPIC:
                 text = props.find_bytes(record.properties, b"TIMER_OUT_MS\x01")
@@ -81,7 +84,8 @@ class WheelCheck:
         # A slave saves its master's progress; the master saved that some time ago, and may have come further.
         is_of_a_slave = not saved.log_position and not saved.queue_offset
         taken_in = 0 if is_of_a_slave else max(saved.queue_offset, saved.master_queue_offset)
-        ahead_ms = 0 if is_of_a_slave else saved.read_time_ms - saved.version_timestamp_ms
+        known_ms = max(saved.version_timestamp_ms, min(self._newest_ms, saved.read_time_ms))
+        ahead_ms = 0 if is_of_a_slave else saved.read_time_ms - known_ms
         delivered = f"timers are delivered up to {saved.read_time_ms}, as was known at {saved.version_timestamp_ms}"
         for is_so, what in (
             (len(data) != TIMER_CHECK_SIZE_BYTES, f"{len(data):,} bytes, where it has {TIMER_CHECK_SIZE_BYTES:,}"),

@@ -150,6 +150,18 @@ async def test_what_comes_where_another_log_had_delivered_already_is_delivered(b
 
 
 @pytest.mark.trio
+async def test_what_was_delivered_before_the_clock_went_back_stays_delivered(bench: Bench) -> None:
+    bench.wait(b"first")
+    bench.clock.now_ms -= 3_600_000
+    assert await bench.deliver()
+    bench.files.save("delayOffset.json", {"offsetTable": {"1": 1}})
+    bench.files.wait_until_saved()
+    bench.delays.load()
+    bench.delays.hold_back()
+    assert bench.delays.offsets == {1: 1}
+
+
+@pytest.mark.trio
 async def test_progress_is_saved_when_the_copies_are_on_the_device(tmp_path: Path) -> None:
     """If it were saved before, a power cut in between would lose the messages."""
     bench = Bench(tmp_path, FlushMode.SYNC)

@@ -22,6 +22,7 @@ from rmqserver.store.index.live_file import LiveIndexFile
 from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.options import StoreOptions
+from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.store.checks.stores import OPTIONS, Damaged, fill
 from tests.rmqserver.store.conftest import put
 from tests.rmqserver.store.golden import RECORDED_MS, manifest, unpack
@@ -577,6 +578,16 @@ def test_timers(closed: Path) -> None:
         damaged = Damaged.of(closed)
         act(damaged)
         assert any(words in each.what and each.path == path for each in damaged.found()), (words, damaged.found())
+
+
+def test_timers_delivered_before_the_clock_went_back_are_no_damage(closed: Path) -> None:
+    damaged = Damaged.of(closed)
+    saved = TimerCheckpoint.read(damaged.disk, f"{closed}/config/timercheck")
+    saved.version_timestamp_ms -= 1_800_000
+    for later_ms, count in ((0, 0), (120_000, 1)):
+        saved.read_time_ms += later_ms
+        saved.write(damaged.disk, f"{closed}/config/timercheck")
+        assert [each.kind for each in damaged.found()].count(FindingKind.TIMER_CHECK) == count
 
 
 def slot_at(damaged: Damaged) -> int:
