@@ -219,6 +219,12 @@ class GrpcCall:
         """Whether the client has closed its end of the connection, and will read nothing."""
         return self.link.connection.has_peer_left()
 
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Whether the client may leave so many bytes more unread. A single answer always has room."""
+        limit_bytes = self.link.connection.service.limits.max_unread_bytes_per_connection
+        unread_bytes = self.link.unread_bytes
+        return not unread_bytes or unread_bytes + size_bytes <= limit_bytes
+
     def cancelled(self) -> None:
         """The client no longer waits."""
         if not self.closed:
@@ -273,6 +279,11 @@ class Link:
     @property
     def held_bytes(self) -> int:
         return self.message_bytes + self.http2.held_bytes
+
+    @property
+    def unread_bytes(self) -> int:
+        """Of answers: they wait for the peer's windows, for its socket, or for the end of the round."""
+        return self.http2.queued_bytes + len(self.connection.unsent) + self.connection.queued_bytes
 
     def feed_untrusted(self, data: bytes) -> None:
         """Takes bytes of the client. ProtocolError if they break the rules of HTTP/2."""

@@ -120,6 +120,8 @@ class ReceiveCalls:
             self._deliver(call, request, code, self._found(header, popped), tags)
         elif call.closed or call.has_client_left():
             self._give_back(call, self._receipts(header, popped))
+        elif not call.has_room_for(len(packed)):
+            self._put_off(call, self._receipts(header, popped))
         else:
             if request.auto_renew:
                 self._hold(call, self._receipts(header, popped))
@@ -168,14 +170,18 @@ class ReceiveCalls:
                 put_message(answer.message, record, receipt.topic, str(receipt), properties)
             except ProtocolError:  # a damaged message must not cost those beside it
                 continue
-            answers.append(answer)
+            answers.append(framed(answer))
             delivered.append(receipt)
+        messages = b"".join(answers)
+        if not call.has_room_for(len(messages)):
+            self._put_off(call, delivered)
+            return
         if request.auto_renew:
             self._hold(call, delivered)
         call.on_lost = partial(self._give_back, call, delivered)
         nothing = "no match message" if found else "no new message"
         told = OK if answers else status(Code.MESSAGE_NOT_FOUND, nothing)
-        self._answer(call, told, b"".join(map(framed, answers)))
+        self._answer(call, told, messages)
 
     def _hold(self, call: GrpcCall, receipts: list[Receipt]) -> None:
         """Renews what the client of the call has received, if it has told its settings."""
@@ -187,6 +193,11 @@ class ReceiveCalls:
     def _give_back(self, call: GrpcCall, receipts: list[Receipt]) -> None:
         for receipt in receipts:
             self._settling.later(partial(self._settling.give_back, receipt, call))
+
+    def _put_off(self, call: GrpcCall, receipts: list[Receipt]) -> None:
+        """Its connection would end if it also left this unread: all its polls may have been answered at once."""
+        self._give_back(call, receipts)
+        self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "answers of this connection are not read yet"))
 
     def refuse(self, call: GrpcCall, refusal: CallRefused) -> None:
         self._answer(call, refusal.status)

@@ -16,7 +16,7 @@ from rmqserver.broker.consuming.holds import DEADLINE_SWEEP_S
 from rmqserver.doors.grpc.codes import Code
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.receive_calls import ReceiveCalls
-from tests.rmqserver.doors.grpc.calls import ack, be_consumer, receive, receive_request, send
+from tests.rmqserver.doors.grpc.calls import ack, be_consumer, message_to, receive, receive_request, send
 from tests.support.grpc_client import GrpcClient
 from tests.support.servers import Fresh, Server
 
@@ -58,6 +58,25 @@ def test_large_messages_of_many_queues_come_in_several_answers(
     while got < len(one_a_queue):
         got += len(receive(client, topic, group))
     assert got == 4
+
+
+@pytest.mark.parametrize("properties", [{}, {"odd": "\N{SNOWMAN}"}], ids=["plain", "general"])
+def test_polls_that_are_answered_at_once_do_not_end_their_connection(
+    client: GrpcClient, connect: Callable[..., GrpcClient], topic_and_group: TopicAndGroup, properties: dict[str, str]
+) -> None:
+    """The client reads nothing until all have their answers, which are more than it may leave unread."""
+    topic, group = topic_and_group()
+    groups = [group, *(topic_and_group()[1] for _ in range(3))]
+    polls = [client.open("ReceiveMessage") for _ in groups]
+    for name, poll in zip(groups, polls, strict=True):
+        poll.send(receive_request(topic, name), is_last=True)
+    message = message_to(topic, bytes(3 << 20), properties)
+    assert connect().call("SendMessage", {"messages": [message]}).status.code == Code.OK
+    codes = [next(poll).status.code for poll in polls]
+    assert sorted(codes) == [Code.OK, Code.OK, Code.TOO_MANY_REQUESTS, Code.TOO_MANY_REQUESTS]
+    for name, code in zip(groups, codes, strict=True):
+        if code != Code.OK:
+            assert len(receive(client, topic, name)) == 1
 
 
 def test_a_poll_waits_for_a_message(
