@@ -79,9 +79,9 @@ class ContextOptions(OptionGroup, frozen=True):
         Value.SECRET,
         option("-sk", "--secret-key", "In the same forms; never the key itself.", metavar="REFERENCE"),
     ] = None
-    timeout_s: Annotated[
-        float | None, option("--timeout", "Longest wait for an answer.", metavar="SECONDS", min=0.001)
-    ] = None
+    timeout_s: Annotated[float | None, Value.SECONDS, option("--timeout", "Longest wait for an answer.", min=0.001)] = (
+        None
+    )
     parallel: Annotated[
         int | None, option("--parallel", "Ask at most N servers at once.", metavar="N", min=1, max=ASKED_AT_ONCE_MAX)
     ] = None

@@ -36,7 +36,8 @@ def tui(
     read_only: Annotated[bool, option("--read-only", "Offer no changes and make none.")] = False,
     interval_s: Annotated[
         float | None,
-        option("--interval", "How often to ask. [default: as last time; 2.0]", metavar="SECONDS", min=0.5, max=60.0),
+        Value.SECONDS,
+        option("--interval", "How often to ask. [default: as last time; 2.0]", min=0.5, max=60.0),
     ] = None,
     alerts: Annotated[
         Path | None, Value.FILE, option("--alerts", "File of alert rules. [default: alerts.toml beside config.toml]")

@@ -1,19 +1,23 @@
 """Which servers a command means: ``-b`` one broker, ``-c`` the masters of a cluster, a topic the brokers of its route.
 Also asks several of them at once."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute
-from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from rmqproto.bodies.statistics import TopicOffset
 
 T = TypeVar("T")
 A = TypeVar("A")

@@ -41,13 +41,13 @@ def test_a_change_that_is_ended_half_way_says_how_to_undo_it(
     with AdminClient(broker.namesrv_addr) as admin:
         admin.set_faults(broker.broker_addr, ["UPDATE_AND_CREATE_TOPIC:delay=200ms"])
         program = begun(tmp_path, "-m", "rmqadmin", "topic", "create", *names, namesrv_addr=broker.namesrv_addr)
-        until(lambda: names[0] in admin.topic_list())
+        until(lambda: names[1] in admin.topic_list())  # so the command knows that the first was made
         program.send_signal(number)
         out, err = program.communicate()
         admin.set_faults(broker.broker_addr, [])
         assert names[-1] not in admin.topic_list()
     assert program.returncode == -number
-    assert "interrupted before this" in out
+    assert "interrupted before this" in out, err
     assert "to undo this: rmqadmin apply -f " in err
     last = json.loads((tmp_path / "rmqadmin" / "audit.jsonl").read_text().splitlines()[-1])
     assert (last["event"], last["outcome"]) == ("end", "partly failed")

@@ -90,10 +90,10 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     timeout_s: Annotated[
         float | None,
+        Value.SECONDS,
         option(
             "--timeout",
             f"Longest wait for one answer. Environment: RMQADMIN_TIMEOUT. Default: {TIMEOUT_DEFAULT_S:g}.",
-            metavar="SECONDS",
             min=0.001,
             max=SECONDS_MAX,
         ),
@@ -127,6 +127,7 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = False
     watch_s: Annotated[
         float | None,
+        Value.SECONDS,
         option(
             "--watch",
             f"Repeat until Ctrl-C, every {WATCH_INTERVAL_DEFAULT_S:g} s by default.",
@@ -137,11 +138,11 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     interval_s: Annotated[
         float | None,
+        Value.SECONDS,
         option(
             "-i",
             "--interval",
             "mqadmin's spelling of --watch.",
-            metavar="SECONDS",
             min=WATCH_INTERVAL_MIN_S,
             max=SECONDS_MAX,
         ),

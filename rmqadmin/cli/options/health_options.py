@@ -25,10 +25,10 @@ MEMBER_WAIT_MAX_S = 2.0
 
 Sample = Annotated[
     float,
+    Value.SECONDS,
     option(
         "--sample",
         "Time between two readings of a lagging group's offsets; 0: read once. Clients commit every 5 s.",
-        metavar="SECONDS",
         min=0,
         max=600,
     ),

@@ -176,7 +176,7 @@ class GuardOptions(OptionGroup, frozen=True):
         int, option("--canary", "Send N first, wait for their consumers, then send the rest.", metavar="N", min=0)
     ] = 0
     canary_wait_s: Annotated[
-        float, option("--canary-wait", "Longest wait for these consumers.", metavar="SECONDS", min=0)
+        float, Value.SECONDS, option("--canary-wait", "Longest wait for these consumers.", min=0)
     ] = 30.0
     audit: Annotated[
         bool | None, option("--audit/--no-audit", "Count the messages at the target. Default up to 1,000,000.")

@@ -38,6 +38,7 @@ class Value(StrEnum):
     FILE = "FILE"
     NAME = "NAME"  # of something else at the servers or on this machine
     TIME = "TIME"
+    SECONDS = "SECONDS"
     NUMBER = "a number or a size"
     CHOICE = "one of the words that the help lists"
     TEXT = "whatever the user likes: bodies, keys, conditions, expressions"

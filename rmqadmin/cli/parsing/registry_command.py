@@ -43,7 +43,6 @@ from rmqadmin.core.results import Result
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.java.whole_numbers import check_range, decimal_number, is_whole
-from rmqproto.times import parse_duration
 
 
 def load_function(entry: Entry) -> Callable[..., Result]:
@@ -240,11 +239,17 @@ class RegistryCommand(TyperCommand):
         """The options with words of a choice without the blanks around them, as mqadmin takes them, and with durations
         (``5s``, ``2m``) as seconds."""
         choices = {param.opts[-1] for param in self.params if param.type.name == "choice"}
-        seconds = {param.opts[-1] for param in self.params if "SECONDS" in (param.metavar or "")}
+        seconds = {param.opts[-1] for param in self.params if self.values.get(param.name) is Value.SECONDS}
 
         def trimmed(name: str, value: str) -> str:
-            length_ms = parse_duration(value.strip()) if name in seconds else None
-            return value.strip() if name in choices else value if length_ms is None else f"{length_ms / 1000:g}"
+            if name in choices:
+                return value.strip()
+            if name not in seconds or not value.strip()[-1:].isalpha():
+                return value
+            from rmqproto.times import parse_duration  # it compiles patterns
+
+            length_ms = parse_duration(value.strip())
+            return value if length_ms is None else f"{length_ms / 1000:g}"
 
         parts = [option.partition("=") for option in options]
         return [f"{name}{equals}{trimmed(name, value)}" for name, equals, value in parts]
