@@ -55,7 +55,7 @@ def store_halves(path: str, broker_name: str) -> Iterator[Values]:
     with inventory(survey(path, OsDisk())) as opened:
         store = _store_of(opened)
         for queue_id, offset in open_halves(store, opened.tables):
-            queue = store.queue(TRANSACTION_HALF_TOPIC, queue_id)
+            queue = store.queues.find(TRANSACTION_HALF_TOPIC, queue_id)
             unit = queue.unit(offset) if queue is not None else None
             stored = message_at(store, unit[0], unit[1]) if unit is not None else None
             if stored is not None:

@@ -48,9 +48,9 @@ class FoundFiles(SegmentedFile):
             self.bases.append(base)
             expected = base + file_size_bytes
 
-    def read(self, offset: int, size_bytes: int) -> bytes:
+    def read(self, offset: int, size_bytes: int, *, cached_only: bool = False) -> bytes:
         try:
-            return super().read(offset, size_bytes)
+            return super().read(offset, size_bytes, cached_only=cached_only)
         except FileNotFoundError:
             return b""
 
