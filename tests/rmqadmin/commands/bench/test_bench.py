@@ -186,7 +186,10 @@ def test_a_load_that_a_signal_ends_removes_its_topic(
     command = [
         sys.executable, "-m", "rmqadmin", "bench", "send", name, "-n", server.namesrv_addr, "--create", "--remove",
     ]  # fmt: skip
-    with subprocess.Popen([*command, "--rate", "50", "--duration", "60"], stdout=subprocess.PIPE, text=True) as load:
+    with subprocess.Popen(
+        [*command, "--rate", "50", "--duration", "60"], stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    ) as load:  # fmt: skip
         until(lambda: name in admin.topic_list())
         load.send_signal(number)
         assert load.wait(60) == -number

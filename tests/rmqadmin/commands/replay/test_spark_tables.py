@@ -96,7 +96,6 @@ def fill(admin: AdminClient, server: Server) -> None:
     trace(admin, server, Consumed("R1", TRACED, 40, True, "", 0, 1740, GROUP))
     trace(admin, server, published("LOST"))
     trace(admin, server, published("FAILED", is_success=False))
-    trace(admin, server, Delivered(10**25, "r", GROUP, "R2", "STRANGE", 10**12, ""))
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +104,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     settings = [part for each in SETTINGS for part in ("--set", each)]
     with standalone(directory, *settings) as server, AdminClient(server.namesrv_addr) as admin:
         fill(admin, server)
+        trace(admin, server, Delivered(10**25, "r", GROUP, "R2", "STRANGE", 10**12, ""))
         with Wire(server.broker_addr) as wire:
             halves = [send_half(wire, body) for body in (b"committed", b"open", b"also open")]
             assert wire.ask(RequestCode.END_TRANSACTION, ending(halves[0], 8)).code == 0

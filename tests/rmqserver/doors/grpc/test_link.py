@@ -260,7 +260,7 @@ def test_headers_without_end_are_refused(typed_server: Server, client: GrpcClien
 
 
 @pytest.mark.slow
-def test_a_peer_that_does_not_read_is_ended(
+def test_a_peer_that_does_not_read_keeps_what_it_may_leave_unread_and_others_get_the_rest(
     client: GrpcClient, topic_and_group: TopicAndGroup, connect: Connect
 ) -> None:
     topic, group = topic_and_group()
@@ -269,16 +269,12 @@ def test_a_peer_that_does_not_read_is_ended(
     deaf = connect("deaf")
     deaf.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
     deaf.flush()
-
-    def poll_much() -> None:
-        polls = [deaf.open("ReceiveMessage") for _ in range(10)]
-        for poll in polls:
-            poll.send(receive_request(topic, group).SerializeToString(), is_last=True)
-        next(polls[0])
-
-    with pytest.raises((EOFError, ConnectionError)):
-        poll_much()
-    assert _route(client) == Code.OK
+    for _ in range(10):
+        deaf.open("ReceiveMessage").send(receive_request(topic, group), is_last=True)
+    got_count = 0
+    while messages := receive(client, topic, group, wait_s=3):
+        got_count += len(messages)
+    assert 0 < got_count < 10
 
 
 def test_a_call_that_is_cancelled_at_once_leaves_the_others_alone(client: GrpcClient) -> None:
