@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError
-from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.java.whole_numbers import whole_number
 from rmqproto.message import properties as props
 from rmqproto.message.half_message import check_times
@@ -45,10 +45,15 @@ def _half(stored: StoredMessage, broker_name: str) -> Values:
 def _timer(stored: StoredMessage, broker_name: str) -> Values:
     found = stored.properties
     return _values(stored, broker_name) | {
-        "queueId": whole_number(found.get(props.REAL_QUEUE_ID, "")) or 0, "logOffset": stored.log_offset,
-        "rolls": whole_number(found.get(props.TIMER_ROLL_TIMES, "")) or 0,
-        "deliverTimestamp": whole_number(found.get(props.TIMER_OUT_MS, ""), LONG_MAX) or 0,
+        "queueId": _number(found, props.REAL_QUEUE_ID), "logOffset": stored.log_offset,
+        "rolls": _number(found, props.TIMER_ROLL_TIMES),
+        "deliverTimestamp": _number(found, props.TIMER_OUT_MS, LONG_MAX),
     }  # fmt: skip
+
+
+def _number(found: dict[str, str], name: str, highest: int = INT_MAX) -> int:
+    """0 for what is no number up to the highest."""
+    return whole_number(found.get(name, ""), highest) or 0
 
 
 def store_halves(path: str, broker_name: str) -> Iterator[Values]:
@@ -98,7 +103,7 @@ def live_timers(cluster: LiveCluster, rules: PullRules) -> Iterator[Values]:
         recalled: set[str] = set()
         for stored in _pulled(cluster, OffsetRange(queue, *cluster.bounds(queue)), rules):
             found = stored.properties
-            if (whole_number(found.get(props.TIMER_OUT_MS, ""), LONG_MAX) or 0) <= now_ms:
+            if _number(found, props.TIMER_OUT_MS, LONG_MAX) <= now_ms:
                 continue
             if props.TIMER_DELETE_UNIQUE_KEY in found:
                 recalled.add(found[props.TIMER_DELETE_UNIQUE_KEY])

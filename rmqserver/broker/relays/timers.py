@@ -23,6 +23,7 @@ from rmqserver.broker.relays.timer_metrics import TimingCounts, recount
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import RECALL_TAG
 from rmqserver.operation import Refused
+from rmqserver.store.disk.cached_reads import NotCached, Place, cached_only
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.results import MessageRefused, PutStatus
 from rmqserver.store.timers.checked_checkpoint import log_state
@@ -217,8 +218,11 @@ class Timers:
             self._recalled_ahead = {
                 time: keys for time, keys in self._recalled_ahead.items() if time in under_delivery
             }  # the wheel has the others
-        while queue is not None and (units := queue.units(max(self._looked_to, queue.min_offset), LOOKED_AT_UNITS)):
-            self._looked_to = max(self._looked_to, queue.min_offset) + len(units) // UNIT.size
+        while queue is not None and (first := max(self._looked_to, queue.min_offset)) < queue.max_offset:
+            units = await _units(queue, first)
+            if not units:
+                break
+            self._looked_to = first + len(units) // UNIT.size
             found = [(log_offset, size) for log_offset, size, code in UNIT.iter_unpack(units) if code == _RECALL_CODE]
             for at in range(0, len(found), PORTION_MAX):
                 for record in await self._records_at(found[at : at + PORTION_MAX]):
@@ -329,6 +333,18 @@ class Timers:
             self._timers.note(delivered)
         except OSError as error:
             log.warning("event=timer-note-not-written reason=%r", str(error))
+
+
+async def _units(queue: ConsumeQueue, first: int) -> bytes:
+    """LOOKED_AT_UNITS of the queue, or what it has. Others have their turn first, and no read of the device holds them
+    up."""
+    await trio.lowlevel.checkpoint()
+    loaded: dict[Place, bytes] = {}
+    while True:
+        try:
+            return cached_only(functools.partial(queue.units, first, LOOKED_AT_UNITS), loaded)
+        except NotCached as error:
+            await trio.to_thread.run_sync(error.load_into, loaded)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -97,9 +97,7 @@ class GroupRequests:
         }
 
     def _put(self, request: Request[Any], connection: Connection) -> bytes:
-        if (
-            request.body
-        ):  # without one nothing is made, at Apache's broker too; some tools go on with 352, which makes it
+        if request.body:  # Apache's broker makes nothing without one, either; some tools go on with 352, which does
             self._groups.put(loads_untrusted(request.body, SubscriptionGroupConfig))
         return success(request)
 
