@@ -1,6 +1,5 @@
-"""Makes ``docs/compatibility.md``: every request code of Apache RocketMQ 5.5.0 and what we do with it, from the
-dispatch tables and the known differences of the golden plays. ``python -m tests.docs.compatibility`` writes it, with
-what is written in it alone: differences that no recorded exchange shows, and why settings have no effect.
+"""Makes ``docs/compatibility-requests.md``: every request code of Apache RocketMQ 5.5.0 and what we do with it, from
+the dispatch tables and the known differences of the golden plays. ``python -m tests.docs.compatibility`` writes it.
 
 The codes and their names come from recorded exchanges with a real 5.5.0.
 """
@@ -30,7 +29,8 @@ from rmqserver.store.disk.disk import OsDisk
 from tests.docs.differences import NOT_PLAYED, RECORDED
 from tests.support.golden import codes
 
-PAGE = Path(__file__).parent.parent.parent / "docs/compatibility.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "compatibility-requests.md"
 
 PAGE_WIDTH = 118
 
@@ -58,49 +58,24 @@ NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301,
 
 UNSERVED = (
     ("a process is one broker, not a container of several", {902, 903}),
-    ("static topics are not served, see 513 below", {513}),
+    ("static topics are not served", {513}),
 )
 """Codes that are not served, and why."""
 
 HEAD = """\
-# Compatibility
+# Compatibility: requests
 
-`python -m tests.docs.compatibility` makes this page from the dispatch tables, and a test keeps it current; differences
-that no recorded exchange shows are written here. The standard is Apache RocketMQ 5.5.0: `make test` plays exchanges
-recorded with a real one against ours, and `make interop` runs real clients and Apache's `mqadmin` against both.
+`python -m tests.docs.compatibility` makes this page from the dispatch tables, and a test keeps it current. The codes
+and names are those of Apache RocketMQ 5.5.0.
 
-A request that is not served is answered as Apache answers an unknown one: 3, ` request type N not supported`.
-
-## Request codes
-
-| code | name | ours |
-|---|---|---|"""
+A request that is not served is answered as Apache answers an unknown one: 3, ` request type N not supported`."""
 
 DIFFERENCES = """
-## Differences on purpose
+## Recorded exchanges that are answered in another way
 
-| where | ours | why |
-|---|---|---|"""
+`make test` plays exchanges recorded with Apache's servers against ours.
 
-SETTINGS = """
-## Settings
-
-These settings of Apache's brokers, nameservers and controllers have their effect:
-
-{with_effect}.
-
-Only our servers have these settings; [security.md](security.md#limits-against-neighbours) and
-[replication-handover.md](replication-handover.md#the-lease-of-a-master) describe them. At their defaults a server lists
-them as comments, so that Apache's tools show only Apache's settings; `rmqadmin` always shows them:
-{own}.
-
-All others are known, checked, kept and shown, but have no effect. If one is set to another value than its default, the
-server says so in its log (`event=settings-without-effect`). It refuses a value that asks for a feature that it lacks.
-
-{without_effect}"""
-
-WITHOUT_EFFECT = """\
-| settings about | why they have no effect | which |
+| exchange | ours | why |
 |---|---|---|"""
 
 LEFT_OUT = """
@@ -160,34 +135,35 @@ def acted_on(kind: type[Settings]) -> set[str]:
     return {key for key in keys if not known.is_own(key)}
 
 
+def acted_on_by_any() -> set[str]:
+    return set().union(*map(acted_on, SERVERS))
+
+
 def own_keys() -> list[str]:
     """Settings that only our servers have. This leaves out Apache's auth settings, which our controllers have too."""
     return sorted({key for kind in SERVERS for key in kind().kinds if kind().is_own(key)} - (AUTH_KEYS - OWN_KEYS))
 
 
-def written(head: str) -> list[str]:
-    """The rows that stand on the page below the head of a table."""
-    return PAGE.read_text().partition(head)[2].partition("\n\n")[0].splitlines()[1:]
+def whole_words(requests: list[str]) -> str:
+    """Lines of the page in which a code and its name stand together."""
+    return fill(", ".join(request.replace(" ", "\xa0") for request in requests), PAGE_WIDTH).replace("\xa0", " ")
 
 
 def page() -> str:
-    broker, namesrv, controller = dispatch_tables()
+    tables = dispatch_tables()
     names = codes()
     elsewhere = {RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET}
     """Codes whose exchanges are recorded in other files."""
-    assert broker | namesrv | controller <= names.keys() | elsewhere
+    assert set().union(*tables) <= names.keys() | elsewhere
     names.update({int(code): code.name for code in elsewhere})
-    lines = [f"| {code} | {names[code]} | {what_we_do(code, broker, namesrv, controller)} |" for code in sorted(names)]
-    recorded = {f"exchange {name}": item for name, item in RECORDED.items() if not item.ours.startswith("as ")}
-    rows = [f"| {where} | {item.ours} | {item.reason} |" for where, item in recorded.items()]
-    rows += [row for row in written(DIFFERENCES) if not row.startswith("| exchange ")]
+    answers: dict[str, list[str]] = {}
+    for code in sorted(names):
+        answers.setdefault(what_we_do(code, *tables), []).append(f"{code} {names[code]}")
+    lines = [f"\n## {what[0].upper()}{what[1:]}\n\n{whole_words(which)}." for what, which in answers.items()]
+    shown = {name: item for name, item in RECORDED.items() if not item.ours.startswith("as ")}
+    rows = [f"| {name} | {item.ours} | {item.reason} |" for name, item in shown.items()]
     left_out = [f"| {name} | {reason} |" for name, reason in NOT_PLAYED.items()]
-    with_effect = ", ".join(sorted(set().union(*map(acted_on, SERVERS))))
-    about_settings = SETTINGS.format(
-        with_effect=fill(with_effect, PAGE_WIDTH), own=", ".join(own_keys()),
-        without_effect="\n".join([WITHOUT_EFFECT, *written(WITHOUT_EFFECT)]),
-    )  # fmt: skip
-    return "\n".join([HEAD, *lines, DIFFERENCES, *rows, about_settings, LEFT_OUT, *left_out, ""])
+    return "\n".join([HEAD, *lines, DIFFERENCES, *rows, LEFT_OUT, *left_out, ""])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Deliberate differences between our broker's answers and Apache's that recorded exchanges show, with the reasons, to
-which the plays of those exchanges hold the broker. Other differences stand in ``docs/compatibility.md``, which is made
-from these tables."""
+which the plays of those exchanges hold the broker. ``docs/compatibility-requests.md`` is made from them; other
+differences stand in the pages ``docs/differences-*.md``."""
 
 from typing import NamedTuple
 

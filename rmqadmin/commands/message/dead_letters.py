@@ -186,7 +186,7 @@ def dlq_show(
 
 
 SPARK_IS_FASTER_MESSAGES = 200_000
-"""Above this number, Spark is faster on two cores despite its slow start (docs/performance.md)."""
+"""Above this number, Spark is faster on two cores despite its slow start (docs/performance-tools.md)."""
 
 
 def dlq_redrive(
