@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rmqproto.message.properties import find_bytes
+
 AcceptsCode = Callable[[int], bool]
 """Decides by a unit's tags code."""
 AcceptsProperties = Callable[[Mapping[str, str]], bool]
@@ -21,6 +23,10 @@ class AcceptsValues(NamedTuple):
 
     names: tuple[bytes, ...]
     accepts: Callable[..., bool]
+
+    def of_record(self, properties: bytes) -> bool:
+        """Decides by a record's raw properties."""
+        return self.accepts(*[find_bytes(properties, name) or None for name in self.names])
 
 
 @dataclass(frozen=True, slots=True)

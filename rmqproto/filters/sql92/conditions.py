@@ -1,4 +1,5 @@
-"""Python expressions for the conditions of a tree. Their variables hold its properties.
+"""Python expressions for the conditions of a tree. Their variables hold the bytes of its properties, as records have
+them, or None. A value is decoded only if its bytes cannot decide.
 
 Each condition is true, false, null or an error, and a message matches only if the whole is true. So most of an
 expression needs no third value, and uses Python's own ``and`` and ``or``. The third value is needed if a term that may
@@ -6,9 +7,8 @@ be null precedes one that can fail: Apache evaluates the second one, too, and fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from rmqproto.filters.sql92.forms import Form
 from rmqproto.filters.sql92.java_values import Long
 from rmqproto.filters.sql92.tree import (
     NULL,
@@ -24,6 +24,9 @@ from rmqproto.filters.sql92.tree import (
     TextTest,
 )
 
+REPLACEMENT = "\ufffd"
+"""Bytes that are not UTF-8 are read as this character, as in Java."""
+
 _MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
     "CONTAINS": str.__contains__, "STARTSWITH": str.startswith, "ENDSWITH": str.endswith,
@@ -31,26 +34,13 @@ _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
 
 
 class Conditions:
-    """Python expressions for nodes."""
+    """Python expressions for nodes. ``names`` are the properties that they need, each with its separator; the variable
+    ``p0`` holds the first, and so on."""
 
-    def __init__(self, form: Form) -> None:
-        self._form = form
+    def __init__(self) -> None:
+        self.names: list[bytes] = []
         self._variables: dict[str, str] = {}
-        self._unread: list[str] = []
         self._temporary_count = 0
-
-    # --- statements --------------------------------------------------------------------------------------------------
-
-    def statements(self, node: Node) -> Iterator[str]:
-        """The body of a function that returns whether the whole is true. A property is read just before the first term
-        that needs it, so that none is read after the decision."""
-        is_and = not isinstance(node, Logic) or node.is_and
-        terms: list[Node] = node.terms if isinstance(node, Logic) else [node]
-        for truth in self._all_true(terms) if is_and else self._any(terms, True, is_exact=False):
-            yield from (self._form.read(self._variables[name], name) for name in self._unread)
-            self._unread.clear()
-            yield f"if not {truth}: return False" if is_and else f"if {truth}: return True"
-        yield f"return {is_and}"
 
     # --- truths ------------------------------------------------------------------------------------------------------
 
@@ -104,7 +94,7 @@ class Conditions:
         if not is_whole or symbols != "><" or not isinstance(low.left, Property):
             return None
         variable = self._variable(low.left)
-        number = self._form.number(_reader(numbers[0]), variable)
+        number = f"{_reader(numbers[0])}[{variable}]"
         bounded = f"{numbers[0]!r} {_MIRRORED[low.symbol]} {number} {high.symbol} {numbers[1]!r}"
         return f"({variable} is not None and {bounded})"
 
@@ -126,7 +116,7 @@ class Conditions:
     def value(self, node: Node) -> str:
         """An expression for the result of Apache's ``evaluate``, including errors."""
         if isinstance(node, Property):
-            return self._form.text(self._variable(node))
+            return f"text({self._variable(node)})"
         if isinstance(node, Constant):
             return _literal(node.value)
         if isinstance(node, Negation):
@@ -155,8 +145,8 @@ class Conditions:
     def _variable(self, node: Property) -> str:
         """The variable that holds the property."""
         if node.name not in self._variables:
-            self._variables[node.name] = f"p{len(self._variables)}"
-            self._unread.append(node.name)
+            self._variables[node.name] = f"p{len(self.names)}"
+            self.names.append(f"{node.name}\x01".encode())
         return self._variables[node.name]
 
     def _temporary(self) -> str:
@@ -174,7 +164,7 @@ class Conditions:
             return f"{self._variable(node.operand)} is None", "False"
         if isinstance(node, In):
             variable = self._variable(node.operand)
-            text, values = self._form.beside(variable, list(dict.fromkeys(node.values)))
+            text, values = _beside(variable, list(dict.fromkeys(node.values)))
             return f"{variable} is None", f"({text} {'not in' if node.is_negated else 'in'} {{{', '.join(values)}}})"
         if isinstance(node, TextTest):
             return None, self._text_test(node)
@@ -194,7 +184,7 @@ class Conditions:
         if not isinstance(operand, Property):
             return f"(null_of({self.value(operand)}) is not None)"
         variable = self._variable(operand)
-        text, (part,) = self._form.beside(variable, [literal])
+        text, (part,) = _beside(variable, [literal])
         test = f"{part} in {text}" if node.word == "CONTAINS" else f"{text}.{node.word.lower()}({part})"
         return f"({variable} is not None and {'not ' if node.is_negated else ''}{test})"
 
@@ -212,20 +202,32 @@ class Conditions:
         if isinstance(right, Property):
             other = self._variable(right)
             if symbol == "==":
-                same = f"({self._form.text(variable)} == {self._form.text(other)})"
+                same = f"(text({variable}) == text({other}))"
                 return f"({variable} is None and {other} is not None)", same
-            order = f"double_order({', '.join(self._form.number('double', each) for each in (variable, other))})"
-            return f"{variable} is None or {other} is None", f"({order} {symbol} 0)"
+            return (
+                f"{variable} is None or {other} is None",
+                f"(double_order(double[{variable}], double[{other}]) {symbol} 0)",
+            )
         if isinstance(right, Constant) and isinstance(right.value, str):
-            text, (value,) = self._form.beside(variable, [right.value])
+            text, (value,) = _beside(variable, [right.value])
             return f"{variable} is None", f"({text} == {value})"
         number = _number(right)
         if number is None:
             return None
         if isinstance(number, float) and symbol in (">", ">="):  # NaN is above all numbers
-            read = self._form.number("double", variable)
-            return f"{variable} is None", f"(not {read} {'<=' if symbol == '>' else '<'} {number!r})"
-        return f"{variable} is None", f"({self._form.number(_reader(number), variable)} {symbol} {number!r})"
+            return f"{variable} is None", f"(not double[{variable}] {'<=' if symbol == '>' else '<'} {number!r})"
+        return f"{variable} is None", f"({_reader(number)}[{variable}] {symbol} {number!r})"
+
+
+def _beside(variable: str, literals: Sequence[str]) -> tuple[str, list[str]]:
+    """A variable that is not None, and literals to compare it with, in comparable types."""
+    try:
+        encoded = [literal.encode() for literal in literals]
+    except UnicodeEncodeError:  # half a surrogate pair, which no message has
+        encoded = []
+    if not encoded or any(REPLACEMENT in literal for literal in literals):
+        return f"text({variable})", [repr(literal) for literal in literals]
+    return variable, [repr(literal) for literal in encoded]
 
 
 def _reader(number: int | float | None) -> str:

@@ -15,7 +15,6 @@ from rmqproto.errors import RocketMQError
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqproto.filters.subscription import SQL92, TAG, parse_tags
 from rmqproto.java.java_numbers import Int64
-from rmqserver.core import IS_NATIVE
 
 log = logging.getLogger(__name__)
 
@@ -23,10 +22,6 @@ FILTERS_MAX = 10_000
 FILTERS_MAX_CHARS = 4 << 20
 """Characters of the expressions of all filters. Compiled, they take some twenty times as much. This limit is ours, and
 so is the number of filters."""
-
-COMPILED_TWICE_CHARS = 1024
-"""A longer expression is compiled only for whole records, and not also for values that were found in C: that would
-block the loop for another tenth of a second."""
 
 
 def is_tags(kind: str | None) -> bool:
@@ -43,13 +38,11 @@ def compile_tags(expression: str) -> MessageFilter:
 
 def _compile_sql92(expression: str) -> MessageFilter:
     # Imported late: it takes 10 ms of a start, and few brokers need SQL92.
-    from rmqproto.filters.sql92 import Sql92Error, compile_sql92_for_records, compile_sql92_for_values
+    from rmqproto.filters.sql92 import Sql92Error, compile_sql92_for_values
 
     try:
-        accepts = compile_sql92_for_records(expression)
-        if not IS_NATIVE or len(expression) > COMPILED_TWICE_CHARS:
-            return MessageFilter(accepts_properties=accepts)
-        return MessageFilter(accepts_properties=accepts, accepts_values=compile_sql92_for_values(expression))
+        accepts = compile_sql92_for_values(expression)
+        return MessageFilter(accepts_properties=accepts.of_record, accepts_values=accepts)
     except Sql92Error as error:
         raise BadExpression(error.remark) from None
 
