@@ -13,14 +13,14 @@ from rmqserver.auth.plain_acl.plain_gate import PlainGate
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.errors import as_refused
 from rmqserver.doors.remoting.automatic_topics import AutomaticTopics
-from rmqserver.doors.remoting.broker_and_users import BrokerRequests, MasterRequests, UserRequests
+from rmqserver.doors.remoting.broker_and_users import BrokerRequests, MasterRequests, user_handlers
 from rmqserver.doors.remoting.forwarding import Forwarding
 from rmqserver.doors.remoting.member_requests import MemberRequests
 from rmqserver.doors.remoting.offsets_and_timers import (
     ConsumerOffsetRequests,
-    OffsetRequests,
     QueueEndRequests,
-    TimerRequests,
+    offset_handlers,
+    timer_handlers,
 )
 from rmqserver.doors.remoting.online_clients import ClientRequests
 from rmqserver.doors.remoting.pop_requests import PopRequests
@@ -128,7 +128,6 @@ def broker_handlers(broker: Broker, sends: SendHandlers) -> dict[int, Handler]:
         PullRequests(broker.pulls, broker.pull_plans),
         ReturnRequests(broker.send_backs, broker.recalls, broker.replies, broker.config, reads),
         TransactionRequests(broker.transaction_ends, broker.store, reads, broker.pending),
-        TimerRequests(broker.timer_admin),
         ClientRequests(broker.membership, broker.filters, broker.locks, broker.client_admin, reads),
         ConsumerOffsetRequests(broker.committed_offsets, reads),
         QueueEndRequests(broker.queue_ends, broker.reset_offset, reads),
@@ -138,13 +137,11 @@ def broker_handlers(broker: Broker, sends: SendHandlers) -> dict[int, Handler]:
         LiteRequests(subscriptions, broker.lite_infos),
         TopicRequests(broker.topic_admin, reads),
         GroupRequests(broker.group_admin),
-        OffsetRequests(broker.offset_admin),
         QueryRequests(broker.message_query, broker.consume_stats, broker.store, reads),
         MasterRequests(broker.master_admin, broker.table_watch),
         BrokerRequests(broker.broker_admin, reads),
-        UserRequests(broker.auth_admin),
     )
-    table: dict[int, Handler] = {}
+    table = timer_handlers(broker.timer_admin) | offset_handlers(broker.offset_admin) | user_handlers(broker.auth_admin)
     for service in services:
         table.update(service.handlers())
     if broker.slave is not None:

@@ -12,13 +12,9 @@ from rmqproto.bodies.statistics import ConsumerStatus
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ConsumerStatusHeader, RunningInfoHeader
-from rmqproto.headers.consuming import (
-    ConsumerGroupHeader,
-    HeartbeatAnswer,
-    ProducerGroupHeader,
-    UnregisterClientHeader,
-)
-from rmqproto.wire.fastjson import dumps, loads_untrusted
+from rmqproto.headers.consuming import ConsumerGroupHeader, HeartbeatAnswer
+from rmqproto.wire.fastjson import loads_untrusted
+from rmqserver.doors.remoting.handlers import done, value_of, with_body
 from rmqserver.doors.remoting.held_answers import answer_read
 from rmqserver.operation import UNSET_REMARK, PeerAnswer
 from rmqserver.remoting.answer import Request, answer_frame, refusal, send_answer, success
@@ -44,14 +40,18 @@ class ClientRequests:
     def handlers(self) -> dict[int, Handler]:
         return {
             R.HEART_BEAT: self._heartbeat,
-            R.UNREGISTER_CLIENT: self._unregister,
-            R.GET_CONSUMER_LIST_BY_GROUP: self._list_members,
-            R.CHECK_CLIENT_CONFIG: self._check_client,
-            R.LOCK_BATCH_MQ: self._lock,
-            R.UNLOCK_BATCH_MQ: self._unlock,
-            R.GET_CONSUMER_CONNECTION_LIST: self._consumer_connections,
-            R.GET_PRODUCER_CONNECTION_LIST: self._producer_connections,
-            R.GET_ALL_PRODUCER_INFO: lambda request, _: success(request, body=dumps(self._admin.all_producers())),
+            R.UNREGISTER_CLIENT: done(lambda request, peer: self._membership.unregister(request.header, peer)),
+            R.GET_CONSUMER_LIST_BY_GROUP: value_of(self._members),
+            R.CHECK_CLIENT_CONFIG: done(self._check_client),
+            R.LOCK_BATCH_MQ: value_of(self._lock),
+            R.UNLOCK_BATCH_MQ: done(self._unlock),
+            R.GET_CONSUMER_CONNECTION_LIST: value_of(
+                lambda request, _: self._admin.consumer_connections(request.header.consumer_group)
+            ),
+            R.GET_PRODUCER_CONNECTION_LIST: value_of(
+                lambda request, _: self._admin.producer_connections(request.header.producer_group)
+            ),
+            R.GET_ALL_PRODUCER_INFO: value_of(lambda request, _: self._admin.all_producers()),
             R.GET_CONSUMER_RUNNING_INFO: self._running_info,
             R.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
             R.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self._consumer_status,
@@ -68,36 +68,23 @@ class ClientRequests:
         send_answer(request, connection, success(request, HeartbeatAnswer(is_sub_change=wants_subscriptions)))
         tell_members()
 
-    def _unregister(self, request: Request[UnregisterClientHeader], connection: Connection) -> bytes:
-        self._membership.unregister(request.header, connection)
-        return success(request)
+    def _members(self, request: Request[ConsumerGroupHeader], connection: Connection) -> ConsumerIds:
+        return ConsumerIds(consumer_id_list=self._membership.members(request.header.consumer_group))
 
-    def _list_members(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
-        ids = self._membership.members(request.header.consumer_group)
-        return success(request, body=dumps(ConsumerIds(consumer_id_list=ids)))
-
-    def _check_client(self, request: Request[Any], connection: Connection) -> bytes:
+    def _check_client(self, request: Request[Any], connection: Connection) -> None:
         if request.body:
             self._filters.check_subscription(loads_untrusted(request.body, CheckClientRequest).subscription_data)
-        return success(request)
 
-    def _lock(self, request: Request[Any], connection: Connection) -> bytes:
+    def _lock(self, request: Request[Any], connection: Connection) -> LockAnswer:
         wanted = loads_untrusted(request.body, LockRequest)
         locked = self._locks.lock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
-        return success(request, body=dumps(LockAnswer(lock_ok_mq_set=locked)))
+        return LockAnswer(lock_ok_mq_set=locked)
 
-    def _unlock(self, request: Request[Any], connection: Connection) -> bytes:
+    def _unlock(self, request: Request[Any], connection: Connection) -> None:
         wanted = loads_untrusted(request.body, LockRequest)
         self._locks.unlock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
-        return success(request)
 
     # --- tools about clients -----------------------------------------------------------------------------------------
-
-    def _consumer_connections(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
-        return success(request, body=dumps(self._admin.consumer_connections(request.header.consumer_group)))
-
-    def _producer_connections(self, request: Request[ProducerGroupHeader], connection: Connection) -> bytes:
-        return success(request, body=dumps(self._admin.producer_connections(request.header.producer_group)))
 
     def _running_info(self, request: Request[RunningInfoHeader], connection: Connection) -> None:
         self._admin.running_info(request.header, _relayed(request, connection))
@@ -110,7 +97,7 @@ class ClientRequests:
 
     def _consumer_status(self, request: Request[ConsumerStatusHeader], connection: Connection) -> None:
         def then(status: ConsumerStatus) -> None:
-            send_answer(request, connection, success(request, body=dumps(status), remark=UNSET_REMARK))
+            send_answer(request, connection, with_body(request, status, UNSET_REMARK))
 
         self._admin.consumer_status(request.header, then)
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.lite import LiteSubscriptionCtl
-from rmqproto.bodies.popping import AssignmentRequest, Assignments, BatchAcks, RequestMode, RequestModes
+from rmqproto.bodies.popping import AssignmentRequest, BatchAcks, RequestMode, RequestModes
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.lite import LiteClientHeader, LiteDispatchHeader, LiteGroupHeader, LiteTopicHeader
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeHeader
-from rmqproto.headers.tables import TopicHeader
-from rmqproto.wire.fastjson import dumps, loads_untrusted
+from rmqproto.wire.fastjson import loads_untrusted
+from rmqserver.doors.remoting.handlers import done, value_of, with_body
 from rmqserver.operation import UNSET_REMARK, Refused
-from rmqserver.remoting.answer import Request, refusal, send_answer, success
+from rmqserver.remoting.answer import Request, send_answer, success
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.lite.infos import LiteInfos
@@ -33,7 +32,7 @@ class AckRequests:
     def handlers(self) -> dict[int, Handler]:
         return {
             R.ACK_MESSAGE: self._ack,
-            R.BATCH_ACK_MESSAGE: self._batch_ack,
+            R.BATCH_ACK_MESSAGE: done(self._batch_ack),
             R.CHANGE_MESSAGE_INVISIBLETIME: self._change,
         }
 
@@ -41,13 +40,12 @@ class AckRequests:
         self._acks.ack(request.header, connection)
         return success(request)
 
-    def _batch_ack(self, request: Request[Any], connection: Connection) -> bytes:
+    def _batch_ack(self, request: Request[Any], connection: Connection) -> None:
         body = loads_untrusted(request.body, BatchAcks) if request.body else BatchAcks()
         if not body.acks:
-            return refusal(request, ResponseCode.NO_MESSAGE, None)
+            raise Refused(ResponseCode.NO_MESSAGE, None)
         for ack in body.acks:
             self._acks.ack_batch(ack, body.broker_name, connection)
-        return success(request)
 
     def _change(self, request: Request[ChangeInvisibleTimeHeader], connection: Connection) -> bytes:
         return success(request, self._acks.change(request.header, connection), remark=UNSET_REMARK)
@@ -58,27 +56,21 @@ class AssignmentRequests:
         self._assigning = assigning
 
     def handlers(self) -> dict[int, Handler]:
+        assigning = self._assigning
         return {
-            R.SET_MESSAGE_REQUEST_MODE: self._set_mode,
-            R.GET_ALL_MESSAGE_REQUEST_MODE: self._all_modes,
+            R.SET_MESSAGE_REQUEST_MODE: done(
+                lambda request, _: assigning.set_mode(loads_untrusted(request.body, RequestMode))
+            ),
+            R.GET_ALL_MESSAGE_REQUEST_MODE: value_of(
+                lambda request, _: RequestModes(message_request_mode_map=assigning.modes)
+            ),
             R.QUERY_ASSIGNMENT: self._query,
         }
-
-    def _set_mode(self, request: Request[Any], connection: Connection) -> bytes:
-        self._assigning.set_mode(loads_untrusted(request.body, RequestMode))
-        return success(request)
-
-    def _all_modes(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=dumps(RequestModes(message_request_mode_map=self._assigning.modes)))
 
     def _query(self, request: Request[Any], connection: Connection) -> None:
         asked = loads_untrusted(request.body, AssignmentRequest)
         request.body = b""
-
-        def then(assignments: Assignments) -> None:
-            send_answer(request, connection, success(request, body=dumps(assignments)))
-
-        self._assigning.query(asked, then)
+        self._assigning.query(asked, lambda found: send_answer(request, connection, with_body(request, found)))
 
 
 class LiteRequests:
@@ -87,17 +79,20 @@ class LiteRequests:
         self._infos = infos
 
     def handlers(self) -> dict[int, Handler]:
+        infos = self._infos
         return {
-            R.LITE_SUBSCRIPTION_CTL: self._subscribe,
-            R.GET_BROKER_LITE_INFO: lambda request, _: success(request, body=dumps(self._infos.broker())),
-            R.GET_PARENT_TOPIC_INFO: self._parent_topic,
-            R.GET_LITE_TOPIC_INFO: self._lite_topic,
-            R.GET_LITE_CLIENT_INFO: self._client,
-            R.GET_LITE_GROUP_INFO: self._group,
-            R.TRIGGER_LITE_DISPATCH: self._dispatch,
+            R.LITE_SUBSCRIPTION_CTL: done(self._subscribe),
+            R.GET_BROKER_LITE_INFO: value_of(lambda request, _: infos.broker()),
+            R.GET_PARENT_TOPIC_INFO: value_of(lambda request, _: infos.parent_topic(request.header.topic)),
+            R.GET_LITE_TOPIC_INFO: value_of(
+                lambda request, _: infos.lite_topic(request.header.parent_topic or "", request.header.lite_topic or "")
+            ),
+            R.GET_LITE_CLIENT_INFO: value_of(lambda request, _: infos.client(request.header)),
+            R.GET_LITE_GROUP_INFO: value_of(lambda request, _: infos.group(request.header), UNSET_REMARK),
+            R.TRIGGER_LITE_DISPATCH: done(lambda request, _: infos.dispatch(request.header), UNSET_REMARK),
         }
 
-    def _subscribe(self, request: Request[Any], connection: Connection) -> bytes:
+    def _subscribe(self, request: Request[Any], connection: Connection) -> None:
         if not request.body:
             raise Refused(ResponseCode.ILLEGAL_OPERATION, "Request body is null.")
         changes = loads_untrusted(request.body, LiteSubscriptionCtl).subscription_set
@@ -106,21 +101,3 @@ class LiteRequests:
         for change in changes:
             if change.client_id and change.group and change.topic:
                 self._subscriptions.change(change, change.client_id, change.group, change.topic, connection)
-        return success(request)
-
-    def _parent_topic(self, request: Request[TopicHeader], connection: Connection) -> bytes:
-        return success(request, body=dumps(self._infos.parent_topic(request.header.topic)))
-
-    def _lite_topic(self, request: Request[LiteTopicHeader], connection: Connection) -> bytes:
-        header = request.header
-        return success(request, body=dumps(self._infos.lite_topic(header.parent_topic or "", header.lite_topic or "")))
-
-    def _client(self, request: Request[LiteClientHeader], connection: Connection) -> bytes:
-        return success(request, body=dumps(self._infos.client(request.header)))
-
-    def _group(self, request: Request[LiteGroupHeader], connection: Connection) -> bytes:
-        return success(request, body=dumps(self._infos.group(request.header)), remark=UNSET_REMARK)
-
-    def _dispatch(self, request: Request[LiteDispatchHeader], connection: Connection) -> bytes:
-        self._infos.dispatch(request.header)
-        return success(request, remark=UNSET_REMARK)

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rmqproto.bodies.statistics import ConsumeQueueAnswer
 from rmqproto.codes import RequestCode as R
-from rmqproto.headers.client_calls import TopicGroupHeader
-from rmqproto.headers.consuming import QueryMessageAnswer, QueryMessageHeader, ViewMessageHeader
-from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader, QueryConsumeQueueHeader
-from rmqproto.wire.fastjson import dumps
+from rmqproto.headers.consuming import QueryMessageAnswer, QueryMessageHeader
+from rmqproto.headers.statistics import QueryConsumeQueueHeader
+from rmqserver.doors.remoting.handlers import what_it_reads, with_body
 from rmqserver.doors.remoting.held_answers import answer_read, put_off
 from rmqserver.operation import UNSET_REMARK
 from rmqserver.remoting.answer import Request, success
@@ -34,13 +33,24 @@ class QueryRequests:
         self._reads = reads
 
     def handlers(self) -> dict[int, Handler]:
+        stats, reads = self._stats, self._reads
         return {
             R.QUERY_MESSAGE: self.by_key,
-            R.VIEW_MESSAGE_BY_ID: self._by_log_offset,
-            R.QUERY_CONSUME_QUEUE: self._consume_queue,
-            R.GET_CONSUME_STATS: self._consume_stats,
-            R.GET_BROKER_CONSUME_STATS: self._broker_consume_stats,
-            R.QUERY_CONSUME_TIME_SPAN: self._time_span,
+            R.VIEW_MESSAGE_BY_ID: what_it_reads(
+                reads,
+                lambda request, _: partial(self._query.by_log_offset, request.header.offset),
+                lambda request, record: success(request, body=record),
+            ),
+            R.QUERY_CONSUME_QUEUE: what_it_reads(
+                reads, lambda request, _: partial(self._query.consume_queue, request.header), _consume_queue
+            ),
+            R.GET_CONSUME_STATS: what_it_reads(reads, lambda request, _: stats.consume_stats(request.header)),
+            R.GET_BROKER_CONSUME_STATS: what_it_reads(
+                reads, lambda request, peer: stats.broker_consume_stats(request.header, peer)
+            ),
+            R.QUERY_CONSUME_TIME_SPAN: what_it_reads(
+                reads, lambda request, _: stats.time_span(request.header.topic, request.header.group)
+            ),
         }
 
     def by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> None:
@@ -60,35 +70,10 @@ class QueryRequests:
 
         answer_read(self._reads, request, connection, partial(self._query.by_key, request.header), then)
 
-    def _by_log_offset(self, request: Request[ViewMessageHeader], connection: Connection) -> None:
-        read = partial(self._query.by_log_offset, request.header.offset)
-        answer_read(self._reads, request, connection, read, lambda record: success(request, body=record))
 
-    def _consume_queue(self, request: Request[QueryConsumeQueueHeader], connection: Connection) -> None:
-        """Where there is no such unit, the answer is success without a body, as in Apache's broker."""
+def _consume_queue(request: Request[QueryConsumeQueueHeader], found: ConsumeQueueAnswer | None) -> bytes:
+    """Where there is no such unit, the answer is success without a body, as in Apache's broker."""
+    if found is None:
         header = request.header
-
-        def then(found: ConsumeQueueAnswer | None) -> bytes:
-            if found is None:
-                where = f"{header.queue_id}@{header.topic}"
-                return success(request, remark=f"Index {header.index} of {where} is not exist!")
-            return success(request, body=dumps(found), remark=UNSET_REMARK)
-
-        answer_read(self._reads, request, connection, partial(self._query.consume_queue, header), then)
-
-    def _consume_stats(self, request: Request[ConsumeStatsHeader], connection: Connection) -> None:
-        answer_read(
-            self._reads, request, connection, self._stats.consume_stats(request.header), partial(_with_body, request)
-        )
-
-    def _broker_consume_stats(self, request: Request[BrokerConsumeStatsHeader], connection: Connection) -> None:
-        read = self._stats.broker_consume_stats(request.header, connection)
-        answer_read(self._reads, request, connection, read, partial(_with_body, request))
-
-    def _time_span(self, request: Request[TopicGroupHeader], connection: Connection) -> None:
-        read = self._stats.time_span(request.header.topic, request.header.group)
-        answer_read(self._reads, request, connection, read, partial(_with_body, request))
-
-
-def _with_body(request: Request[Any], found: object) -> bytes:
-    return success(request, body=dumps(found))
+        return success(request, remark=f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!")
+    return with_body(request, found, UNSET_REMARK)

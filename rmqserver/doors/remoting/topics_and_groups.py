@@ -14,14 +14,10 @@ from rmqproto.headers.tables import (
     AllGroupsHeader,
     AllTopicsAnswer,
     AllTopicsHeader,
-    DeleteGroupHeader,
-    GroupForbiddenHeader,
-    GroupHeader,
     TopicConfigHeader,
-    TopicHeader,
 )
 from rmqproto.wire.fastjson import dumps, loads_untrusted
-from rmqserver.doors.remoting.held_answers import answer_read
+from rmqserver.doors.remoting.handlers import done, value_of, what_it_reads
 from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.remoting.answer import Request, send_answer, success
 
@@ -39,17 +35,18 @@ class TopicRequests:
         self._reads = reads
 
     def handlers(self) -> dict[int, Handler]:
+        topics = self._topics
         return {
             R.UPDATE_AND_CREATE_TOPIC: self._upsert,
             R.UPDATE_AND_CREATE_TOPIC_LIST: self._upsert_list,
             R.UPDATE_AND_CREATE_STATIC_TOPIC: self._refuse_static,
-            R.GET_TOPIC_CONFIG: self._get,
+            R.GET_TOPIC_CONFIG: value_of(lambda request, _: topics.get(request.header.topic)),
             R.GET_ALL_TOPIC_CONFIG: self._get_all,
-            R.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: lambda request, _: success(
-                request, body=dumps(self._topics.system_topics())
+            R.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: value_of(lambda request, _: topics.system_topics()),
+            R.DELETE_TOPIC_IN_BROKER: done(lambda request, _: topics.delete(request.header.topic)),
+            R.GET_TOPIC_STATS_INFO: what_it_reads(
+                self._reads, lambda request, _: topics.topic_stats(request.header.topic)
             ),
-            R.DELETE_TOPIC_IN_BROKER: self._delete,
-            R.GET_TOPIC_STATS_INFO: self._stats,
         }
 
     def _upsert(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
@@ -66,20 +63,13 @@ class TopicRequests:
             "more brokers when it needs them",
         )
 
-    def _delete(self, request: Request[TopicHeader], connection: Connection) -> bytes:
-        self._topics.delete(request.header.topic)
-        return success(request)
-
-    def _get(self, request: Request[TopicHeader], connection: Connection) -> bytes:
-        return success(request, body=dumps(self._topics.get(request.header.topic)))
-
     def _get_all(self, request: Request[AllTopicsHeader], connection: Connection) -> bytes:
         body = self._topics.get_all(request.header)
         return success(request, AllTopicsAnswer(total_topic_num=self._topics.count), dumps(body))
 
-    def _stats(self, request: Request[TopicHeader], connection: Connection) -> None:
-        read = self._topics.topic_stats(request.header.topic)
-        answer_read(self._reads, request, connection, read, lambda found: success(request, body=dumps(found)))
+
+def _done(request: Request[Any], connection: Connection) -> None:
+    send_answer(request, connection, success(request, remark=UNSET_REMARK))
 
 
 class GroupRequests:
@@ -87,40 +77,31 @@ class GroupRequests:
         self._groups = groups
 
     def handlers(self) -> dict[int, Handler]:
+        groups = self._groups
         return {
-            R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._put,
-            R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self._put_list,
-            R.GET_SUBSCRIPTIONGROUP_CONFIG: self._get,
+            R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: done(self._put),
+            R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: done(
+                lambda request, _: groups.put_list(loads_untrusted(request.body, GroupConfigList).group_config_list)
+            ),
+            R.GET_SUBSCRIPTIONGROUP_CONFIG: value_of(lambda request, _: groups.get(request.header.group)),
             R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._get_all,
-            R.DELETE_SUBSCRIPTIONGROUP: self._delete,
-            R.UPDATE_AND_GET_GROUP_FORBIDDEN: self._forbidden,
+            R.DELETE_SUBSCRIPTIONGROUP: done(
+                lambda request, _: groups.delete(
+                    request.header.group_name, clean_offset=bool(request.header.clean_offset)
+                )
+            ),
+            R.UPDATE_AND_GET_GROUP_FORBIDDEN: value_of(
+                lambda request, _: groups.forbidden(
+                    request.header.group, request.header.topic, request.header.readable
+                ),
+                remark="",
+            ),
         }
 
-    def _put(self, request: Request[Any], connection: Connection) -> bytes:
+    def _put(self, request: Request[Any], connection: Connection) -> None:
         if request.body:  # Apache's broker makes nothing without one, either; some tools go on with 352, which does
             self._groups.put(loads_untrusted(request.body, SubscriptionGroupConfig))
-        return success(request)
-
-    def _put_list(self, request: Request[Any], connection: Connection) -> bytes:
-        self._groups.put_list(loads_untrusted(request.body, GroupConfigList).group_config_list)
-        return success(request)
-
-    def _get(self, request: Request[GroupHeader], connection: Connection) -> bytes:
-        return success(request, body=dumps(self._groups.get(request.header.group)))
 
     def _get_all(self, request: Request[AllGroupsHeader], connection: Connection) -> bytes:
         body = self._groups.get_all(request.header)
         return success(request, AllGroupsAnswer(total_group_num=self._groups.count), dumps(body))
-
-    def _delete(self, request: Request[DeleteGroupHeader], connection: Connection) -> bytes:
-        self._groups.delete(request.header.group_name, clean_offset=bool(request.header.clean_offset))
-        return success(request)
-
-    def _forbidden(self, request: Request[GroupForbiddenHeader], connection: Connection) -> bytes:
-        header = request.header
-        body = self._groups.forbidden(header.group, header.topic, header.readable)
-        return success(request, body=dumps(body), remark="")
-
-
-def _done(request: Request[Any], connection: Connection) -> None:
-    send_answer(request, connection, success(request, remark=UNSET_REMARK))
