@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
 
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
+from rmqproto.message import properties as props
+from rmqproto.names import RETRY_PREFIX
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from rmqreplay.ledger.letters import Place
 from rmqreplay.sending.permits import Denied, Entered, Granted, Wait
@@ -26,6 +29,14 @@ BUSY_BACKOFF_S_MIN = 0.05
 BUSY_BACKOFF_S_MAX = 5.0
 TRIES_MAX = 30
 """How often one message is tried before the task fails. Spark or the next run then tries again."""
+TOPIC_CODES = frozenset({
+    ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    ResponseCode.INVALID_PARAMETER,
+})  # fmt: skip
+"""Codes of a refusal because of the topic or the sender, which every message to the topic would get."""
+_ASKING_PROPERTIES = frozenset({
+    props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS, props.PRIORITY,
+})  # fmt: skip
 
 
 class DeliveryError(RocketMQError):
@@ -48,7 +59,7 @@ class Outgoing(msgspec.Struct, frozen=True):
     mark: bytes = b""
     """The mark of its origin, by which a ledger recognises it."""
     alone: bool = False
-    """Whether it must not share a request: brokers refuse batches to retry topics and of delayed messages."""
+    """Whether it must not share a request."""
 
     @property
     def place(self) -> Place:
@@ -57,6 +68,12 @@ class Outgoing(msgspec.Struct, frozen=True):
     @property
     def size_bytes(self) -> int:
         return len(self.body) + len(self.properties) + 100
+
+
+def must_go_alone(topic: str, properties: Mapping[str, str]) -> bool:
+    """Brokers refuse batches to retry topics, and of what is in a batch they neither delay a message nor choose a queue
+    by its priority."""
+    return topic.startswith(RETRY_PREFIX) or not _ASKING_PROPERTIES.isdisjoint(properties)
 
 
 @dataclass(slots=True)
@@ -85,6 +102,11 @@ class BatchOutcome:
     remark: str = ""
     is_repeat: bool = False
     """The broker knows it by its number, and has not stored it again."""
+
+    @property
+    def is_of_topic(self) -> bool:
+        """Whether every other message to the topic would be refused, too."""
+        return self.answer is Answer.ILLEGAL and self.code in TOPIC_CODES
 
 
 class DeliveryTarget(Protocol):
@@ -275,11 +297,12 @@ class TaskDelivery:
             self._sleep(min(BUSY_BACKOFF_S_MIN * 2**self._busy_streak, BUSY_BACKOFF_S_MAX))
             self._busy_streak = min(self._busy_streak + 1, 10)
             self._to_send.appendleft(batch)
-        elif outcome.answer is Answer.ILLEGAL and len(batch.messages) > 1:
+        elif outcome.answer is Answer.ILLEGAL and len(batch.messages) > 1 and not outcome.is_of_topic:
             self._to_send.extendleft(Batch([message]) for message in reversed(batch.messages))
         elif outcome.answer is Answer.ILLEGAL:
-            message = batch.messages[0]
-            self._result.rejected.append(Rejected(message.place, message.topic, outcome.code, outcome.remark))
+            self._result.rejected += [
+                Rejected(message.place, message.topic, outcome.code, outcome.remark) for message in batch.messages
+            ]
         else:
             self._result.doubtful_count += len(batch.messages)
             self._doubtful.append(batch)

@@ -17,7 +17,7 @@ from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retr
 from rmqproto.wording import counted
 from rmqreplay.ledger.letters import mark_of
 from rmqreplay.plans.plan import TargetRule, Transform
-from rmqreplay.sending.delivery import Outgoing, Rejected, too_large
+from rmqreplay.sending.delivery import Outgoing, Rejected, must_go_alone, too_large
 from rmqreplay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
 
 DROPPED_PROPERTIES = props.MARKS_OF_USE | {REPLAY_ID}
@@ -102,7 +102,7 @@ class Redrive:
         return Outgoing(
             replay_id=properties[REPLAY_ID], queue=original.queue, queue_offset=original.queue_offset, topic=topic,
             body=body, properties=text, flag=original.flag, sys_flag=compression,
-            mark=original.mark, alone=topic.startswith(RETRY_PREFIX) or props.DELAY in properties,
+            mark=original.mark, alone=must_go_alone(topic, properties),
         )  # fmt: skip
 
     def _properties(self, original: Original, redrives: int, *, is_parked: bool) -> dict[str, str]:

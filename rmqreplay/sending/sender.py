@@ -17,26 +17,22 @@ from rmqclient.tls import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.codes import ResponseCode as Code
-from rmqproto.errors import ConnectError
+from rmqproto.errors import ConnectError, NotConnectedError
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.message.compression import beginning_untrusted, compressed
 from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.message.sys_flag import COMPRESSED
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
-from rmqreplay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Outgoing
+from rmqreplay.sending.delivery import TOPIC_CODES, Answer, Batch, BatchOutcome, DeliveryError, Outgoing
 from rmqreplay.sending.pipeline import Answered, Pipeline, wait_for_answers
-
-FATAL_CODES = frozenset({
-    Code.NO_PERMISSION, Code.TOPIC_NOT_EXIST, Code.SUBSCRIPTION_GROUP_NOT_EXIST, Code.INVALID_PARAMETER,
-})  # fmt: skip
-"""Codes of a refusal because of the topic or the sender, which every message of the job would get."""
 
 ChooseQueue = Callable[[Batch], MessageQueue]
 
 
 class BatchSender:
-    """Sends batches to queues whose masters' addresses are known. Use it from one thread, and ``close`` it."""
+    """Sends batches to the masters of their queues. ``addresses`` has those that are known now, by broker name. Use it
+    from one thread, and ``close`` it."""
 
     def __init__(
         self,
@@ -61,8 +57,10 @@ class BatchSender:
 
     def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:
         queue = batch.messages[0].target or self._choose(batch)
-        pipeline = self._pipeline(self._addresses[queue.broker_name])
         try:
+            if queue.broker_name not in self._addresses:
+                raise NotConnectedError(f"broker {queue.broker_name} has no master now")
+            pipeline = self._pipeline(self._addresses[queue.broker_name])
             pipeline.connect()
         except ConnectError as error:
             self._unsent.append(BatchOutcome(batch, Answer.BUSY, 0, str(error)))  # certainly not appended
@@ -103,15 +101,14 @@ def send_request(batch: Batch, queue: MessageQueue, group: str) -> tuple[int, Se
 
 
 def judge(answered: Answered) -> BatchOutcome:
-    """The outcome that an answer means. DeliveryError for a refusal that every other message would also get."""
+    """The outcome that an answer means."""
     batch, command = answered.tag, answered.command
     assert isinstance(batch, Batch)
     if command is None:
         return BatchOutcome(batch, Answer.IN_DOUBT)
-    remark = command.remark or ""
-    if command.code in FATAL_CODES:
-        raise DeliveryError(f"the broker takes nothing for {batch.messages[0].topic}: {remark} ({command.code})")
-    return BatchOutcome(batch, _answer_of(command), command.code, remark, "repeated" in command.ext)
+    return BatchOutcome(
+        batch, _answer_of(command), command.code, command.remark or "", is_repeat="repeated" in command.ext
+    )
 
 
 def _answer_of(command: Command) -> Answer:
@@ -121,7 +118,16 @@ def _answer_of(command: Command) -> Answer:
         return Answer.STORED_WEAKLY
     if command.code in BUSY_CODES:
         return Answer.BUSY
-    return Answer.ILLEGAL if command.code in NEVER_CODES else Answer.IN_DOUBT
+    return Answer.ILLEGAL if command.code in NEVER_CODES | TOPIC_CODES else Answer.IN_DOUBT
+
+
+def unless_refused(outcomes: list[BatchOutcome]) -> list[BatchOutcome]:
+    """The outcomes. DeliveryError if a topic is refused as a whole."""
+    for each in outcomes:
+        if each.is_of_topic:
+            topic = each.batch.messages[0].topic
+            raise DeliveryError(f"the broker takes nothing for {topic}: {each.remark} ({each.code})")
+    return outcomes
 
 
 def round_robin(queues: Sequence[MessageQueue]) -> ChooseQueue:

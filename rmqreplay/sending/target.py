@@ -18,7 +18,7 @@ from rmqproto.wire.credentials import Credentials
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.sending.delivery import Batch, BatchOutcome, DeliveryError
 from rmqreplay.sending.replay_ids import REPLAY_ID
-from rmqreplay.sending.sender import BatchSender, by_source_queue, round_robin
+from rmqreplay.sending.sender import BatchSender, by_source_queue, round_robin, unless_refused
 from rmqreplay.source.live import LiveCluster, OpenCluster, queue_bounds
 from rmqreplay.source.offset_ranges import OffsetRange
 from rmqreplay.source.pulling import OneBroker, PullRules, pull_range
@@ -82,7 +82,7 @@ class ReplayTarget:
         return went_out
 
     def outcomes(self) -> list[BatchOutcome]:
-        return self._sender.outcomes()
+        return unless_refused(self._sender.outcomes())
 
     def settle(self) -> None:
         time.sleep(max(0.0, self._settled_at - time.monotonic()))

@@ -9,6 +9,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -18,6 +19,7 @@ from rmqproto.errors import RefusedError, StorageError, UsageError
 from rmqproto.wording import counted
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.pulling import READ_TIMEOUT_S, persist
 from rmqserver.store.sequences.sequence_table import KEPT_MS
 from spark_tools.given_options import local_path
 from spark_tools.writing.rows import writable_queues
@@ -89,11 +91,13 @@ class StreamCheckpoint:
     def plan(self, cluster: LiveCluster, topic: str) -> WritePlan:
         """The plan of the batch that is to be written: the kept one if the batch was begun before. UsageError if it
         cannot be repeated now, StorageError if the checkpoint does not tell."""
+        batch_id = self.newest_batch()
         with self._errors_in_words("read"):
-            batch_id = self._batch_id()
             kept = self._kept()
         if kept is None or kept.batch_id != batch_id:
-            made = make_plan(cluster, topic, batch_id)
+            make = partial(make_plan, cluster, topic, batch_id)
+            # A later batch has written to the topic before: its brokers are waited for.
+            made = persist(make, cluster.forget_routes, READ_TIMEOUT_S) if batch_id else make()
             with self._errors_in_words("written"):
                 self._keep(made)
             return made
@@ -111,6 +115,14 @@ class StreamCheckpoint:
             )
         return msgspec.structs.replace(kept, is_repeated=True)
 
+    def newest_batch(self) -> int:
+        """Of the offset log: Spark notes each batch before it plans it. StorageError."""
+        from pyarrow.fs import FileSelector
+
+        with self._errors_in_words("read"):
+            found = self._files.get_file_info(FileSelector(f"{self._root}/offsets", allow_not_found=True))
+        return max((int(each.base_name) for each in found if each.base_name.isdecimal()), default=0)
+
     @contextlib.contextmanager
     def _errors_in_words(self, what: str) -> Iterator[None]:
         try:
@@ -120,13 +132,6 @@ class StreamCheckpoint:
                 f"{FILE} or the offsets in the checkpoint {self._root} cannot be {what}: {error}",
                 hint="delivery=idempotent has its driver read and write there",
             ) from None
-
-    def _batch_id(self) -> int:
-        """The newest batch in the offset log: Spark notes each before it plans it."""
-        from pyarrow.fs import FileSelector
-
-        found = self._files.get_file_info(FileSelector(f"{self._root}/offsets", allow_not_found=True))
-        return max((int(each.base_name) for each in found if each.base_name.isdecimal()), default=0)
 
     def _kept(self) -> WritePlan | None:
         try:
@@ -152,6 +157,13 @@ class StreamCheckpoint:
             if self._files.type_name != "local":  # not every file system replaces a file
                 self._files.delete_file(f"{self._root}/{FILE}")
         self._files.move(part, f"{self._root}/{FILE}")
+
+
+def is_first_batch(location: str | None) -> bool:
+    """Whether a stream has written nothing before, as far as its checkpoint tells."""
+    with contextlib.suppress(UsageError, StorageError):
+        return location is None or StreamCheckpoint(location).newest_batch() == 0
+    return True
 
 
 def _file_system(location: str) -> tuple[FileSystem, str]:

@@ -12,6 +12,7 @@ import msgspec
 
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.wording import counted
+from rmqreplay.sending.delivery import TOPIC_CODES
 
 KEPT_MAX_BYTES = 20 << 20
 """Rejected rows that one task hands back; more are only counted. Spark refuses more than 1 GiB from all tasks together
@@ -69,20 +70,25 @@ class Rejects:
 
 def check_reject_path(path: str | None) -> None:
     """UsageError if the file is there already, or could not be made, as far as that is known now."""
-    if path is None:
-        return
-    if os.path.exists(path):
+    if path is not None and os.path.exists(path):
         raise UsageError(
             f"rejectPath {path} exists", hint="a write does not overwrite rejected rows: name another file"
         )
+    check_reject_directory(path)
+
+
+def check_reject_directory(path: str | None) -> None:
+    """As ``check_reject_path``, of a file that may be there."""
+    if path is None:
+        return
     directory = os.path.dirname(os.path.abspath(path))
     if not os.access(directory, os.W_OK):
         raise UsageError(f"rejectPath {path}: the driver cannot write to {directory}")
 
 
 def settle(tasks: Iterable[Rejects], stored: int, path: str | None) -> None:
-    """Writes the rejected rows of all tasks to the file ``path``. RejectedError if there are
-    any and ``path`` is None, or not all were kept."""
+    """Writes the rejected rows of all tasks to the file ``path``. RejectedError if there are any and ``path`` is None,
+    or not all were kept, or the sender may send nothing at all."""
     found = [task for task in tasks if task.count]
     count = sum(task.count for task in found)
     if not count:
@@ -95,6 +101,8 @@ def settle(tasks: Iterable[Rejects], stored: int, path: str | None) -> None:
     if kept < count:
         limit = f"a task hands back at most {KEPT_MAX_BYTES >> 20} MiB of them"
         raise RejectedError(f"{text}; {path} has {kept} of them: {limit}")
+    if not stored and any(row.code in TOPIC_CODES for task in found for row in task.rows):
+        raise RejectedError(f"{text}; {path} has them", hint="if no topic is allowed, are these the right keys?")
 
 
 def _write(path: str, tasks: Iterable[Rejects]) -> None:

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.java.java_hash import place_by_hash
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
-from rmqproto.names import RETRY_PREFIX, topic_problem
+from rmqproto.names import topic_problem
 from rmqproto.perm import PERM_WRITE
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
-from rmqreplay.sending.delivery import Outgoing, too_large
+from rmqreplay.sending.delivery import Outgoing, must_go_alone, too_large
 from rmqreplay.sending.sender import compress, plain_body
 from rmqreplay.source.live import LiveCluster
+from rmqreplay.source.pulling import READ_TIMEOUT_S, is_passing, is_silence, persist
 from spark_tools.source_options import WriteOptions
 from spark_tools.writing.rejects import RejectedRow, Rejects
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NOT_NUMBERED = frozenset({
-    props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS, props.TRAN_MSG, props.PRIORITY,
-})  # fmt: skip
-"""With one of these the broker chooses where a message goes, and numbers do not count."""
 _NUMBER_SIZE_MAX_BYTES = 128
 """What the number adds to the properties."""
 _UTF8_SIZE_MAX = 4
@@ -51,6 +49,15 @@ def writable_queues(cluster: LiveCluster, topic: str) -> list[MessageQueue]:
             hint=f"rmqadmin topicRoute -t {topic} shows its permissions",
         )
     return queues
+
+
+def awaited_queues(
+    cluster: LiveCluster, topic: str, passes: Callable[[RocketMQError], bool] = is_passing
+) -> list[MessageQueue]:
+    """As ``writable_queues``, of a topic that was there: name servers know nothing of it while its brokers restart, for
+    which this waits."""
+    ask = partial(writable_queues, cluster, topic)
+    return persist(ask, lambda: cluster.forget_route(topic), READ_TIMEOUT_S, passes=passes)
 
 
 class TaskRows:
@@ -85,9 +92,10 @@ class TaskRows:
                 number += 1
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """As of ``writable_queues``, asked for once."""
+        """As of ``writable_queues``, asked for once. Only name servers are waited for: whether a topic that a row names
+        was ever there, nobody knows."""
         if topic not in self._queues:
-            self._queues[topic] = writable_queues(self._cluster, topic)
+            self._queues[topic] = awaited_queues(self._cluster, topic, is_silence)
         return self._queues[topic]
 
     def reject(self, message: Outgoing, code: int, remark: str) -> None:
@@ -114,8 +122,7 @@ class TaskRows:
             return None
         message = Outgoing(
             replay_id="", queue=self._origin, queue_offset=number, topic=topic, body=raw, properties=text, flag=flag,
-            target=target,
-            alone=topic.startswith(RETRY_PREFIX) or props.DELAY in found or props.TIMER_DELIVER_MS in found,
+            target=target, alone=must_go_alone(topic, found),
         )  # fmt: skip
         if self._options.compress_over_bytes:
             message = compress(message, self._options.compress_over_bytes)
@@ -136,7 +143,9 @@ class TaskRows:
         keys = row.get("keys")
         if isinstance(keys, list) and any(key and " " in key for key in keys):
             raise UsageError("one of its keys has a blank, which separates keys")
-        if is_numbered and (topic.startswith(RETRY_PREFIX) or not _NOT_NUMBERED.isdisjoint(found)):
+        if found.get(props.TRAN_MSG, "").lower() == "true":
+            raise UsageError("it is half of a transaction (TRAN_MSG), which nobody would end")
+        if is_numbered and must_go_alone(topic, found):  # the broker chooses where it goes: numbers do not count
             raise UsageError("delivery=idempotent takes no delay, no priority and no retry topic")
         try:
             text = props.render(found)

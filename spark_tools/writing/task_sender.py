@@ -42,16 +42,16 @@ class TaskSender:
         for topic in {
             each.batch.messages[0].topic for each in found if each.answer in (Answer.BUSY, Answer.IN_DOUBT)
         }:  # fmt: skip
-            # While it cannot be told where the masters are, the known addresses are tried again.
-            with contextlib.suppress(RocketMQError):
-                self._cluster.forget_route(topic)
-                self._learn(topic)
+            self._cluster.forget_route(topic)
+            self._learn(topic)
         return found
 
     def _learn(self, topic: str) -> None:
-        for name, (_, broker) in self._cluster.route(topic).items():
-            if broker.master_addr is not None:
-                self._addresses[name] = broker.master_addr
+        """While it cannot be told where the masters are, the known addresses are tried again."""
+        with contextlib.suppress(RocketMQError):
+            for name, (_, broker) in self._cluster.route(topic).items():
+                if broker.master_addr is not None:
+                    self._addresses[name] = broker.master_addr
 
     def close(self) -> None:
         self._sender.close()

@@ -14,7 +14,7 @@ from rmqproto.message.record import StoredMessage
 from rmqproto.wording import counted
 from rmqreplay.ledger.ledger import Fence
 from rmqreplay.sending.delivery import Answer, Batch, BatchOutcome, DeliveryError, Limits, TaskDelivery
-from rmqreplay.sending.sender import ChooseQueue, round_robin
+from rmqreplay.sending.sender import ChooseQueue, round_robin, unless_refused
 from rmqreplay.source.live import LiveCluster
 from rmqreplay.source.offset_ranges import OffsetRange, queue_text
 from rmqserver.store.sequences.sequence_table import LINES_MAX
@@ -22,7 +22,7 @@ from spark_tools.source_options import WriteOptions
 from spark_tools.writing.idempotent import IdempotentDelivery
 from spark_tools.writing.plan import WritePlan
 from spark_tools.writing.rejects import Rejects
-from spark_tools.writing.rows import TaskRows
+from spark_tools.writing.rows import TaskRows, awaited_queues
 from spark_tools.writing.stored import READ_MESSAGES, StoredTally, check_doubled, end_of, numbered
 from spark_tools.writing.task_sender import OwnPermits, TaskSender, no_target
 
@@ -52,7 +52,8 @@ def write_at_least_once(
     options: WriteOptions, cluster: LiveCluster, task: int, batches: Iterator[pa.RecordBatch]
 ) -> TaskSent:
     """Returns when every message is acknowledged or rejected. DeliveryError."""
-    target = _PlainTarget(options, cluster, TaskRows(options, cluster, task))
+    queues = awaited_queues(cluster, options.topic) if options.topic is not None else []
+    target = _PlainTarget(options, cluster, TaskRows(options, cluster, task, queues))
     limits = Limits(options.batch_size, options.in_flight_max)
     try:
         delivery = TaskDelivery(target, OwnPermits(options), time.monotonic, time.sleep, limits)
@@ -101,6 +102,7 @@ class _PlainTarget:
 
     def __init__(self, options: WriteOptions, cluster: LiveCluster, rows: TaskRows):
         self.rows = rows
+        self._options = options
         self._choosers: dict[str, ChooseQueue] = {}
         self._sender = TaskSender(options, cluster, self._choose)
         self.put = self._sender.put
@@ -114,9 +116,12 @@ class _PlainTarget:
 
     def outcomes(self) -> list[BatchOutcome]:
         found = self._sender.outcomes()
+        if self._options.topic is not None:
+            unless_refused(found)
         for each in found:
-            if each.answer is Answer.ILLEGAL and len(each.batch.messages) == 1:
-                self.rows.reject(each.batch.messages[0], each.code, each.remark)
+            if each.is_of_topic or (each.answer is Answer.ILLEGAL and len(each.batch.messages) == 1):
+                for message in each.batch.messages:
+                    self.rows.reject(message, each.code, each.remark)
         return found
 
     def settle(self) -> None:
@@ -135,7 +140,6 @@ class _NumberedTarget:
             queue: _StoredRows(cluster, queue, fence, mark)
             for queue, fence in zip(plan.message_queues, plan.queues, strict=True)
         }
-        self.outcomes = self._sender.outcomes
         self.stored_rows = self._stored.__getitem__
         self.close = self._sender.close
 
@@ -144,6 +148,9 @@ class _NumberedTarget:
             for message in batch.messages:
                 self._permits.wait_for_one(message.size_bytes)
         self._sender.put(batch, _NO_END, lambda: _NO_END)
+
+    def outcomes(self) -> list[BatchOutcome]:
+        return unless_refused(self._sender.outcomes())
 
 
 class _StoredRows:

@@ -16,8 +16,8 @@ from spark_tools.hints import hints_in_text
 from spark_tools.source_options import WriteOptions
 from spark_tools.spark_worker import spare_modules
 from spark_tools.writing.columns import check_input
-from spark_tools.writing.plan import StreamCheckpoint, WritePlan, make_plan
-from spark_tools.writing.rejects import check_reject_path, settle
+from spark_tools.writing.plan import StreamCheckpoint, WritePlan, is_first_batch, make_plan
+from spark_tools.writing.rejects import check_reject_directory, check_reject_path, settle
 from spark_tools.writing.rows import writable_queues
 from spark_tools.writing.stored import check_nothing_else
 from spark_tools.writing.tasks import TaskSent, write_at_least_once, write_once
@@ -71,17 +71,18 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions, columns: Sequence[tuple[str, str]]):
         check_input(columns, options)
+        check_reject_directory(options.reject_path)
         self._options = options
         self._plan: WritePlan | None = None
         if options.topic is None:
             return
         with _cluster(options) as cluster:
-            if not options.is_idempotent:
-                writable_queues(cluster, options.topic)
-            elif options.checkpoint is None:
-                raise UsageError("delivery=idempotent needs the option checkpointLocation, where it keeps its plan")
-            else:
+            if options.is_idempotent:
+                if options.checkpoint is None:
+                    raise UsageError("delivery=idempotent needs the option checkpointLocation, where it keeps its plan")
                 self._plan = StreamCheckpoint(options.checkpoint).plan(cluster, options.topic)
+            elif is_first_batch(options.checkpoint):  # later ones wait for the topic in their tasks
+                writable_queues(cluster, options.topic)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
         context = TaskContext.get()

@@ -120,6 +120,7 @@ def test_a_delayed_message_shares_no_request():
     made = sent(SAME, Transform(delay_level=3))
     assert props.parse(made.properties)["DELAY"] == "3"
     assert len(list(batches([made, made], 32))) == 2, "brokers refuse batches of delayed messages"
+    assert sent(SAME, properties={"_SYS_MSG_PRIORITY_": "2"}).alone, "its queue is not chosen in a batch"
 
 
 def test_rounds_are_counted():

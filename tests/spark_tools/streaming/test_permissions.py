@@ -4,6 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
@@ -11,13 +15,16 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RefusedError
 from rmqproto.wire.credentials import Credentials
+from rmqreplay.sending.delivery import DeliveryError
+from rmqreplay.source.live import LiveCluster
 from spark_tools.part_reader import read_any
 from spark_tools.partitions import cluster_of
-from spark_tools.source_options import parse_stream_options
+from spark_tools.source_options import parse_stream_options, parse_write_options
 from spark_tools.streaming.offsets import ranges_between
 from spark_tools.streaming.planner import StreamPlanner
 from spark_tools.streaming.progress import GroupCommits
 from spark_tools.streaming.survey import QueueSurvey
+from spark_tools.writing.tasks import write_at_least_once
 from tests.support import servers
 from tests.support.auth_walk import ROOT
 from tests.support.servers import Server, topic_config, until
@@ -86,3 +93,27 @@ def test_each_of_them_is_needed(guarded: Server, missing: str) -> None:
     rights = {name: actions for name, actions in RIGHTS.items() if name != missing}
     with pytest.raises(RefusedError, match=missing.partition(":")[2]):
         run_stream(guarded, user(guarded, "without-" + missing.replace(":", "-"), rights))
+
+
+def test_rows_of_a_topic_that_the_user_may_not_write_are_rejected(guarded: Server) -> None:
+    """It was an error in the middle of a task, which Spark repeats: the rows of other topics were stored four times."""
+    with AdminClient(guarded.namesrv_addr, ROOT) as admin:
+        admin.create_topic(guarded.broker_addr, topic_config("Closed"))
+        until(lambda: "Closed" in admin.topic_list())
+        before = admin.max_offset(guarded.broker_addr, QUEUE.topic, 0)
+        writer = user(guarded, "writer", {"Topic:Orders": ["Pub", "Get"], "Topic:Closed": ["Get"]})
+        given = {
+            "nameServer": guarded.namesrv_addr, "accessKey": writer.access_key, "secretKey": writer.secret_key,
+            "batchSize": "10",
+        }  # fmt: skip
+        topics = ["Closed" if number % 40 < 20 else QUEUE.topic for number in range(80)]
+        batch = pa.RecordBatch.from_pydict({"topic": topics, "body": [b"%d" % number for number in range(80)]})
+        options = parse_write_options(given)
+        with LiveCluster(guarded.namesrv_addr, writer) as cluster:
+            sent = write_at_least_once(options, cluster, 0, iter([batch]))
+            assert (sent.stored, len(sent.rejects.rows)) == (40, 40)
+            assert {(row.topic, row.code) for row in sent.rejects.rows} == {("Closed", 16)}
+            closed = parse_write_options(given | {"topic": "Closed"})
+            with pytest.raises(DeliveryError, match="takes nothing for Closed"):  # no other rows are at stake
+                write_at_least_once(closed, cluster, 0, iter([batch.select(["body"])]))
+        assert admin.max_offset(guarded.broker_addr, QUEUE.topic, 0) == before + 40

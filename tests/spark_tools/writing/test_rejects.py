@@ -48,6 +48,18 @@ def test_a_task_hands_back_a_bounded_size_and_the_write_fails_beyond_it(tmp_path
     assert kept.body == b"small"
 
 
+def test_a_sender_that_may_send_nothing_is_told_although_there_is_a_file(tmp_path: Path) -> None:
+    """Its keys may be wrong, which is no fault of the rows."""
+    path = tmp_path / "rejected"
+    found = Rejects()
+    found.add(RejectedRow(0, 0, "T", 16, "User:u is not found.", b"1", {}))
+    settle([found], 1, str(path))
+    path.unlink()
+    with pytest.raises(RejectedError, match=r"1 of 1 row rejected, and 0 stored: .* \(16\); .*/rejected has them"):
+        settle([found], 0, str(path))
+    assert len(path.read_bytes().splitlines()) == 1
+
+
 def test_a_path_that_will_not_do_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     check_reject_path(None)
     check_reject_path(str(tmp_path / "new"))

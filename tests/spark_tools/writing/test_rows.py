@@ -116,6 +116,20 @@ def test_queues_are_those_that_a_java_producer_chooses_from():
     assert message(cluster, {"queueSelector": "javaHash"}, shardingKey=None).target is None
 
 
+def test_what_the_broker_chooses_a_place_for_is_sent_alone():
+    """In a batch it would be stored at once, where all see it."""
+    for name in ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "_SYS_MSG_PRIORITY_"):
+        assert message(Cluster("broker-a"), properties={name: "3"}).alone, name
+    assert message(Cluster("broker-a"), delayTimeLevel=3).alone
+    assert message(Cluster("broker-a"), deliverTimestamp=5).alone
+    assert not message(Cluster("broker-a"), properties={"TIMER_OUT_MS": "5", "TRAN_MSG": "false"}).alone
+
+
+def test_half_of_a_transaction_is_rejected():
+    """Nobody would end it, and no consumer see it."""
+    assert "half of a transaction" in rejection(Cluster("broker-a"), properties={"TRAN_MSG": "true"}).remark
+
+
 def test_keys_are_a_text_or_an_array():
     assert parse(message(Cluster("broker-a"), keys="a b").properties)[KEYS] == "a b"
     assert parse(message(Cluster("broker-a"), keys=["a", None, "b"]).properties)[KEYS] == "a b"
