@@ -33,10 +33,10 @@ from rmqserver.core import (
     simple,
     take_wanted,
 )
-from rmqserver.doors.grpc.call_checks import SentMessage, check_message, ms_of
+from rmqserver.doors.grpc.call_checks import ms_of
 from rmqserver.doors.grpc.messages import CLASSES
 from rmqserver.doors.grpc.plain_calls import RESERVED
-from rmqserver.doors.grpc.stored import MD5, PLAIN_ROLES, properties_of, put_message, sys_flag_of, type_of
+from rmqserver.doors.grpc.stored import MD5, PLAIN_ROLES, checked_message, put_message
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
 from rmqserver.store.fate import INDEXED, QUEUED
@@ -157,13 +157,11 @@ def core_calls(data: bytes) -> None:
         return
     topic, sys_flag, born_ms, body, stored, keys = sent
     (message,) = CLASSES["SendMessageRequest"].FromString(data).messages
-    asked, system = SentMessage(message, message.body, dict(message.user_properties)), message.system_properties
-    check_message(asked, 0)
-    assert type_of(asked) is TopicMessageType.NORMAL
+    asked = checked_message(message, 0, address)
+    assert asked.kind is TopicMessageType.NORMAL
     assert (topic, body) == (message.topic.name, message.body)
-    properties = properties_of(asked, TopicMessageType.NORMAL, address)
-    assert sorted(stored.split(b"\2")) == sorted(props.joined(properties).split(b"\2"))
-    assert (sys_flag, born_ms) == (sys_flag_of(system, TopicMessageType.NORMAL), ms_of(system.born_timestamp))
+    assert sorted(stored.split(b"\2")) == sorted(props.joined(asked.properties).split(b"\2"))
+    assert (sys_flag, born_ms) == (asked.sys_flag, ms_of(message.system_properties.born_timestamp))
     usual = USUAL.fullmatch(stored)
     assert usual is not None
     assert usual.groups(b"") == keys

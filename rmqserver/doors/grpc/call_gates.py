@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqproto.codes import RequestCode
 from rmqproto.headers.table import RequestKind, codes_of
 from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.doors.grpc.codes import CallRefused, Code
@@ -17,29 +16,13 @@ from rmqserver.remoting.gate import Gate, GatePlace
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
-    from rmqserver.doors.grpc.link import GrpcCall, Guarded
+    from rmqserver.doors.grpc.link import GrpcCall
 
 GatesAt = Callable[[Iterable[GatePlace]], list[Gate]]
 """The gates that stand in these places, in their order."""
 
 PLACES = (GatePlace.RATES, GatePlace.FAULTS)
 """Who calls is asked before, and how many wait is counted here: both are told by other means than there."""
-
-CODES = {
-    "QueryRoute": RequestCode.GET_ROUTEINFO_BY_TOPIC,
-    "SendMessage": RequestCode.SEND_MESSAGE_V2,
-    "EndTransaction": RequestCode.END_TRANSACTION,
-    "RecallMessage": RequestCode.RECALL_MESSAGE,
-    "QueryAssignment": RequestCode.QUERY_ASSIGNMENT,
-    "ReceiveMessage": RequestCode.POP_MESSAGE,
-    "AckMessage": RequestCode.ACK_MESSAGE,
-    "ChangeInvisibleDuration": RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
-    "ForwardMessageToDeadLetterQueue": RequestCode.CONSUMER_SEND_MSG_BACK,
-    "SyncLiteSubscription": RequestCode.LITE_SUBSCRIPTION_CTL,
-    "Heartbeat": RequestCode.HEART_BEAT,
-    "NotifyClientTermination": RequestCode.UNREGISTER_CLIENT,
-}
-"""Telemetry has none: it waits as long as its client lives."""
 
 _PUTS = codes_of(RequestKind.PUT)
 
@@ -52,11 +35,10 @@ class _Named(NamedTuple):
 
 
 class CallGates:
-    def __init__(self, gates_at: GatesAt, broker: Broker, guarded: Guarded):
+    def __init__(self, gates_at: GatesAt, broker: Broker):
         self._gates_at = gates_at
         self._config = broker.config
         self._put_refusal = broker.replicas.put_refusal
-        self._guarded = guarded
 
     def ask_now(self) -> bool:
         """Whether anything stands before a call now, be it a count."""
@@ -65,8 +47,8 @@ class CallGates:
 
     def let_pass(self, call: GrpcCall, request: Any, go_on: Callable[[], None]) -> None:
         """Goes on at once, later or never. Raises CallRefused or Refused."""
-        code = CODES.get(call.kind.name)
-        if code is None:
+        code = call.kind.code
+        if code is None:  # telemetry waits as long as its client lives
             go_on()
             return
         if code in _PUTS:
@@ -87,7 +69,7 @@ class CallGates:
             take_over = gate.admit(asked, user, call.link.connection)
             call.is_answer_lost = asked.is_oneway
             if take_over is not None:
-                take_over(lambda error: self._guarded(call, go_on if error is None else partial(_raise, error)))
+                take_over(lambda error: call.guarded(go_on if error is None else partial(_raise, error)))
                 return
         go_on()
 

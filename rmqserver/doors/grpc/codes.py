@@ -92,6 +92,11 @@ class CallRefused(Exception):
         return status(self.code, self.text)
 
 
+def refuse_if(is_wrong: object, code: Code, text: str) -> None:
+    if is_wrong:
+        raise CallRefused(code, text)
+
+
 def refusal_of(refused: Refused) -> CallRefused:
     return CallRefused(_OF_RESPONSES.get(refused.code, Code.INTERNAL_SERVER_ERROR), refused.remark or "")
 

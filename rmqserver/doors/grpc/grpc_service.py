@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 
+from rmqproto.codes import RequestCode as R
 from rmqproto.errors import ProtocolError
 from rmqserver.broker.errors import as_refused
 from rmqserver.doors.grpc.call_gates import CallGates, GatesAt
@@ -44,28 +44,28 @@ class GrpcService:
     def __init__(self, broker: Broker, gates_at: GatesAt):
         self._broker = broker
         self._guard = Guard(broker.auth_settings, broker.auth) if broker.auth_settings.asks else None
-        self._gates = CallGates(gates_at, broker, self._guarded)
+        self._gates = CallGates(gates_at, broker)
         self.clients = GrpcPeers(broker.config, broker.membership, broker.groups, self._client_gone)
-        routes = RouteCalls(broker, self._guarded)
-        sending = SendCalls(broker, self._guarded)
-        self._settling = settling = SettleCalls(broker, self._guarded)
+        routes = RouteCalls(broker)
+        sending = SendCalls(broker)
+        self._settling = settling = SettleCalls(broker)
         self._plain = PlainCalls(broker, settling, self._guard)
-        receiving = ReceiveCalls(broker, self.clients, settling, self._guarded)
+        receiving = ReceiveCalls(broker, self.clients, settling)
         lite = LiteTopicCalls(broker.pop.lite.subscriptions, self.clients)
         kinds = (
-            CallKind("QueryRoute", routes.query),
-            CallKind("SendMessage", sending.send),
-            CallKind("EndTransaction", sending.end),
-            CallKind("RecallMessage", sending.recall),
-            CallKind("QueryAssignment", routes.assign),
-            CallKind("ReceiveMessage", receiving.receive, receiving.refuse),
-            CallKind("AckMessage", settling.ack),
-            CallKind("ChangeInvisibleDuration", settling.change),
-            CallKind("ForwardMessageToDeadLetterQueue", settling.forward),
-            CallKind("SyncLiteSubscription", lite.sync),
-            CallKind("Heartbeat", self.clients.heartbeat),
-            CallKind("NotifyClientTermination", self.clients.farewell),
-            CallKind("Telemetry", self.clients.telemetry, self.clients.refuse, is_stream=True),
+            CallKind("QueryRoute", R.GET_ROUTEINFO_BY_TOPIC, routes.query),
+            CallKind("SendMessage", R.SEND_MESSAGE_V2, sending.send),
+            CallKind("EndTransaction", R.END_TRANSACTION, sending.end),
+            CallKind("RecallMessage", R.RECALL_MESSAGE, sending.recall),
+            CallKind("QueryAssignment", R.QUERY_ASSIGNMENT, routes.assign),
+            CallKind("ReceiveMessage", R.POP_MESSAGE, receiving.receive, receiving.refuse),
+            CallKind("AckMessage", R.ACK_MESSAGE, settling.ack),
+            CallKind("ChangeInvisibleDuration", R.CHANGE_MESSAGE_INVISIBLETIME, settling.change),
+            CallKind("ForwardMessageToDeadLetterQueue", R.CONSUMER_SEND_MSG_BACK, settling.forward),
+            CallKind("SyncLiteSubscription", R.LITE_SUBSCRIPTION_CTL, lite.sync),
+            CallKind("Heartbeat", R.HEART_BEAT, self.clients.heartbeat),
+            CallKind("NotifyClientTermination", R.UNREGISTER_CLIENT, self.clients.farewell),
+            CallKind("Telemetry", None, self.clients.telemetry, self.clients.refuse, is_stream=True),
         )
         self._kinds = {f"/{SERVICE}/{kind.name}".encode(): kind for kind in kinds}
 
@@ -127,14 +127,6 @@ class GrpcService:
             log.error("event=call-failed call=%s peer=%s", call.kind.name, call.address, exc_info=error)
             refusal = CallRefused(Code.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
         call.kind.refuse(call, refusal)
-
-    def _guarded(self, call: GrpcCall, go_on: Callable[[], None]) -> None:
-        if call.closed:
-            return
-        try:
-            go_on()
-        except Exception as error:
-            self.refuse(call, error)
 
     def _client_gone(self, client: GrpcPeer) -> None:
         self._broker.clients.peer_gone(client)

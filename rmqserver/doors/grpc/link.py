@@ -22,6 +22,8 @@ from rmqserver.doors.grpc.http2 import Http2, Metadata, StreamAsked, StreamData,
 from rmqserver.doors.grpc.messages import CLASSES
 
 if TYPE_CHECKING:
+    from rmqproto.codes import RequestCode
+    from rmqserver.operation import GoOn
     from rmqserver.remoting.connection import Connection
 
 MESSAGE_SIZE_MAX_BYTES = 8 << 20
@@ -44,19 +46,16 @@ _TEXT_MAX = 1000
 """Characters of a status that are told: its header is to fit one frame."""
 
 
-Guarded = Callable[["GrpcCall", Callable[[], None]], None]
-"""Lets a call go on later, if its client still waits; what is raised becomes its answer."""
-
-
 class CallKind:
-    """A call of the service. ``take`` gets a message of the client, and answers now or later; ``refuse`` answers what
-    was refused. Of a stream, the client sends any number of messages, and each is taken as it comes."""
+    """A call of the service. ``code`` is of the request that does its work in the older protocol. ``take`` gets a
+    message of the client, and answers now or later; ``refuse`` answers what was refused. Of a stream, the client sends
+    any number of messages, and each is taken as it comes."""
 
     def __init__(
-        self, name: str, take: Callable[[GrpcCall, Any], None],
+        self, name: str, code: RequestCode | None, take: Callable[[GrpcCall, Any], None],
         refuse: Callable[[GrpcCall, CallRefused], None] | None = None, *, is_stream: bool = False,
     ):  # fmt: skip
-        self.name = name
+        self.name, self.code = name, code
         self.is_stream = is_stream
         self.request = CLASSES["TelemetryCommand" if is_stream else f"{name}Request"]
         self._response = CLASSES["TelemetryCommand" if is_stream else f"{name}Response"]
@@ -224,6 +223,14 @@ class GrpcCall:
         limit_bytes = self.link.connection.service.limits.max_unread_bytes_per_connection
         unread_bytes = self.link.unread_bytes
         return not unread_bytes or unread_bytes + size_bytes <= limit_bytes
+
+    def guarded(self, go_on: GoOn) -> None:
+        """Goes on later, if the client still waits; what is raised becomes its answer."""
+        if not self.closed:
+            try:
+                go_on()
+            except Exception as error:
+                self.link.service.refuse(self, error)
 
     def cancelled(self) -> None:
         """The client no longer waits."""

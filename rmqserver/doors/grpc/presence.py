@@ -69,6 +69,7 @@ _CONSUMES = {
     value("ClientType", "PUSH_CONSUMER"): CONSUME_PASSIVELY,
     value("ClientType", "SIMPLE_CONSUMER"): CONSUME_ACTIVELY,
     value("ClientType", "LITE_PUSH_CONSUMER"): CONSUME_PASSIVELY,
+    value("ClientType", "LITE_SIMPLE_CONSUMER"): CONSUME_ACTIVELY,
 }
 _VERSIONS = {version_name(ordinal): ordinal for ordinal in range(700)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from rmqserver.broker.consuming.holds import DEADLINE_SWEEP_S
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
 from rmqserver.core import pack_received
 from rmqserver.doors.grpc.call_checks import INVISIBLE_MIN_MS, check_filter, check_invisible_ms, checked_names, ms_of
-from rmqserver.doors.grpc.codes import OK, CallRefused, Code, status
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refuse_if, status
 from rmqserver.doors.grpc.link import framed
 from rmqserver.doors.grpc.lite_calls import lite_receipts
 from rmqserver.doors.grpc.messages import CLASSES
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.consuming.lite.pops import LitePopped
     from rmqserver.broker.consuming.pop.popping import Popped
-    from rmqserver.doors.grpc.link import GrpcCall, Guarded
+    from rmqserver.doors.grpc.link import GrpcCall
     from rmqserver.doors.grpc.presence import GrpcPeers
     from rmqserver.doors.grpc.settle_calls import SettleCalls
 
@@ -54,7 +55,7 @@ Found = list[tuple[StoredMessage, Receipt]]
 
 
 class ReceiveCalls:
-    def __init__(self, broker: Broker, clients: GrpcPeers, settling: SettleCalls, guarded: Guarded):
+    def __init__(self, broker: Broker, clients: GrpcPeers, settling: SettleCalls):
         self._topics = broker.topics
         self._groups = broker.groups
         self._pops = broker.pops
@@ -63,7 +64,6 @@ class ReceiveCalls:
         self._clock_ms = broker.clock_ms
         self._clients = clients
         self._settling = settling
-        self._guarded = guarded
 
     def receive(self, call: GrpcCall, request: Any) -> None:
         poll_ms = self._poll_ms(call, request)
@@ -73,23 +73,23 @@ class ReceiveCalls:
             check_invisible_ms(invisible_ms, INVISIBLE_MIN_MS)
         wanted = check_filter(request.filter_expression)
         config, known = self._topics.get(topic), self._groups.get(group)
-        if config is not None and not (config.perm & PERM_READ and config.read_queue_nums):
-            raise CallRefused(Code.FORBIDDEN, "no readable queue")
+        is_mute = config is not None and not (config.perm & PERM_READ and config.read_queue_nums)
+        refuse_if(is_mute, Code.FORBIDDEN, "no readable queue")
         count, now_ms = min(max(request.batch_size, 1), BATCH_MAX), self._clock_ms()
-        attempt_id, guarded = request.attempt_id or None, partial(self._guarded, call)
+        attempt_id = request.attempt_id or None
         if known is not None and known.attributes.get(BIND_TOPIC):
             lite = PopLiteHeader(
                 client_id=self._clients.known(call).client_id, consumer_group=group, topic=topic, max_msg_num=count,
                 invisible_time=invisible_ms, poll_time=poll_ms, born_time=now_ms, attempt_id=attempt_id,
             )  # fmt: skip
-            self._lite_pops.pop(lite, call, partial(self._lite_popped, call, request, lite), guarded)
+            self._lite_pops.pop(lite, call, partial(self._lite_popped, call, request, lite), call.guarded)
             return
         header = PopHeader(
             consumer_group=group, topic=topic, queue_id=ALL_QUEUES, max_msg_nums=count, invisible_time=invisible_ms,
             poll_time=poll_ms, born_time=now_ms, init_mode=FROM_LAST, exp_type=wanted.kind, exp=wanted.expression,
             order=known is not None and known.consume_message_orderly, attempt_id=attempt_id,
         )  # fmt: skip
-        self._pops.pop(header, call, partial(self._popped, call, request, header), guarded)
+        self._pops.pop(header, call, partial(self._popped, call, request, header), call.guarded)
 
     def _poll_ms(self, call: GrpcCall, request: Any) -> int:
         """How long to wait for a message."""
@@ -118,16 +118,9 @@ class ReceiveCalls:
         packed = self._packed(header, popped, tags)
         if packed is None:
             self._deliver(call, request, code, self._found(header, popped), tags)
-        elif call.closed or call.has_client_left():
-            self._give_back(call, self._receipts(header, popped))
-        elif not call.has_room_for(len(packed)):
-            self._put_off(call, self._receipts(header, popped))
         else:
-            if request.auto_renew:
-                self._hold(call, self._receipts(header, popped))
             popped.chunks = []  # the rest is kept until the answer has left
-            call.on_lost = lambda: self._give_back(call, self._receipts(header, popped))
-            self._answer(call, OK, packed)
+            self._hand_over(call, request, OK, packed, lambda: self._receipts(header, popped))
 
     def _packed(self, header: PopHeader, popped: Popped, tags: TagFilter) -> bytes | None:
         """The popped messages as they are sent; None if one of them is not plain."""
@@ -150,9 +143,6 @@ class ReceiveCalls:
     def _deliver(
         self, call: GrpcCall, request: Any, code: ResponseCode, found: Found, tags: TagFilter = EVERYTHING
     ) -> None:
-        if call.closed or (found and call.has_client_left()):  # the next poll is to get them soon
-            self._give_back(call, [receipt for _, receipt in found])
-            return
         if code == ResponseCode.POLLING_FULL:
             self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "polling full"))
             return
@@ -172,32 +162,32 @@ class ReceiveCalls:
                 continue
             answers.append(framed(answer))
             delivered.append(receipt)
-        messages = b"".join(answers)
-        if not call.has_room_for(len(messages)):
-            self._put_off(call, delivered)
-            return
-        if request.auto_renew:
-            self._hold(call, delivered)
-        call.on_lost = partial(self._give_back, call, delivered)
         nothing = "no match message" if found else "no new message"
         told = OK if answers else status(Code.MESSAGE_NOT_FOUND, nothing)
-        self._answer(call, told, messages)
+        self._hand_over(call, request, told, b"".join(answers), lambda: delivered)
 
-    def _hold(self, call: GrpcCall, receipts: list[Receipt]) -> None:
-        """Renews what the client of the call has received, if it has told its settings."""
-        client = self._clients.find(call)
-        if client is not None:
-            for receipt in receipts:
-                self._settling.renewals.hold(receipt, client)
+    def _hand_over(
+        self, call: GrpcCall, request: Any, told: Any, messages: bytes, receipts: Callable[[], list[Receipt]]
+    ) -> None:
+        """Answers with the messages, or gives them back if the client would not get them."""
 
-    def _give_back(self, call: GrpcCall, receipts: list[Receipt]) -> None:
-        for receipt in receipts:
-            self._settling.later(partial(self._settling.give_back, receipt, call))
+        def give_back() -> None:
+            for receipt in receipts():
+                self._settling.later(partial(self._settling.give_back, receipt, call))
 
-    def _put_off(self, call: GrpcCall, receipts: list[Receipt]) -> None:
-        """Its connection would end if it also left this unread: all its polls may have been answered at once."""
-        self._give_back(call, receipts)
-        self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "answers of this connection are not read yet"))
+        if call.closed or (messages and call.has_client_left()):  # the next poll is to get them soon
+            give_back()
+        elif not call.has_room_for(len(messages)):
+            # Its connection would end if it also left this unread: all its polls may have been answered at once.
+            give_back()
+            self.refuse(call, CallRefused(Code.TOO_MANY_REQUESTS, "answers of this connection are not read yet"))
+        else:
+            client = self._clients.find(call) if request.auto_renew else None
+            if client is not None:
+                for receipt in receipts():
+                    self._settling.renewals.hold(receipt, client)
+            call.on_lost = give_back
+            self._answer(call, told, messages)
 
     def refuse(self, call: GrpcCall, refusal: CallRefused) -> None:
         self._answer(call, refusal.status)

@@ -24,7 +24,7 @@ from rmqserver.doors.grpc.to_master import may_pass_on
 if TYPE_CHECKING:
     from rmqproto.bodies.routes import TopicConfig, TopicRoute
     from rmqserver.broker.broker import Broker
-    from rmqserver.doors.grpc.link import GrpcCall, Guarded
+    from rmqserver.doors.grpc.link import GrpcCall
 
 _ALL_QUEUES = -1
 _DOMAIN_NAME = value("AddressScheme", "DOMAIN_NAME")
@@ -46,14 +46,13 @@ class _Queues(NamedTuple):
 
 
 class RouteCalls:
-    def __init__(self, broker: Broker, guarded: Guarded):
+    def __init__(self, broker: Broker):
         self._config = broker.config
         self._topics = broker.topics
         self._groups = broker.groups
         self._ask_route = broker.ask_route
         self._is_slave = broker.slave is not None
         self._do_slaves_pass_on = may_pass_on(broker)
-        self._guarded = guarded
 
     def query(self, call: GrpcCall, request: Any) -> None:
         check_topic(request.topic.name)
@@ -107,7 +106,7 @@ class RouteCalls:
                 raise CallRefused(Code.TOPIC_NOT_FOUND, f"{text}\n{faq}")
             then(call, request, found)
 
-        self._ask_route(topic, lambda route: self._guarded(call, partial(go_on, route)))
+        self._ask_route(topic, lambda route: call.guarded(partial(go_on, route)))
 
     def _queues(self, own: TopicConfig | None, route: TopicRoute | None, takes_several: bool) -> list[_Queues]:
         """By their brokers' names, whoever is asked: a client finds the queue of a message group by its place among

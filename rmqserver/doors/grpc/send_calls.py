@@ -16,11 +16,11 @@ from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_WRITE
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.broker.errors import as_refused
-from rmqserver.doors.grpc.call_checks import SentMessage, check_message, check_topic, check_type
-from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refusal_of, status, status_of
+from rmqserver.doors.grpc.call_checks import check_topic, check_type
+from rmqserver.doors.grpc.codes import OK, CallRefused, Code, refusal_of, refuse_if, status, status_of
 from rmqserver.doors.grpc.messages import CLASSES, value
 from rmqserver.doors.grpc.route_calls import expected_type
-from rmqserver.doors.grpc.stored import properties_of, sys_flag_of, type_of
+from rmqserver.doors.grpc.stored import SentMessage, checked_message
 from rmqserver.operation import Refused
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.sending.pending import OnDone, Outcome
     from rmqserver.broker.sending.put import SendOutcome
     from rmqserver.broker.sending.send import OnSent
-    from rmqserver.doors.grpc.link import GrpcCall, Guarded
+    from rmqserver.doors.grpc.link import GrpcCall
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _NO_TRANSACTION = CallRefused(Code.INTERNAL_SERVER_ERROR, "cannot found transact
 
 
 class SendCalls:
-    def __init__(self, broker: Broker, guarded: Guarded):
+    def __init__(self, broker: Broker):
         self._topics = broker.topics
         self._sends = broker.sends
         self._recalls = broker.recalls
@@ -50,45 +50,38 @@ class SendCalls:
         self._reads = broker.reads
         self._pending = broker.pending
         self._clock_ms = broker.clock_ms
-        self._guarded = guarded
 
     # --- sends -------------------------------------------------------------------------------------------------------
 
     def send(self, call: GrpcCall, request: Any) -> None:
         """Checks all messages before it stores the first. Answers when all are as safe as promised, with one entry for
         each."""
-        if not request.messages:
-            raise CallRefused(Code.MESSAGE_CORRUPTED, "no message to send")
-        asked = [SentMessage(message, message.body, dict(message.user_properties)) for message in request.messages]
-        topic = asked[0].message.topic.name
-        if any(each.message.topic.name != topic for each in asked[1:]):
-            raise CallRefused(Code.MESSAGE_CORRUPTED, "topic in message is not same")
+        refuse_if(not request.messages, Code.MESSAGE_CORRUPTED, "no message to send")
+        topic = request.messages[0].topic.name
+        is_one = all(each.topic.name == topic for each in request.messages)
+        refuse_if(not is_one, Code.MESSAGE_CORRUPTED, "topic in message is not same")
         check_topic(topic)
         now_ms = self._clock_ms()
-        for each in asked:
-            check_message(each, now_ms)
+        asked = [checked_message(message, now_ms, call.address) for message in request.messages]
         config = self._topics.get(topic)
         expected = expected_type(config) if config is not None else Type.UNSPECIFIED
-        kinds = [type_of(each) for each in asked]
-        for kind in kinds:
-            check_type(expected, kind, topic)
+        for each in asked:
+            check_type(expected, each.kind, topic)
         if config is None:
             raise CallRefused(Code.INTERNAL_SERVER_ERROR, f"topic[{topic}] not exist")
-        if not config.perm & PERM_WRITE or not config.write_queue_nums:
-            raise CallRefused(Code.FORBIDDEN, "no writable queue")
-        SentTogether(self, call, asked, kinds, config).put()
+        is_writable = config.perm & PERM_WRITE and config.write_queue_nums
+        refuse_if(not is_writable, Code.FORBIDDEN, "no writable queue")
+        SentTogether(self, call, asked, config).put()
 
-    def put(self, call: GrpcCall, asked: SentMessage, kind: Type, config: TopicConfig, on_sent: OnSent) -> None:
+    def put(self, call: GrpcCall, asked: SentMessage, config: TopicConfig, on_sent: OnSent) -> None:
         """Puts one message. Raises Refused."""
-        topic, system = config.topic_name, asked.message.system_properties
-        properties = properties_of(asked, kind, call.address)
-        queue_id, sys_flag = _queue_of(properties, config), sys_flag_of(system, kind)
-        born_ms = int(properties.get(props.BORN_TIMESTAMP, 0)) or self._clock_ms()
+        topic, properties = config.topic_name, asked.properties
         packed = props.joined(properties)
         is_retry = topic.startswith(RETRY_PREFIX)  # only there a client has a say
         header = SendHeader(
-            producer_group=topic, topic=topic, queue_id=queue_id, sys_flag=sys_flag, born_timestamp=born_ms,
-            properties=packed.decode(), reconsume_times=max(system.delivery_attempt, 0) if is_retry else 0,
+            producer_group=topic, topic=topic, queue_id=_queue_of(properties, config), sys_flag=asked.sys_flag,
+            born_timestamp=int(properties.get(props.BORN_TIMESTAMP, 0)) or self._clock_ms(), properties=packed.decode(),
+            reconsume_times=max(asked.delivery_attempt, 0) if is_retry else 0,
         )  # fmt: skip
         sent = self._sends.put_plain(header, asked.body, packed, call)
         if sent is not None:
@@ -100,8 +93,7 @@ class SendCalls:
 
     def end(self, call: GrpcCall, request: Any) -> None:
         check_topic(request.topic.name)
-        if not request.transaction_id.strip():
-            raise CallRefused(Code.INVALID_TRANSACTION_ID, "transaction id cannot be empty")
+        refuse_if(not request.transaction_id.strip(), Code.INVALID_TRANSACTION_ID, "transaction id cannot be empty")
         decision = {_COMMIT: COMMIT, _ROLLBACK: ROLLBACK}.get(request.resolution)
         if decision is None:
             call.answer(CLASSES["EndTransactionResponse"](status=OK))
@@ -116,7 +108,7 @@ class SendCalls:
 
     def _end(self, call: GrpcCall, header: EndTransactionHeader) -> None:
         if not self._ends.is_ready(header):
-            go_on = partial(self._guarded, call, partial(self._end_later, call, header))
+            go_on = partial(call.guarded, partial(self._end_later, call, header))
             if not self._store.when_indexed(go_on):
                 raise CallRefused(Code.TOO_MANY_REQUESTS, "this broker still reads its log into the index: try again")
             return
@@ -132,7 +124,7 @@ class SendCalls:
             except Refused:
                 raise _NO_TRANSACTION from None
 
-        self._reads.read(partial(self._ends.record, header.commit_log_offset), then, partial(self._guarded, call))
+        self._reads.read(partial(self._ends.record, header.commit_log_offset), then, call.guarded)
 
     def _end_later(self, call: GrpcCall, header: EndTransactionHeader) -> None:
         try:
@@ -158,19 +150,16 @@ class SendCalls:
 class SentTogether:
     """The messages of one call, until each of them is stored, refused or lost."""
 
-    def __init__(
-        self, sending: SendCalls, call: GrpcCall, asked: list[SentMessage], kinds: list[Type], config: TopicConfig
-    ):
-        self._sending, self._call, self._asked, self._kinds = sending, call, asked, kinds
-        self._config = config
+    def __init__(self, sending: SendCalls, call: GrpcCall, asked: list[SentMessage], config: TopicConfig):
+        self._sending, self._call, self._asked, self._config = sending, call, asked, config
         self._entries: list[Any] = [None] * len(asked)
         self._statuses: list[Any] = [OK] * len(asked)
         self._open_count = len(asked)
 
     def put(self) -> None:
-        for at, (asked, kind) in enumerate(zip(self._asked, self._kinds, strict=True)):
+        for at, asked in enumerate(self._asked):
             try:
-                self._sending.put(self._call, asked, kind, self._config, partial(self._on_sent, at))
+                self._sending.put(self._call, asked, self._config, partial(self._on_sent, at))
             except Exception as error:  # one that cannot be stored must not cost those beside it their answers
                 refused = as_refused(error)
                 if refused is None:
@@ -179,9 +168,9 @@ class SentTogether:
                 self._done(at, refusal_of(refused).status)
 
     def _on_sent(self, at: int, sent: SendOutcome) -> OnDone:
-        message_id, queue_offset = self._asked[at].message.system_properties.message_id, sent.appended.queue_offset
+        message_id, queue_offset = self._asked[at].id, sent.appended.queue_offset
         said = message_id
-        if is_half := self._kinds[at] is Type.TRANSACTION:
+        if is_half := self._asked[at].kind is Type.TRANSACTION:
             said = transaction_id(sent.appended.log_offset, queue_offset, message_id)
         self._entries[at] = entry = _ENTRY(status=OK, message_id=message_id, transaction_id=said, offset=queue_offset)
         if sent.recall_handle is not None and not is_half:

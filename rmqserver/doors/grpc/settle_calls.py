@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.sending.pending import OnDone, Outcome
     from rmqserver.broker.sending.send_back import Returned
-    from rmqserver.doors.grpc.link import GrpcCall, Guarded
-    from rmqserver.operation import Peer
-
+    from rmqserver.doors.grpc.link import GrpcCall
+    from rmqserver.operation import GoOn, Guarded, Peer
 
 log = logging.getLogger(__name__)
 
@@ -37,19 +36,18 @@ _ACKED = CLASSES["AckMessageResponse"]
 class SettleCalls:
     """``renewals``: what push consumers hold."""
 
-    def __init__(self, broker: Broker, guarded: Guarded):
+    def __init__(self, broker: Broker):
         self._acks = broker.acks
         self._send_backs = broker.send_backs
         self._reads = broker.reads
         self._broker_name = broker.config.broker_name
         self._clock_ms = broker.clock_ms
-        self._guarded = guarded
         self._post = broker.loop.post
         self._has_stopped = False
         self._burials = Burials(broker.clock_ms)
         self.renewals = Renewals(self._change, broker.clock_ms)
 
-    def later(self, settle: Callable[[], None]) -> None:
+    def later(self, settle: GoOn) -> None:
         """Settles a message in a round of its own, for nobody who waits: it may be the end of one now, whose puts are
         being answered. What fails comes again at the end of its invisible time."""
         self._post(lambda: None if self._has_stopped else _settled(settle))
@@ -178,15 +176,13 @@ class SettleCalls:
             told = status(Code.OK, "0") if outcome.code == ResponseCode.SUCCESS else status_of(outcome)
             call.answer(CLASSES["ForwardMessageToDeadLetterQueueResponse"](status=told))
 
-        self._send_to_dead_letters(call, receipt, on_done, partial(self._guarded, call))
+        self._send_to_dead_letters(call, receipt, on_done, call.guarded)
 
     def bury(self, call: GrpcCall, receipt: Receipt) -> None:
         """A message that was tried too often goes to the dead letters in place of its consumer."""
         self._send_to_dead_letters(call, receipt, lambda outcome: None, _settled)
 
-    def _send_to_dead_letters(
-        self, call: GrpcCall, receipt: Receipt, on_done: OnDone, guarded: Callable[[Callable[[], None]], None]
-    ) -> None:
+    def _send_to_dead_letters(self, call: GrpcCall, receipt: Receipt, on_done: OnDone, guarded: Guarded) -> None:
         header = SendBackHeader(
             offset=receipt.log_offset or 0, group=receipt.group, delay_level=-1, origin_topic=receipt.topic,
             max_reconsume_times=0,
@@ -251,7 +247,7 @@ class Burials:
         del self._waiting[receipt.message]
 
 
-def _settled(settle: Callable[[], None]) -> None:
+def _settled(settle: GoOn) -> None:
     try:
         settle()
     except Exception as error:

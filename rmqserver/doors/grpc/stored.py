@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from rmqproto.errors import ProtocolError
 from rmqproto.java.java_numbers import INT_MAX
@@ -15,7 +15,7 @@ from rmqproto.message.sys_flag import COMPRESSED, TRANSACTION_PREPARED
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.topic_message_type import TopicMessageType as Type
 from rmqserver.core import Role
-from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, SentMessage, ms_of
+from rmqserver.doors.grpc.call_checks import SYSTEM_PROPERTIES, check_message, ms_of
 from rmqserver.doors.grpc.messages import value
 
 PLAIN_SIZE_MAX_BYTES = 16 << 20
@@ -32,22 +32,9 @@ _DELAYS = {props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, 
 """Dead letters have the last one, too."""
 
 
-def type_of(asked: SentMessage) -> Type:
-    """The type that a message of a client has by its fields; ``message_type`` decides only about a transaction."""
-    system = asked.message.system_properties
-    if system.message_type == _TRANSACTION:
-        return Type.TRANSACTION
-    if system.HasField("delivery_timestamp"):
-        return Type.DELAY
-    if system.message_group or props.SHARDING_KEY in asked.user_properties:
-        return Type.FIFO
-    if system.HasField("priority"):
-        return Type.PRIORITY
-    return Type.LITE if system.lite_topic else Type.NORMAL
-
-
-def _type_of_stored(properties: dict[str, str]) -> Type:
-    if props.TRANSACTION_ID in properties or properties.get(props.TRAN_MSG) == "true":
+def type_of(properties: dict[str, str]) -> Type:
+    """The type of a message with these properties (``TopicMessageType.parseFromMessageProperty``)."""
+    if properties.get(props.TRAN_MSG) == "true":
         return Type.TRANSACTION
     if not _DELAYS.isdisjoint(properties):
         return Type.DELAY
@@ -58,46 +45,50 @@ def _type_of_stored(properties: dict[str, str]) -> Type:
     return Type.LITE if props.LITE_TOPIC in properties else Type.NORMAL
 
 
-def properties_of(asked: SentMessage, kind: Type, peer_address: str) -> dict[str, str]:
-    """The properties under which a message of a client is stored."""
-    system = asked.message.system_properties
-    found = asked.user_properties.copy()
-    found[props.UNIQUE_KEY] = system.message_id
-    found[props.PRODUCER_GROUP] = asked.message.topic.name
+class SentMessage(NamedTuple):
+    """A message of a client that may be stored, if its topic takes its type."""
+
+    id: str
+    body: bytes
+    properties: dict[str, str]
+    sys_flag: int
+    kind: Type
+    delivery_attempt: int
+
+
+def checked_message(message: Any, now_ms: int, peer_address: str) -> SentMessage:
+    """Raises CallRefused for what no topic takes."""
+    system, body, properties = message.system_properties, message.body, dict(message.user_properties)
+    check_message(system, body, properties, now_ms)
+    properties[props.UNIQUE_KEY] = system.message_id
+    properties[props.PRODUCER_GROUP] = message.topic.name
     if system.tag:
-        found[props.TAGS] = system.tag
+        properties[props.TAGS] = system.tag
     if keys := " ".join(system.keys):
-        found[props.KEYS] = keys
-    if kind is not Type.NORMAL:
-        _add_what_asks(found, system, kind)
-    if system.HasField("trace_context"):
-        found[props.TRACE_CONTEXT] = system.trace_context
-    found[props.RECONSUME_TIME] = str(system.delivery_attempt)
-    found[props.BORN_HOST] = system.born_host or peer_address
-    if system.HasField("born_timestamp"):
-        found[props.BORN_TIMESTAMP] = str(ms_of(system.born_timestamp))
-    return found
-
-
-def _add_what_asks(found: dict[str, str], system: Any, kind: Type) -> None:
-    """What makes a message one of another type than NORMAL."""
-    if kind is Type.TRANSACTION:
-        found[props.TRAN_MSG] = "true"
+        properties[props.KEYS] = keys
+    if system.message_type == _TRANSACTION:  # which decides about nothing else
+        properties[props.TRAN_MSG] = "true"
         if system.HasField("orphaned_transaction_recovery_duration"):
-            found[props.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(system.orphaned_transaction_recovery_duration.seconds)
+            recovery_s = system.orphaned_transaction_recovery_duration.seconds
+            properties[props.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(recovery_s)
     if system.HasField("delivery_timestamp"):
-        found[props.TIMER_DELIVER_MS] = str(ms_of(system.delivery_timestamp))
+        properties[props.TIMER_DELIVER_MS] = str(ms_of(system.delivery_timestamp))
     if system.message_group:
-        found[props.SHARDING_KEY] = system.message_group
+        properties[props.SHARDING_KEY] = system.message_group
     if system.HasField("priority"):
-        found[props.PRIORITY] = str(system.priority)
+        properties[props.PRIORITY] = str(system.priority)
     if system.lite_topic:
-        found[props.LITE_TOPIC] = system.lite_topic
-
-
-def sys_flag_of(system: Any, kind: Type) -> int:
+        properties[props.LITE_TOPIC] = system.lite_topic
+    if system.HasField("trace_context"):
+        properties[props.TRACE_CONTEXT] = system.trace_context
+    properties[props.RECONSUME_TIME] = str(system.delivery_attempt)
+    properties[props.BORN_HOST] = system.born_host or peer_address
+    if system.HasField("born_timestamp"):
+        properties[props.BORN_TIMESTAMP] = str(ms_of(system.born_timestamp))
+    kind = type_of(properties)
     flag = COMPRESSED if system.body_encoding == _GZIP else 0
-    return flag | (TRANSACTION_PREPARED if kind is Type.TRANSACTION else 0)
+    flag |= TRANSACTION_PREPARED if kind is Type.TRANSACTION else 0
+    return SentMessage(system.message_id, body, properties, flag, kind, system.delivery_attempt)
 
 
 def put_message(
@@ -121,7 +112,8 @@ def put_message(
     digest = system.body_digest
     digest.type, digest.checksum = _MD5, MD5(body).hexdigest().upper()
     system.body_encoding = encoding
-    system.message_type = value("MessageType", _type_of_stored(properties))
+    kind = Type.TRANSACTION if props.TRANSACTION_ID in properties else type_of(properties)
+    system.message_type = value("MessageType", kind)
     set_ms(system.born_timestamp, _number(get(props.BORN_TIMESTAMP), record.born_timestamp_ms))
     system.born_host = get(props.BORN_HOST) or host_text(record.born_host)
     set_ms(system.store_timestamp, record.store_timestamp_ms)

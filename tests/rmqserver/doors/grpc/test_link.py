@@ -188,7 +188,7 @@ def answers_routes(kept: list[weakref.ref[Kept]]) -> CallKind:
         call.on_lost = partial(print, call, held)
         call.answer(CLASSES["QueryRouteResponse"]())
 
-    return CallKind("QueryRoute", take)
+    return CallKind("QueryRoute", None, take)
 
 
 @pytest.fixture

@@ -8,12 +8,11 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
-from rmqproto.topic_message_type import TopicMessageType
 from rmqserver.broker.sending.pending import STORED
-from rmqserver.doors.grpc.call_checks import SentMessage
 from rmqserver.doors.grpc.codes import CallRefused, Code
 from rmqserver.doors.grpc.messages import value
 from rmqserver.doors.grpc.send_calls import SentTogether, offsets_in, transaction_id
+from rmqserver.doors.grpc.stored import SentMessage, checked_message
 from tests.rmqserver.doors.grpc.calls import be_producer, commit, message_to, receive, send
 from tests.support.grpc_client import GrpcClient
 from tests.support.quick import in_one_test
@@ -117,15 +116,15 @@ def test_what_cannot_be_stored_does_not_cost_those_beside_it_their_answers() -> 
     answers: list[Any] = []
     call: Any = SimpleNamespace(answer=answers.append, address="127.0.0.1:1")
 
-    def put(call: Any, asked: SentMessage, kind: Any, config: Any, on_sent: Any) -> None:
+    def put(call: Any, asked: SentMessage, config: Any, on_sent: Any) -> None:
         if asked.body == b"bad":
             raise OverflowError("more than a struct takes")
         on_sent(SimpleNamespace(appended=SimpleNamespace(queue_offset=7), recall_handle=None))(STORED)
 
-    asked = [SentMessage(message_to("T", body), body, {}) for body in (b"good", b"bad", b"good")]
+    asked = [checked_message(message_to("T", body), 0, "h:1") for body in (b"good", b"bad", b"good")]
     sending: Any = SimpleNamespace(put=put)
     config: Any = None
-    SentTogether(sending, call, asked, [TopicMessageType.NORMAL] * 3, config).put()
+    SentTogether(sending, call, asked, config).put()
     (codes,) = [[entry.status.code for entry in answer.entries] for answer in answers]
     assert codes == [Code.OK, Code.INTERNAL_SERVER_ERROR, Code.OK]
 

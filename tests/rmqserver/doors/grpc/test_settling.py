@@ -43,6 +43,10 @@ class Broker:
         self.put_to.append(header.group)
 
 
+ENDED: Any = SimpleNamespace(closed=True, guarded=lambda go_on: None)
+"""A poll for whom nothing goes on."""
+
+
 @pytest.fixture
 def broker() -> Broker:
     return Broker()
@@ -50,23 +54,17 @@ def broker() -> Broker:
 
 @pytest.fixture
 def settling(broker: Broker) -> SettleCalls:
-    def only_while_it_waits(call: Any, go_on: Callable[[], None]) -> None:
-        if not call.closed:
-            go_on()
-
-    return SettleCalls(broker, only_while_it_waits)  # type: ignore[arg-type]
+    return SettleCalls(broker)  # type: ignore[arg-type]
 
 
 def test_a_message_is_buried_though_its_poll_has_ended(broker: Broker, settling: SettleCalls) -> None:
-    poll: Any = SimpleNamespace(closed=True)
-    settling.bury(poll, RECEIPT)
+    settling.bury(ENDED, RECEIPT)
     assert broker.put_to == ["G"]
 
 
 def test_what_fails_behind_the_answer_does_not_end_the_loop(broker: Broker, settling: SettleCalls) -> None:
     broker.fails = True
-    poll: Any = SimpleNamespace(closed=True)
-    settling.later(lambda: settling.bury(poll, RECEIPT))
+    settling.later(lambda: settling.bury(ENDED, RECEIPT))
     (posted,) = broker.posted
     posted()
     assert not broker.put_to
