@@ -110,7 +110,7 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
     return CheckReport(
         checked.findings.all, checked.findings.left_out, log_bytes, records.record_count,
         sum(queue.unit_count for queue in queues.queues.values()),
-        sum(file.found.entry_count for file in index.files) if index is not None else 0,
+        sum(file.entry_count for file in index.files) if index is not None else 0,
         len(tables.all), time.monotonic() - started,
     )  # fmt: skip
 
