@@ -72,24 +72,33 @@ def _not_yet(pump: Pump, data: bytes) -> None:
     raise AssertionError("no connection has this pump")
 
 
+_NO_PLAIN = (
+    "the client speaks no TLS, and tls.server.mode=enforcing: switch TLS on in the client (Java: -Dtls.enable=true; "
+    "rmqadmin: --tls)"
+)
+
+
 class FirstBytePump:
     """The pump of an accepted connection whose first byte tells whether it is TLS. If it is not, the connection goes on
-    with the plain pump. If it is, ``begin_tls`` is called once. It calls back with the pump for TLS, perhaps later;
-    until then the client's bytes are kept."""
+    with the plain pump, or fails unless it ``takes_plain``. If it is, ``begin_tls`` is called once. It calls back with
+    the pump for TLS, perhaps later; until then the client's bytes are kept."""
 
     wants_to_write = False
 
-    def __init__(self, begin_tls: Callable[[Callable[[Pump], None]], None]):
+    def __init__(self, begin_tls: Callable[[Callable[[Pump], None]], None], *, takes_plain: bool = True):
         self.opens_by_s = math.inf
         self.to_send: Callable[[Sequence[bytes]], bytes] = PLAIN.to_send
         self.change: Callable[[Pump, bytes], None] = _not_yet
         """Set by the connection: it goes on with another pump, which first gets these bytes."""
         self._begin_tls = begin_tls
+        self._takes_plain = takes_plain
         self._hello = b""
 
     def received(self, data: memoryview, /) -> bytes:
         if not self._hello:
             if data[0] != HANDSHAKE_RECORD:
+                if not self._takes_plain:
+                    raise PumpError("plain", _NO_PLAIN)
                 self.change(PLAIN, bytes(data))
                 return b""
             self.opens_by_s = time.monotonic() + HANDSHAKE_MAX_S

@@ -11,9 +11,10 @@ import trio
 
 from rmqproto.errors import UsageError
 from rmqserver.file_stamps import WATCH_INTERVAL_S, stamps
+from rmqserver.remoting.pump import FirstBytePump
 from rmqserver.tls.contexts import door_context, link_context
 from rmqserver.tls.settings import DoorSettings, KeyPair, LinkSettings, TlsMode
-from rmqserver.tls.tls_pump import DoorPump, TlsPump
+from rmqserver.tls.tls_pump import TlsPump
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +54,12 @@ class TlsDoor(WatchedContext):
         super().__init__(partial(door_context, settings), settings.key_pair, settings.trust_path)
         self._takes_plain = settings.mode is TlsMode.PERMISSIVE
 
-    def pump(self) -> DoorPump:
-        return DoorPump(self.context, takes_plain=self._takes_plain)
+    def pump(self) -> FirstBytePump:
+        return FirstBytePump(lambda on_pump: on_pump(self.tls_pump()), takes_plain=self._takes_plain)
+
+    def tls_pump(self) -> TlsPump:
+        """For a connection that has begun with TLS."""
+        return TlsPump(self.context, is_server=True)
 
 
 class TlsLink(WatchedContext):

@@ -62,7 +62,7 @@ class LateDoor:
             "can verify it: tls.server.certPath and tls.server.keyPath name a certificate of yours'",
             self._settings.mode.value,
         )
-        self._serve_waiting(door.pump)
+        self._serve_waiting(door.tls_pump)
 
     def _stay_closed(self, reason: str) -> None:
         log.error("event=tls-failed reason=%r", reason)

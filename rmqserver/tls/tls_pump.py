@@ -7,7 +7,7 @@ import ssl
 import time
 from collections.abc import Sequence
 
-from rmqserver.remoting.pump import HANDSHAKE_MAX_S, HANDSHAKE_RECORD, PLAIN, PumpError
+from rmqserver.remoting.pump import HANDSHAKE_MAX_S, PumpError
 
 _READ_SIZE_BYTES = 64 << 10
 
@@ -27,21 +27,22 @@ _IN_WORDS = {
 
 
 class TlsPump:
-    """The pump of one connection, for either side. A client's pump wants to write at once: its hello."""
+    """The pump of one connection, for either side. A client's pump wants to write at once: its hello.
+
+    Nothing here may refer to the pump itself. The 35 KB of OpenSSL behind a connection that has ended would then wait
+    for the garbage collector, which counts them as one object, and which the broker lets run seldom.
+    """
 
     def __init__(self, context: ssl.SSLContext, *, is_server: bool):
-        self._begin(context, is_server=is_server)
-        if not is_server:
-            self._shake_hands()
-            self.wants_to_write = True
-
-    def _begin(self, context: ssl.SSLContext, *, is_server: bool) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
         self._early = b""
         """Frames queued before the end of the handshake."""
         self.wants_to_write = False
         self.opens_by_s = time.monotonic() + HANDSHAKE_MAX_S
+        if not is_server:
+            self._shake_hands()
+            self.wants_to_write = True
 
     def received(self, data: memoryview, /) -> bytes:
         self._incoming.write(data)
@@ -88,41 +89,6 @@ class TlsPump:
         rest = memoryview(data)
         while rest:  # one record a call, of 16 KiB at most
             rest = rest[self._tls.write(rest) :]
-
-
-class DoorPump(TlsPump):
-    """A server's pump for a new connection. The first byte tells whether it is TLS. If it is not, and plain connections
-    are allowed, both directions become those of ``PlainPump``, at the same cost. TLS objects are made only for TLS.
-
-    Nothing here may refer to the pump itself. The 35 KB of OpenSSL behind a connection that has ended would then wait
-    for the garbage collector, which counts them as one object, and which the broker lets run seldom.
-    """
-
-    def __init__(self, context: ssl.SSLContext, *, takes_plain: bool):
-        self._context = context
-        self._takes_plain = takes_plain
-        self._is_tls = False
-        self.wants_to_write = False
-        self.opens_by_s = math.inf
-
-    def received(self, data: memoryview, /) -> bytes:
-        if self._is_tls:
-            return super().received(data)
-        if data[0] == HANDSHAKE_RECORD:
-            self._is_tls = True
-            self._begin(self._context, is_server=True)
-        elif self._takes_plain:
-            self.received, self.to_send = PLAIN.received, PLAIN.to_send  # type: ignore[method-assign]
-        else:
-            raise PumpError(
-                "plain",
-                "the client speaks no TLS, and tls.server.mode=enforcing: switch TLS on in the client "
-                "(Java: -Dtls.enable=true; rmqadmin: --tls)",
-            )
-        return self.received(data)
-
-    def to_send(self, frames: Sequence[bytes], /) -> bytes:
-        return super().to_send(frames) if self._is_tls else b"".join(frames)
 
 
 def _in_words(error: ssl.SSLError) -> str:
