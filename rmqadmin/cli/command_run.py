@@ -84,9 +84,12 @@ def _exit_status(result: Result, call: Call) -> int:
     remark, status = result.remark(), result.exit_status()
     if remark is not None:
         diagnostics.notice(remark)
+    silent = call.answers_problem()
     if status is not None:
+        if silent is not None:
+            diagnostics.notice(silent)
         return status
-    problem, damage = result.problem() or call.answers_problem(), result.damage()
+    problem, damage = result.problem() or silent, result.damage()
     if problem is not None:
         raise result.cause() or PartlyFailedError(problem)
     if damage is not None:

@@ -135,7 +135,7 @@ def acl_can(
     """
     question = access_question(user, action, resource, source)
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    return ForetoldAccess(targets.ask_each(lambda addr: foretell(call.admin, addr, question), addrs))
+    return ForetoldAccess([*call.answers.of(lambda addr: foretell(call.admin, addr, question), addrs).values()])
 
 
 def list_acl(

@@ -187,6 +187,12 @@ EXPLANATIONS: dict[int, Explanation] = {
 }
 
 _HINTS_BY_REMARK: dict[int, list[tuple[str, str]]] = {
+    C.SYSTEM_BUSY: [
+        (
+            r"^\[REJECTREQUEST\]",
+            "Try again; `rmqadmin brokerStatus` shows page cache waits. Slaves with slaveReadEnable=false say it, too.",
+        ),
+    ],
     C.NO_PERMISSION: [
         (
             r"username cannot be null",

@@ -86,8 +86,8 @@ def export_metrics(call: Call, cluster_name: ClusterName = None, file_path: Expo
       rmqadmin exportMetrics -c DefaultCluster --output wide
       rmqadmin exportMetrics -c DefaultCluster -f export
     """
-    masters = [(one, one.master_addr) for one in targets.named_cluster(call.admin, cluster_name) if one.master_addr]
-    found = targets.ask_each(lambda master: _measured(call.admin, *master), masters)
+    masters = {one.master_addr: one for one in targets.named_cluster(call.admin, cluster_name) if one.master_addr}
+    found = [*call.answers.of(lambda addr: _measured(call.admin, masters[addr], addr), masters).values()]
     path = export(file_path, call.as_mqadmin, "metrics.json", lambda: _file(found), call.notice)
     return Metrics(found, path)
 

@@ -85,7 +85,7 @@ def export_metadata(
         topics = user_topics(admin, addr, with_special=special_topic) if wants_topics else None
         return BrokerTables(addr, topics, user_groups(admin, addr) if wants_groups else None)
 
-    tables = targets.ask_each(ask, addrs)
+    tables = [*call.answers.of(ask, addrs).values()]
     join = sum if call.as_mqadmin else max
     name = "metadata.json" if wants_topics and wants_groups else "topic.json" if topic else "subscriptionGroup.json"
 
@@ -191,11 +191,9 @@ def export_configs(call: Call, cluster_name: ClusterName = None, file_path: Expo
     """
     admin = call.admin
     brokers = targets.named_cluster(admin, cluster_name)
-    masters = {broker.broker_name: broker.master_addr for broker in brokers if broker.master_addr}
-    answers = targets.ask_each(admin.broker_config, list(masters.values()))
-    configs = {
-        name: {key: answer[key] for key in KEYS if key in answer} for name, answer in zip(masters, answers, strict=True)
-    }
+    masters = {broker.master_addr: broker.broker_name for broker in brokers if broker.master_addr}
+    answers = call.answers.of(admin.broker_config, masters)
+    configs = {masters[addr]: {key: told[key] for key in KEYS if key in told} for addr, told in answers.items()}
     scale = ClusterScale(
         namesrv_count=len(admin.namesrv_addrs),
         master_count=len(masters),

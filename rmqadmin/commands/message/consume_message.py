@@ -16,6 +16,7 @@ from rmqadmin.core.messages.queue_reading import (
     QueueRead,
     all_queues,
     place,
+    places_of,
     pulls,
     readable_queues,
     sql92_filter,
@@ -92,7 +93,7 @@ def consume_message(
     between = _checked(call, broker_name, queue_id, offset, begin_timestamp, end_timestamp, message_number)
     route = call.admin.topic_route(topic)
     if queue_id is None:
-        places = [place(call.admin, queue, addr, between) for queue, addr in _queues(call, route, topic, broker_name)]
+        places = places_of(call.admin, _queues(call, route, topic, broker_name), between, call.answers)
         parts = list(map(Part, places))
         if accepts is None:
             parts = _shared_out(places, message_number, is_mqadmins=call.as_mqadmin)
@@ -187,7 +188,7 @@ def _read(
     left = count
     for where in places:
         found: list[QueuePull] = []
-        for pulled in pulls(call.admin, where, accepts=accepts, group=group, is_exact=True):
+        for pulled in pulls(call.admin, where, accepts=accepts, group=group, is_exact=True, answers=call.answers):
             if accepts is not None:
                 pulled = msgspec.structs.replace(pulled, messages=pulled.messages[:left])
                 left -= len(pulled.messages)

@@ -169,7 +169,7 @@ def dlq_show(
     where = places_of(call.admin, queues, between, call.answers)
     if all(place.begin_offset >= place.end_offset for place in where):
         raise NotFoundError(f"{topic}: no message in this range")
-    reader = QueueReader(call.admin, letters.tag, sieve, call.notice)
+    reader = QueueReader(call.admin, letters.tag, sieve, call.notice, call.answers)
     found = [letter for batch in in_time_order(reader, where) for letter in batch]
     if sieve.unreadable_count:
         call.notice(f"left out {counted(sieve.unreadable_count, 'dead letter')}: the body could not be unpacked")

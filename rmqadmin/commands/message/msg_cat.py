@@ -92,10 +92,10 @@ def msg_cat(
     check_follow(between, follow=follow)
     wanted = MessageConditions(start_time_ms=between.begin_ms, end_time_ms=between.end_ms, **conditions.as_conditions())
     sieve = Sieve(compile_conditions(wanted))
-    reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)
+    reader = QueueReader(call.admin, conditions.tag, sieve, call.notice, None if follow else call.answers)
     if follow and tail is None and window.start is None:
         tail = TAIL_DEFAULT
     found = places(call.admin, topic, between, window.queues or [], call.answers, call.notice)
-    sieve.covered = covered_text(is_part=window.is_given, lacks_brokers=call.answers_problem() is not None)
+    sieve.covered = covered_text(is_part=window.is_given)
     source = sifted(reader, found, SiftExtent(limit, tail, follow))
     return SiftedMessages(source, sieve, form, endless=follow, as_document=call.as_document)

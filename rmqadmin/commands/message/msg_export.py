@@ -86,7 +86,7 @@ def msg_export(
     )
     reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)
     found = places(call.admin, topic, between, window.queues or [], notice=call.notice)
-    sieve.covered = covered_text(is_part=window.is_given, lacks_brokers=False)
+    sieve.covered = covered_text(is_part=window.is_given)
     batches = sifted(reader, found, SiftExtent(limit))
     parts = encoded(batches, wanted, call.command)
     if path is None:

@@ -14,8 +14,9 @@ from rmqadmin.core.messages.body_text import body_kind, lines_by_kind
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.results import ResultOf, doc
+from rmqadmin.core.servers.broker_answers import is_silence
 from rmqadmin.core.terminal_text import printable
-from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.message.record import host_text
 from rmqproto.times import iso_local
@@ -94,6 +95,8 @@ class FoundMessages(ResultOf[FoundRow], frozen=True):
     shown: list[Identified]
     missing: list[str]
     body_only: bool
+    silent: list[RocketMQError]
+    """Of the brokers that did not answer."""
 
     def rows(self) -> Sequence[FoundRow]:
         return [
@@ -117,7 +120,10 @@ class FoundMessages(ResultOf[FoundRow], frozen=True):
         return iter([self.shown[0].message.stored.body]) if self.body_only else None
 
     def problem(self) -> str | None:
-        return f"nothing was found of: {', '.join(self.missing)}" if self.missing else None
+        told = [f"nothing was found of: {', '.join(self.missing)}"] if self.missing else []
+        if self.silent:
+            told.append(f"{counted(len(self.silent), 'broker')} did not answer: {self.silent[0]}")
+        return "; ".join(told) or None
 
 
 def msg_get(
@@ -146,8 +152,9 @@ def msg_get(
     with call.counting("topics") as told:
         finder = Finder(call.admin, topic, limit, told)
         found = {asked: finder.find(asked) for asked in dict.fromkeys(map(str.strip, ids))}
-    for problem in dict.fromkeys(finder.problems):
-        call.notice(f"not asked: {problem}")
+    for error in finder.errors:
+        if not is_silence(error):
+            call.notice(f"not asked: {error}")
     missing = [asked for asked, messages in found.items() if not messages]
     if len(missing) == len(found):
         raise _nothing(missing, finder)
@@ -160,7 +167,7 @@ def msg_get(
         for messages in found.values()
         for one in messages
     ]
-    return FoundMessages(shown, missing, body_only)
+    return FoundMessages(shown, missing, body_only, list(filter(is_silence, finder.errors)))
 
 
 def _nothing(missing: Sequence[str], finder: Finder) -> NotFoundError:

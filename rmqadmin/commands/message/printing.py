@@ -72,7 +72,8 @@ def print_msg(
         limit = extent.checked_for_mqadmin()
         reads = read_places(call.admin, places, expression, limit, call.notice, accepts=accepts)
         return ReadMessages(reads, view)
-    reader = QueueReader(call.admin, expression, Sieve.by_properties(accepts), call.notice)
+    answers = None if extent.follow else call.answers
+    reader = QueueReader(call.admin, expression, Sieve.by_properties(accepts), call.notice, answers)
     return ReadMessages([], view, extent.source(reader, places, between))
 
 

@@ -91,7 +91,7 @@ def query_msg_by_id(
 
 
 def _one(call: Call, route: TopicRoute, topic: str, message_id: str) -> FoundMessage:
-    found = lookup.by_id(call.admin, route, topic, message_id)
+    found = lookup.by_id(call.admin, route, topic, message_id, call.answers)
     if not found:
         raise NotFoundError(
             f"no message of the topic {topic} with the id {message_id} was found", hint=lookup.INDEX_HINT

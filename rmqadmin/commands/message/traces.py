@@ -104,6 +104,7 @@ def query_msg_trace_by_id(
         max_count=max_num,
         begin_ms=0 if between.begin_ms is None else between.begin_ms,
         end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
+        answers=call.answers,
     )
     if not found:
         within = "" if between.begin_ms is between.end_ms is None else " in this window"

@@ -71,8 +71,8 @@ class ForetoldAccess(FoundRows[AccessRow], frozen=True):
             if entry is not None:
                 yield from wrapped_lines(f"{'':{_INDENT}}entry: {entry}", width, _INDENT + len("entry: "))
 
-    def exit_status(self) -> int:
-        return 0 if all(row.allowed for row in self.found) else 1
+    def exit_status(self) -> int | None:
+        return None if all(row.allowed for row in self.found) else 1
 
 
 def access_question(user: str, action: AskedAction, resource: str, source: str | None) -> AccessQuestion:

@@ -50,17 +50,14 @@ class Identified(msgspec.Struct, frozen=True):
 
 
 class Finder:
-    """Finds messages by any id. ``topic`` is where to look; None for every topic that is not the system's. ``problems``
-    lists the brokers that could not be asked, when a message was found elsewhere."""
+    """Finds messages by any id. ``topic`` is where to look; None for every topic that is not the system's."""
 
     def __init__(self, admin: AdminClient, topic: str | None, key_count_max: int, told: Told | None = None):
         """``told`` takes how many topics have been searched, and the total."""
         self._told = told
-        self.problems: list[str] = []
         self._admin = admin
         self._topic = topic
         self._key_count_max = key_count_max
-        self._failures: list[RocketMQError] = []
         self._answers = Answers()
         """Errors of brokers, so that a hanging broker is not waited for again for every topic."""
         self._known_brokers: list[BrokerData] | None = None
@@ -69,7 +66,6 @@ class Finder:
     def find(self, asked: str) -> list[Identified]:
         """The messages, oldest first; empty if there are none. If nothing is found and a broker could not be asked, its
         error is raised, because the message may be there."""
-        self._failures = []
         ways: dict[FoundAs, Callable[[str], list[FoundMessage]]] = {
             FoundAs.RECALL_HANDLE: self._by_handle,
             FoundAs.QUEUE_PLACE: self._by_queue_place,
@@ -81,14 +77,15 @@ class Finder:
         for found_as, way in ways.items():
             found = sorted(way(asked), key=lambda one: one.stored.store_timestamp_ms)
             if found:
-                self.problems += map(str, self._failed())
                 return [Identified(asked, found_as, message) for message in found]
-        if failed := self._failed():
-            raise failed[0]
+        for error in self.errors:
+            raise error
         return []
 
-    def _failed(self) -> list[RocketMQError]:
-        return [*self._failures, *self._answers.errors.values()]
+    @property
+    def errors(self) -> list[RocketMQError]:
+        """Of the brokers that could not be asked, where a message was found elsewhere."""
+        return [*self._answers.errors.values()]
 
     def topics(self) -> dict[str, list[BrokerData]]:
         """The topics to search for keys, with their brokers."""
@@ -133,7 +130,7 @@ class Finder:
             if addr is None or broker_name not in (None, broker.broker_name):
                 return []
             where = QueuePlace(MessageQueue(topic, broker.broker_name, queue_id), addr, offset, offset + 1)
-            pulled = next(pulls(self._admin, where, is_exact=True))
+            pulled = self._answers.ask(addr, lambda _addr: next(pulls(self._admin, where, is_exact=True)))
             return [one for one in pulled.messages if one.stored.queue_offset == offset]
 
         return self._all_of(ask, route.broker_datas)
@@ -165,13 +162,12 @@ class Finder:
         )
 
     def _all_of(self, ask: Callable[[A], list[FoundMessage]], of: Iterable[A]) -> list[FoundMessage]:
-        """The results of all that can be asked; errors are kept."""
+        """The results of all that can be asked."""
 
         def answer(one: A) -> list[FoundMessage]:
             try:
                 return ask(one)
-            except RocketMQError as error:
-                self._failures.append(error)
+            except RocketMQError:  # noted by the answers
                 return []
 
         return [message for part in targets.ask_each(answer, list(of), self._told) for message in part]

@@ -56,10 +56,13 @@ def _found(stored: StoredMessage, broker: BrokerData, addr: str) -> FoundMessage
     return found_message(stored, broker.broker_name, addr)
 
 
-def by_id(admin: AdminClient, route: TopicRoute, topic: str, message_id: str) -> list[FoundMessage]:
-    """The message with an offset id, or those with a unique key, oldest first. Empty if there is none."""
+def by_id(
+    admin: AdminClient, route: TopicRoute, topic: str, message_id: str, answers: Answers | None = None
+) -> list[FoundMessage]:
+    """The message with an offset id, or those with a unique key, oldest first. Empty if there is none. ``answers`` is
+    as for ``by_unique_key``."""
     return by_offset_id(admin, route.broker_datas, message_id, topic) or by_unique_key(
-        admin, route.broker_datas, topic, message_id
+        admin, route.broker_datas, topic, message_id, answers=answers
     )
 
 

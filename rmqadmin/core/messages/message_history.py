@@ -8,6 +8,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.admin_client import AdminClient
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.servers.broker_answers import Answers
 from rmqproto import trace
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
@@ -33,10 +34,13 @@ def find_traces(
     max_count: int = TRACE_COUNT,
     begin_ms: int = 0,
     end_ms: int = LONG_MAX,
+    answers: Answers | None = None,
 ) -> list[FoundTrace]:
     """The records about a message in a trace topic, from at most ``max_count`` trace messages per broker. A trace
-    message that cannot be read is ignored."""
-    found = lookup.by_key(admin, brokers, topic, message_id, max_count=max_count, begin_ms=begin_ms, end_ms=end_ms)
+    message that cannot be read is ignored. ``answers`` is as for ``lookup.by_key``."""
+    found = lookup.by_key(
+        admin, brokers, topic, message_id, max_count=max_count, begin_ms=begin_ms, end_ms=end_ms, answers=answers
+    )
     return [
         FoundTrace(record, host_text(one.stored.born_host))
         for one in found

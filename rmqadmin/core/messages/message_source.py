@@ -17,6 +17,7 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import unpacked
 from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull, pulls
 from rmqadmin.core.results import Notice, Row, doc
+from rmqadmin.core.servers.broker_answers import Answers
 from rmqclient.pull import PullStatus
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.message_conditions import TakesMessage
@@ -109,6 +110,8 @@ class QueueReader(msgspec.Struct, frozen=True):
     expression: str
     sieve: Sieve
     notice: Notice
+    answers: Answers | None = None
+    """As for ``pulls``."""
 
     def batches(self, where: QueuePlace) -> Iterator[tuple[list[FoundMessage], int]]:
         """Wanted messages with decompressed bodies, each batch with the queue offset after the last message
@@ -130,7 +133,7 @@ class QueueReader(msgspec.Struct, frozen=True):
         while begin < where.end_offset:
             rest = msgspec.structs.replace(where, begin_offset=begin)
             status = None
-            for pulled in pulls(self.admin, rest, expression=self.expression, is_exact=True):
+            for pulled in pulls(self.admin, rest, expression=self.expression, is_exact=True, answers=self.answers):
                 yield pulled
                 status, next_offset = pulled.status, pulled.next_offset
             if status is not PullStatus.OFFSET_ILLEGAL or next_offset <= begin:

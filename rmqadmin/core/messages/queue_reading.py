@@ -14,7 +14,7 @@ from rmqadmin.core.results import Notice
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqadmin.core.topics.routes import chosen_queues
 from rmqadmin.core.topics.stored_queues import stored_queues
-from rmqclient.pull import PullStatus
+from rmqclient.pull import PullResult, PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import UsageError
@@ -150,17 +150,23 @@ def pulls(
     accepts: AcceptsProperties | None = None,
     group: str = TOOLS_CONSUMER_GROUP,
     is_exact: bool = False,
+    answers: Answers | None = None,
 ) -> Iterator[QueuePull]:
     """Pulls until ``end_offset`` or the queue's end, or until a pull makes no progress. A pull may return messages past
     ``end_offset``, as mqadmin's do, unless ``is_exact``; then ``next_offset`` does not go past it either. ``accepts``
     is applied here, to each message's properties, because brokers filter by them only if ``enablePropertyFilter`` is
-    set."""
-    offset, tags = where.begin_offset, parse_tags(expression)
+    set. With ``answers``, which records it, a broker that fails ends only its own queues while another answers."""
+    offset, count, tags = where.begin_offset, PULL_BATCH_COUNT, parse_tags(expression)
+
+    def pull(addr: str) -> PullResult:
+        return admin.pull_message(addr, where.queue, offset, max_count=count, expression=expression, group=group)
+
     while offset < where.end_offset:
-        count = min(PULL_BATCH_COUNT, where.end_offset - offset) if is_exact else PULL_BATCH_COUNT
-        answer = admin.pull_message(
-            where.broker_addr, where.queue, offset, max_count=count, expression=expression, group=group
-        )
+        if is_exact:
+            count = min(PULL_BATCH_COUNT, where.end_offset - offset)
+        answer = pull(where.broker_addr) if answers is None else answers.ask_or_pass(where.broker_addr, pull)
+        if answer is None:
+            return
         behind = where.end_offset if is_exact else answer.max_offset
         found = [
             found_message(stored, where.queue.broker_name, where.broker_addr)

@@ -75,10 +75,9 @@ class _Queue:
         self._at = self._reader.look_at(self.waiting.popleft(), self._at, kept)
 
 
-def covered_text(*, is_part: bool, lacks_brokers: bool) -> str:
+def covered_text(*, is_part: bool) -> str:
     """What a reading without a limit has read in the end: all queues, or the ``is_part`` that was asked for."""
-    end = "the end of that range was reached" if is_part else "the end was reached"
-    return f"{end}, on the brokers that answered" if lacks_brokers else end
+    return "the end of that range was reached" if is_part else "the end was reached"
 
 
 class SiftExtent(msgspec.Struct, frozen=True):
@@ -106,4 +105,6 @@ def sifted(reader: QueueReader, places: Sequence[QueuePlace], extent: SiftExtent
         yield found
     if extent.follow:
         yield from following(reader, places)  # empty batches, too: the writer then notices a reader that has gone
+    if reader.answers is not None and reader.answers.errors:
+        sieve.covered += ", on the brokers that answered"
     sieve.end()

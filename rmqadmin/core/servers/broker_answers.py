@@ -83,6 +83,15 @@ class Answers:
         self._asked.setdefault(addr, None)
         return answer
 
+    def ask_or_pass(self, addr: str, question: Callable[[str], T]) -> T | None:
+        """Like ``ask``, but None instead of an error while another broker has answered so far."""
+        try:
+            return self.ask(addr, question)
+        except RocketMQError:
+            if None not in self._asked.values():
+                raise
+            return None
+
     def of(self, question: Callable[[str], T], addrs: Iterable[str]) -> dict[str, T]:
         """The answers of the brokers that answer, by address, in order; all are asked at once. Raises the first error
         if none answers."""

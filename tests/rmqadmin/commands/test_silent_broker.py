@@ -81,12 +81,13 @@ def dead(cluster: Cluster, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> It
         f"printMsg -t {TOPIC}", f"msg cat {TOPIC}", f"haStatus -c {CLUSTER}", f"getColdDataFlowCtrInfo -c {CLUSTER}",
         f"listUser -c {CLUSTER}", f"user ls -c {CLUSTER}", f"listAcl -c {CLUSTER}", f"acl ls -c {CLUSTER}",
         "statsAll", "dlq ls", "consumerProgress", f"checkRocksdbCqWriteProgress -c {CLUSTER} -t {TOPIC}",
-        f"brokerStatus -c {CLUSTER}",
+        f"brokerStatus -c {CLUSTER}", f"exportConfigs -c {CLUSTER}", f"exportMetrics -c {CLUSTER}",
+        f"exportMetadata -c {CLUSTER}", f"consumeMessage -t {TOPIC}",
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("dead")
 def test_what_the_others_say_is_shown(run: Rmqadmin, command: str) -> None:
-    ran = run(*command.split(), "-o", "json")
+    ran = run("-o", "json", *command.split())
     assert ran.status == 1
     assert isinstance(ran.items, list)
     assert DEAD in ran.err
@@ -106,6 +107,30 @@ def test_rows_are_those_of_the_broker_that_answers(run: Rmqadmin) -> None:
     assert "1 of 2 brokers did not answer: cannot connect to 127.0.0.1:1" in ran.err
     row, *_ = run("consumerProgress", "-g", GROUP, "-o", "json").items
     assert (row["broker_name"], row["lag_count"]) == ("broker-a", 0)
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_message_is_found_beside_a_broker_that_does_not_answer(run: Rmqadmin, cluster: Cluster) -> None:
+    """`queryMsgById` failed, and `msg get` ended with 0 as if all brokers had been asked."""
+    message = Message(TOPIC, b"x", keys=["beside"])
+    sent = cluster.admin.send_message(cluster.a.broker_addr, MessageQueue(TOPIC, "broker-a", 1), message)
+    cluster.admin.update_consumer_offset(cluster.a.broker_addr, GROUP, TOPIC, 1, sent.queue_offset + 1)
+    until(lambda: bool(cluster.admin.query_message(cluster.a.broker_addr, TOPIC, sent.message_id)))
+    for command in (f"queryMsgById -t {TOPIC} -i {sent.message_id}", f"msg get {sent.message_id}", "msg get beside"):
+        ran = run(*command.split(), "-o", "json")
+        assert ([item["message_id"] for item in ran.items], ran.status) == ([sent.message_id], 1), command
+        assert f"did not answer: cannot connect to {DEAD}" in ran.err
+    place = run("msg", "get", f"{TOPIC}@broker-a:1:{sent.queue_offset}", "-o", "json")
+    assert (place.status, place.err) == (0, ""), "no other broker was asked"
+
+
+@pytest.mark.usefixtures("dead")
+def test_what_a_user_may_do_is_known_of_the_brokers_that_answer(run: Rmqadmin) -> None:
+    """It failed, and nothing was shown."""
+    asked = ("acl", "can", "anybody", "Pub", f"Topic:{TOPIC}", "-o", "json")
+    ran = run(*asked)
+    assert ([row["allowed"] for row in ran.items], ran.status) == ([True], 1)
+    assert f"1 of 2 brokers did not answer: cannot connect to {DEAD}" in ran.err
 
 
 @pytest.mark.usefixtures("dead")
@@ -157,7 +182,7 @@ def test_dead_letters_of_the_brokers_that_answer_are_shown(run: Rmqadmin, cluste
     [
         f"queryMsgByKey -t {TOPIC} -k no", f"queryMsgByUniqueKey -t {TOPIC} -i no", f"getUser -c {CLUSTER} -u no",
         f"consumerConnection -g {GROUP}", f"producerConnection -g no -t {TOPIC}", "getConsumerConfig -g no",
-        "consumerStatus -g no",
+        "consumerStatus -g no", f"queryMsgById -t {TOPIC} -i no", f"queryMsgTraceById -t {TOPIC} -i no",
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("dead")
@@ -304,6 +329,29 @@ def test_a_broker_where_nobody_may_read_is_named(cluster: Cluster, run: Rmqadmin
         for command in (("msg", "cat", topic), ("msg", "export", topic), ("printMsg", "-t", topic)):
             ran = run(*command, "-n", cluster.namesrv_addr)
             assert (ran.status, f"left out: {topic} on broker-b, where nobody may read it" in ran.err) == (0, True), ran
+
+
+@pytest.mark.parametrize(
+    "command",
+    [f"msg cat {TOPIC}", f"msg cat {TOPIC} --tail 9", f"printMsg -t {TOPIC}", f"consumeMessage -t {TOPIC} -c 9"],
+)
+def test_a_broker_that_lets_nobody_pull_hides_no_others(
+    cluster: Cluster, run: Rmqadmin, tmp_path: Path, command: str
+) -> None:
+    """As a slave whose master is gone: it says where its queues end, and serves no pull. Nothing was shown."""
+    with servers.broker(tmp_path / "b", cluster.namesrv_addr, "broker-b", "--test-requests", "on") as b:
+        cluster.admin.create_topic(b.broker_addr, topic_config(TOPIC, 2))
+        for addr, name in ((cluster.a.broker_addr, "broker-a"), (b.broker_addr, "broker-b")):
+            cluster.admin.send_message(addr, MessageQueue(TOPIC, name, 0), Message(TOPIC, b"x"))
+        until(lambda: len(cluster.admin.topic_route(TOPIC).broker_datas) == 2)
+        cluster.admin.set_faults(b.broker_addr, ["PULL_MESSAGE:error=SYSTEM_BUSY"])
+        ran = run("-o", "json", *command.split(), "-n", cluster.namesrv_addr)
+        assert ({item["broker_name"] for item in ran.items}, ran.status) == ({"broker-a"}, 1)
+        assert "1 of 2 brokers: refused by" in ran.err
+        if command.startswith("msg cat"):
+            assert ", on the brokers that answered" in ran.err
+            alone = run(*command.split(), "--queue", "broker-b:0", "-n", cluster.namesrv_addr, "-o", "json")
+            assert (alone.status, alone.out, "(2 SYSTEM_BUSY)" in alone.err) == (1, "", True)
 
 
 @pytest.mark.usefixtures("dead")
