@@ -22,7 +22,7 @@ from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.consuming.lite.infos import LiteInfos
 from rmqserver.broker.consuming.lite.lite_topics import Lite
-from rmqserver.broker.consuming.lite.pops import LiteChecks, LitePops
+from rmqserver.broker.consuming.lite.pops import LitePops
 from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import LiteSubscriptions
 from rmqserver.broker.consuming.offset_requests import CommittedOffsets, QueueEnds
@@ -184,8 +184,7 @@ class BrokerAssembly:
         lite_orders, ready = Orders(self.files, topics, groups, self.clock_ms), Ready(store, offsets, self.holds)
         subscriptions = LiteSubscriptions(config, store, groups, offsets, lite_orders, ready)
         checks = PopChecks(config, topics, groups, address, self.filters, self.clock_ms)
-        lite_checks = LiteChecks(checks, topics, groups)
-        self.lite_pops = LitePops(store, offsets, stats, reads, lite_checks, subscriptions, ready, lite_orders, waiting)
+        self.lite_pops = LitePops(store, offsets, stats, reads, checks, subscriptions, ready, lite_orders, waiting)
         self.lite_infos = LiteInfos(config, store, topics, groups, offsets, subscriptions, lite_orders, ready)
         lite = Lite(config, store, topics, offsets, ready, subscriptions)
         # All other topics.

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from rmqproto.wire.fastjson import dumps
 from rmqserver.doors.remoting.held_answers import answer_read
+from rmqserver.operation import Refused
 from rmqserver.remoting.answer import Request, success
 
 if TYPE_CHECKING:
+    from rmqproto.headers.base import Header
     from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
@@ -49,5 +51,18 @@ def what_it_reads(
     def handle(request: Request[Any], connection: Connection) -> None:
         read = operation(request, connection)
         answer_read(reads, request, connection, read, lambda found: answer(request, found))
+
+    return handle
+
+
+def refused_with(header: Header, handler: Handler) -> Handler:
+    """As ``handler``, whose refusals have that header."""
+
+    def handle(request: Request[Any], connection: Connection) -> bytes | None:
+        try:
+            return handler(request, connection)
+        except Refused as refused:
+            refused.header = refused.header or header
+            raise
 
     return handle

@@ -14,6 +14,7 @@ from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.store.disk.cached_reads import NotCached
 
 if TYPE_CHECKING:
+    from rmqproto.headers.base import Header
     from rmqproto.headers.consuming import QueueHeader
     from rmqserver.broker.reads import Reads
     from rmqserver.remoting.connection import Connection
@@ -25,7 +26,9 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-def answering(request: Request[Any], connection: Connection, go_on: Callable[[], None]) -> None:
+def answering(
+    request: Request[Any], connection: Connection, go_on: Callable[[], None], *, refused_with: Header | None = None
+) -> None:
     """Lets a held request go on, if its client is still there; an exception becomes its answer."""
     if connection.closed:
         return
@@ -37,7 +40,7 @@ def answering(request: Request[Any], connection: Connection, go_on: Callable[[],
             log.exception("event=held-request-failed code=%d peer=%s", request.code, connection.address)
             frame = refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
         else:
-            frame = refusal(request, refused.code, refused.remark, refused.header)
+            frame = refusal(request, refused.code, refused.remark, refused.header or refused_with)
         send_answer(request, connection, frame)
 
 

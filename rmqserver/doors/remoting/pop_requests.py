@@ -20,6 +20,7 @@ from rmqproto.headers.popping import (
 )
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, msg_offset_info, order_count_info, start_offset_info
 from rmqserver.doors.remoting.answer_templates import HEAD, POP_FOUND
+from rmqserver.doors.remoting.handlers import refused_with
 from rmqserver.doors.remoting.held_answers import answer_read, answering
 from rmqserver.operation import UNSET_REMARK
 from rmqserver.remoting.answer import Request, answer_frame, send_answer, success
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 
+_POPPED_NONE = PopAnswer()
+
+
 class PopRequests:
     def __init__(self, pops: Pops, lite_pops: LitePops, looks: Looks, reads: Reads):
         self._pops = pops
@@ -44,18 +48,19 @@ class PopRequests:
 
     def handlers(self) -> dict[int, Handler]:
         return {
-            R.POP_MESSAGE: self._pop,
-            R.POP_LITE_MESSAGE: self._pop_lite,
-            R.PEEK_MESSAGE: self._peek,
-            R.NOTIFICATION: self._notify,
-            R.POLLING_INFO: self._polling_info,
+            R.POP_MESSAGE: refused_with(_POPPED_NONE, self._pop),
+            R.POP_LITE_MESSAGE: refused_with(PopLiteAnswer(), self._pop_lite),
+            R.PEEK_MESSAGE: refused_with(_POPPED_NONE, self._peek),
+            R.NOTIFICATION: refused_with(NotificationAnswer(), self._notify),
+            R.POLLING_INFO: refused_with(PollingInfoAnswer(), self._polling_info),
             # Apache's broker moves POP state from RocksDB to the revive log; ours has it only in that log.
             R.POP_ROLLBACK: lambda request, _: success(request, remark=UNSET_REMARK),
         }
 
     def _pop(self, request: Request[PopHeader], connection: Connection) -> None:
         then = partial(_answer_pop, request, connection)
-        self._pops.pop(request.header, connection, then, partial(answering, request, connection))
+        guarded = partial(answering, request, connection, refused_with=_POPPED_NONE)
+        self._pops.pop(request.header, connection, then, guarded)
 
     def _pop_lite(self, request: Request[PopLiteHeader], connection: Connection) -> None:
         then = partial(_answer_lite, request, connection)

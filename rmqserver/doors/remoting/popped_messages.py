@@ -10,9 +10,9 @@ from rmqproto.bodies.lite import LiteSubscriptionCtl
 from rmqproto.bodies.popping import AssignmentRequest, BatchAcks, RequestMode, RequestModes
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeHeader
+from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
 from rmqproto.wire.fastjson import loads_untrusted
-from rmqserver.doors.remoting.handlers import done, value_of, with_body
+from rmqserver.doors.remoting.handlers import done, refused_with, value_of, with_body
 from rmqserver.operation import UNSET_REMARK, Refused
 from rmqserver.remoting.answer import Request, send_answer, success
 
@@ -33,7 +33,7 @@ class AckRequests:
         return {
             R.ACK_MESSAGE: self._ack,
             R.BATCH_ACK_MESSAGE: done(self._batch_ack),
-            R.CHANGE_MESSAGE_INVISIBLETIME: self._change,
+            R.CHANGE_MESSAGE_INVISIBLETIME: refused_with(ChangeInvisibleTimeAnswer(), self._change),
         }
 
     def _ack(self, request: Request[AckHeader], connection: Connection) -> bytes:

@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
+from rmqproto.headers.lite import PopLiteHeader
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
 from rmqproto.java.java_numbers import saturated
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
-from rmqproto.perm import PERM_READ
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted
 from rmqserver.broker.consuming.holds import Held, WakeKey
-from rmqserver.broker.consuming.lite.infos import is_lite
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.consuming.offset_requests import start_near_end
 from rmqserver.broker.consuming.pop.popping import POP_ENOUGH_BYTES
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
-from rmqserver.operation import SEE_FAQ, Guarded, Peer, Refused
+from rmqserver.operation import Guarded, Peer, Refused
 from rmqserver.store.disk.cached_reads import NotCached, Place
 from rmqserver.store.results import MOVED, GetStatus
 
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.reads import Reads
     from rmqserver.broker.stats import BrokerStats
     from rmqserver.broker.tables.consumer_offsets import ConsumerOffsets
-    from rmqserver.broker.tables.groups import GroupTable
-    from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -58,44 +54,11 @@ class LitePopped(msgspec.Struct):
 OnLitePopped = Callable[[ResponseCode, LitePopped], None]
 
 
-class LiteChecks:
-    """The checks before a pop, in Apache's order and words."""
-
-    def __init__(self, checks: PopChecks, topics: TopicTable, groups: GroupTable):
-        self._checks = checks
-        self._topics = topics
-        self._groups = groups
-
-    def pop(self, header: PopLiteHeader, peer: Peer) -> None:
-        """Raises Refused if nothing may be popped."""
-
-        def refused(code: ResponseCode, remark: str) -> Refused:
-            return Refused(code, remark, PopLiteAnswer())
-
-        self._checks.in_time(header.born_time, header.poll_time, header.max_msg_num, peer, PopLiteAnswer())
-        topic, group_name = self._topics.get(header.topic), header.consumer_group
-        if topic is None:
-            text = f"topic [{header.topic}] not exist, apply first please! {SEE_FAQ}"
-            raise refused(ResponseCode.TOPIC_NOT_EXIST, text)
-        if not topic.perm & PERM_READ:
-            raise refused(ResponseCode.NO_PERMISSION, f"the topic [{header.topic}] peeking message is forbidden")
-        if not is_lite(topic):
-            raise refused(ResponseCode.INVALID_PARAMETER, f"the topic [{header.topic}] message type not match")
-        group = self._groups.find(group_name)
-        if group is None:
-            text = f"subscription group [{group_name}] not exist, {SEE_FAQ}"
-            raise refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
-        if not group.consume_enable:
-            raise refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}")
-        if group.attributes.get(BIND_TOPIC) != header.topic:
-            raise refused(ResponseCode.INVALID_PARAMETER, f"subscription bind topic not match, {group_name}")
-
-
 class LitePops:
     """``orders`` holds only the orders of lite topics."""
 
     def __init__(
-        self, store: MessageStore, offsets: ConsumerOffsets, stats: BrokerStats, reads: Reads, checks: LiteChecks,
+        self, store: MessageStore, offsets: ConsumerOffsets, stats: BrokerStats, reads: Reads, checks: PopChecks,
         subscriptions: LiteSubscriptions, ready: Ready, orders: Orders, waiting: Waiting,
     ):  # fmt: skip
         self._store = store
@@ -113,7 +76,7 @@ class LitePops:
 
     def pop(self, header: PopLiteHeader, peer: Peer, then: OnLitePopped, guarded: Guarded) -> None:
         """Takes messages and calls ``then`` with them. Waits for some until the header's time is up. Raises Refused."""
-        self._checks.pop(header, peer)
+        self._checks.lite_pop(header, peer)
         client = self._client_of(header)
         if client is not None:
             client.last_access_ms = self._clock_ms()

@@ -166,12 +166,12 @@ class Acks:
 
     def change(self, header: ChangeInvisibleTimeHeader, peer: Peer) -> ChangeInvisibleTimeAnswer:
         """Makes the message invisible from now on, for the header's time. Raises as ``ack``."""
-        self._checks.acked_queue(header.topic, header.queue_id, peer.address, ChangeInvisibleTimeAnswer())
+        self._checks.acked_queue(header.topic, header.queue_id, peer.address)
         if header.lite_topic:
             return self._lite_pops.change(header, header.lite_topic)
         low = self._store.min_offset(header.topic, header.queue_id)
         if not low <= header.offset < self._store.max_offset(header.topic, header.queue_id):
-            raise Refused(ResponseCode.NO_MESSAGE, UNSET_REMARK, ChangeInvisibleTimeAnswer())
+            raise Refused(ResponseCode.NO_MESSAGE, UNSET_REMARK)
         handle = parse_handle_untrusted(header.extra_info)
         return (self._change_ordered if handle.is_ordered else self._change_unordered)(header, handle, peer)
 

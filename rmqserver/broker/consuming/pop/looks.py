@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
-from rmqproto.headers.popping import (
-    NotificationAnswer,
-    NotificationHeader,
-    PeekHeader,
-    PollingInfoAnswer,
-    PollingInfoHeader,
-    PopAnswer,
-)
+from rmqproto.headers.popping import NotificationAnswer, NotificationHeader, PeekHeader, PollingInfoHeader
 from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.consuming.pop.pop import EARLY_MS
 from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks
@@ -61,10 +54,9 @@ class Looks:
     def peek(self, header: PeekHeader, peer: Peer) -> Callable[[], Peeked]:
         """A function that reads what the group would pop next, without filters. Messages of retry topics come as they
         are stored. Raises Refused."""
-        none = PopAnswer()
         group, count_max = header.consumer_group, min(header.max_msg_nums, POP_COUNT_MAX)
-        self._checks.peek(peer, none)
-        self._checks.topic_and_group(header.topic, header.queue_id, group, peer.address, none)
+        self._checks.peek(peer)
+        self._checks.topic_and_group(header.topic, header.queue_id, group, peer.address)
         sources = self._popping.sources(group, header.topic, header.queue_id)
 
         def look() -> Peeked:
@@ -88,12 +80,11 @@ class Looks:
     def notify(self, header: NotificationHeader, peer: Peer, then: OnNotified, guarded: Guarded) -> None:
         """``then`` is told when the group has a message to pop, or that it has none until the header's time is up. What
         could not be looked at until then counts as wanted. Raises Refused."""
-        none = NotificationAnswer()
-        self._checks.peek(peer, none)
-        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, peer.address, none)
+        self._checks.peek(peer)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, peer.address)
         wanted = EVERYTHING
         if self._config.use_message_filter_for_notification:
-            wanted = self._checks.wanted(header, none)
+            wanted = self._checks.wanted(header)
         deadline_ms, seen = header.born_time + header.poll_time - EARLY_MS, Seen()
 
         def look() -> None:
@@ -136,7 +127,6 @@ class Looks:
 
     def polling_count(self, header: PollingInfoHeader, peer: Peer) -> int:
         """How many pops wait for the queue. Raises Refused."""
-        none = PollingInfoAnswer()
-        self._checks.peek(peer, none)
-        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, peer.address, none)
+        self._checks.peek(peer)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, peer.address)
         return self._waiting.pops_held_for(header.topic, header.consumer_group, header.queue_id)

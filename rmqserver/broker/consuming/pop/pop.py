@@ -10,7 +10,7 @@ import msgspec
 
 from rmqproto.codes import ResponseCode
 from rmqproto.filters.message_filter import MessageFilter
-from rmqproto.headers.popping import PopAnswer, PopHeader
+from rmqproto.headers.popping import PopHeader
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks
 from rmqserver.broker.consuming.pop.popping import FoundPops, Popped, Popping
 from rmqserver.broker.consuming.pop.waiting import POP, Waiting
@@ -61,10 +61,9 @@ class Pops:
     def pop(self, header: PopHeader, peer: Peer, then: OnPopped, guarded: Guarded) -> None:
         """Takes messages; ``then`` gets them when their check points are as safe as messages are. Waits for some until
         the header's time is up. Raises Refused."""
-        none = PopAnswer()
-        self._checks.pop(header, peer, none)
-        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, peer.address, none)
-        wanted = self._checks.wanted(header, none)
+        self._checks.pop(header, peer)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, peer.address)
+        wanted = self._checks.wanted(header)
         kind = header.exp_type if header.exp else None
         self._clients.note_carried(header.consumer_group, header.topic, kind, header.exp)
         deadline_ms = (header.born_time or self._clock_ms()) + header.poll_time - EARLY_MS
@@ -85,7 +84,7 @@ class Pops:
         try:
             popped = self._popping.pop(header, found, self._address.record_host(asked.peer))
         except MessageRefused as refused:
-            raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value, PopAnswer()) from None
+            raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value) from None
         if popped.message_count:
             if popped.rest_count > 0:
                 self._wake_next(header)
@@ -121,4 +120,4 @@ class Pops:
 
 
 def _refuse(outcome: Outcome) -> None:
-    raise Refused(outcome.code, outcome.remark, PopAnswer())
+    raise Refused(outcome.code, outcome.remark)

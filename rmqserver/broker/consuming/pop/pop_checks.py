@@ -10,10 +10,12 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.filters.subscription import ALL
-from rmqproto.headers.base import Header
+from rmqproto.headers.lite import PopLiteHeader
 from rmqproto.headers.popping import NotificationHeader, PopHeader
 from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.filters import NOT_PARSED
+from rmqserver.broker.consuming.lite.infos import is_lite
+from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC
 from rmqserver.broker.tables.consumer_filters import is_tags
 from rmqserver.operation import SEE_FAQ, Refused
 
@@ -33,7 +35,7 @@ LATE_MAX_MS = 500
 
 
 class PopChecks:
-    """Each check raises Refused if nothing may be popped; the refusal carries ``refused_header``."""
+    """Each check raises Refused if nothing may be popped."""
 
     def __init__(
         self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, address: OwnAddress, filters: Filters,
@@ -46,14 +48,14 @@ class PopChecks:
         self._filters = filters
         self._clock_ms = clock_ms
 
-    def pop(self, header: PopHeader, peer: Peer, refused_header: Header) -> None:
+    def pop(self, header: PopHeader, peer: Peer) -> None:
         """The checks that only 200050 makes, before all others."""
-        self.in_time(header.born_time, header.poll_time, header.max_msg_nums, peer, refused_header)
+        self.in_time(header.born_time, header.poll_time, header.max_msg_nums, peer)
         if not self._config.timer_wheel_enable:
             text = "pop message is forbidden because timerWheelEnable is false"
-            raise self._refused(ResponseCode.SYSTEM_ERROR, text, peer, refused_header)
+            raise self._refused(ResponseCode.SYSTEM_ERROR, text, peer)
 
-    def in_time(self, born_ms: int, poll_ms: int, count: int, peer: Peer, refused_header: Header) -> None:
+    def in_time(self, born_ms: int, poll_ms: int, count: int, peer: Peer) -> None:
         """The first checks of every pop, of lite topics, too."""
         problem = None
         if born_ms and self._clock_ms() - born_ms - poll_ms > LATE_MAX_MS:
@@ -63,46 +65,65 @@ class PopChecks:
         elif count > POP_COUNT_MAX:
             problem = ResponseCode.INVALID_PARAMETER, f"pop message's num is greater than {POP_COUNT_MAX}"
         if problem is not None:
-            raise self._refused(*problem, peer, refused_header)
+            raise self._refused(*problem, peer)
 
-    def _refused(self, code: ResponseCode, what: str, peer: Peer, refused_header: Header | None) -> Refused:
-        return Refused(code, f"the broker[{self._address.ip(peer.local_addr)}] {what}", refused_header)
+    def _refused(self, code: ResponseCode, what: str, peer: Peer) -> Refused:
+        return Refused(code, f"the broker[{self._address.ip(peer.local_addr)}] {what}")
 
-    def peek(self, peer: Peer, refused_header: Header | None = None) -> None:
+    def lite_pop(self, header: PopLiteHeader, peer: Peer) -> None:
+        """The checks of 200070 (``PopLiteMessageProcessor``)."""
+        self.in_time(header.born_time, header.poll_time, header.max_msg_num, peer)
+        topic, group_name = self._topics.get(header.topic), header.consumer_group
+        if topic is None:
+            raise Refused(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic [{header.topic}] not exist, apply first please! {SEE_FAQ}"
+            )
+        if not topic.perm & PERM_READ:
+            raise Refused(ResponseCode.NO_PERMISSION, f"the topic [{header.topic}] peeking message is forbidden")
+        if not is_lite(topic):
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"the topic [{header.topic}] message type not match")
+        group = self._groups.find(group_name)
+        if group is None:
+            text = f"subscription group [{group_name}] not exist, {SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        if not group.consume_enable:
+            raise Refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}")
+        if group.attributes.get(BIND_TOPIC) != header.topic:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"subscription bind topic not match, {group_name}")
+
+    def peek(self, peer: Peer) -> None:
         """The first check of 200052, 200054 and 200055."""
         if not self._config.broker_permission & PERM_READ:
-            raise self._refused(ResponseCode.NO_PERMISSION, "peeking message is forbidden", peer, refused_header)
+            raise self._refused(ResponseCode.NO_PERMISSION, "peeking message is forbidden", peer)
 
-    def topic_and_group(
-        self, topic_name: str, queue_id: int, group_name: str, peer: str, refused_header: Header | None = None
-    ) -> TopicConfig:
+    def topic_and_group(self, topic_name: str, queue_id: int, group_name: str, peer: str) -> TopicConfig:
         """Checks topic, queue and group. Creates the group if that is allowed."""
         topic = self._topics.get(topic_name)
         if topic is None:
-            raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name), refused_header)
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name))
         if not topic.perm & PERM_READ:
             text = f"the topic[{topic_name}] peeking message is forbidden"
-            raise Refused(ResponseCode.NO_PERMISSION, text, refused_header)
+            raise Refused(ResponseCode.NO_PERMISSION, text)
         if queue_id >= topic.read_queue_nums:
-            raise Refused(ResponseCode.INVALID_PARAMETER, _bad_queue(queue_id, topic, peer), refused_header)
+            raise Refused(ResponseCode.INVALID_PARAMETER, _bad_queue(queue_id, topic, peer))
         group = self._groups.find(group_name)
         if group is None:
             text = f"subscription group [{group_name}] does not exist, {SEE_FAQ}"
-            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text, refused_header)
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
         if not group.consume_enable:
             text = f"subscription group no permission, {group_name}"
-            raise Refused(ResponseCode.NO_PERMISSION, text, refused_header)
+            raise Refused(ResponseCode.NO_PERMISSION, text)
         return topic
 
-    def acked_queue(self, topic_name: str, queue_id: int, peer: str, refused_header: Header | None = None) -> None:
+    def acked_queue(self, topic_name: str, queue_id: int, peer: str) -> None:
         """The checks of 200051 and 200053."""
         topic = self._topics.get(topic_name)
         if topic is None:
-            raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name), refused_header)
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name))
         if not 0 <= queue_id < topic.read_queue_nums:
-            raise Refused(ResponseCode.MESSAGE_ILLEGAL, _bad_queue(queue_id, topic, peer), refused_header)
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, _bad_queue(queue_id, topic, peer))
 
-    def wanted(self, header: PopHeader | NotificationHeader, refused_header: Header) -> MessageFilter:
+    def wanted(self, header: PopHeader | NotificationHeader) -> MessageFilter:
         """The filter of a 200050 or 200054. Raises Refused with 23 for an expression that does not compile."""
         kind, expression = header.exp_type if header.exp else None, header.exp or ALL
         try:
@@ -110,7 +131,7 @@ class PopChecks:
                 self._filters.check_expression(kind, expression)
             return self._filters.carried(kind, expression)
         except Refused as refused:
-            raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, NOT_PARSED, refused_header) from refused
+            raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, NOT_PARSED) from refused
 
 
 def _no_topic(topic: str) -> str:
